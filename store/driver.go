@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+)
+
+// Errors a driver returns, wrapped with the key and the cause.
+var (
+	// ErrNotFound: no object has that key.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: WriteOptions.IfAbsent was set and the key is taken.
+	ErrExists = errors.New("already exists")
+	// ErrFull: the medium has no room. Nothing was written.
+	ErrFull = errors.New("no space left")
+	// ErrReadOnly: the medium cannot be written to.
+	ErrReadOnly = errors.New("not writable")
+)
+
+// Driver is a flat object store. Keys are slash-separated, clean, relative paths of at most 512 bytes from [A-Za-z0-9._=@+-/].
+//
+// An object appears whole or not at all, also when the process or the machine dies during Write, and it is durable when
+// Write returns. Reads see the newest completed Write. All methods are safe for concurrent use by many processes.
+type Driver interface {
+	// Read opens an object. ErrNotFound if there is none.
+	Read(ctx context.Context, key string) (io.ReadCloser, error)
+	// Write stores what r yields, replacing an earlier object, or, with IfAbsent, fails with ErrExists; of many concurrent
+	// IfAbsent writers exactly one succeeds.
+	Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error
+	// Stat returns an object's size without reading it.
+	Stat(ctx context.Context, key string) (Info, error)
+	// List yields the objects whose key starts with prefix, in byte order of their keys.
+	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
+	// Delete removes an object; deleting what is absent is no error.
+	Delete(ctx context.Context, key string) error
+}
+
+// WriteOptions qualifies a Write.
+type WriteOptions struct {
+	// IfAbsent makes the write create-if-absent.
+	IfAbsent bool
+}
+
+// Info describes one object.
+type Info struct {
+	Key   string
+	Bytes int64
+}
