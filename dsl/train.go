@@ -1,0 +1,99 @@
+package dsl
+
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// Train runs the user's training script on a gang of nodes that may be reclaimed at any moment.
+type Train struct {
+	Command
+	// Metrics are the names the script reports in $SLUICE_METRICS; any other name is a lint error.
+	Metrics []string `json:"metrics,omitempty"`
+	// TotalSteps is how many training steps make the whole job; the script may also report it as "of".
+	TotalSteps int64 `json:"total_steps,omitempty"`
+	// Resources of each node.
+	Resources Resources `json:"resources,omitempty"`
+	// Nodes is the size of the gang.
+	Nodes Nodes `json:"nodes,omitempty"`
+	// Pool is where nodes come from, by name in the environment.
+	Pool string `json:"pool,omitempty"`
+	// Checkpoint says how checkpoints are laid out, advised and kept.
+	Checkpoint CheckpointSpec `json:"checkpoint,omitempty"`
+}
+
+// Kind implements Spec.
+func (*Train) Kind() Kind { return KindTrain }
+
+// Resources are what one node must have.
+type Resources struct {
+	CPU    float64 `json:"cpu,omitempty"`
+	Memory Size    `json:"memory,omitempty"`
+}
+
+// Nodes is the size of a gang: a number, or {min, max}.
+type Nodes struct {
+	Min int `json:"min,omitempty"`
+	Max int `json:"max,omitempty"`
+}
+
+// CheckpointSpec says how a training step's checkpoints are handled.
+type CheckpointSpec struct {
+	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
+	Every Duration `json:"every,omitempty"`
+	// Keep is how many committed checkpoints are kept. Default 3.
+	Keep int `json:"keep,omitempty"`
+}
+
+// TrainOutput is what a train step hands on, beside its declared outputs.
+type TrainOutput struct {
+	// Metrics holds the last value reported of each declared metric.
+	Metrics map[string]float64 `json:"metrics"`
+	// Steps is the number of training steps the finished model has seen.
+	Steps int64 `json:"steps"`
+	// StepsLost counts steps that were done and not in the checkpoint the next generation resumed from.
+	StepsLost int64 `json:"steps_lost"`
+	// StepsRepeated counts steps that were done a second time.
+	StepsRepeated int64 `json:"steps_repeated"`
+	// Generations are the lives of the gang, in order.
+	Generations []Generation `json:"generations"`
+	// Curve is the loss curve, one point per reported step, thinned to at most 1,000 points: an artifact-free blob digest.
+	Curve string `json:"curve,omitempty"`
+	// Ledger totals.
+	NodeSeconds float64 `json:"node_seconds"`
+	CostUSD     float64 `json:"cost_usd"`
+}
+
+// GenerationEnd says how a generation of a gang ended.
+type GenerationEnd string
+
+// How a generation may end. Only crashed, hung and user errors count against the step's retries.
+const (
+	EndFinished  GenerationEnd = "finished"
+	EndNotice    GenerationEnd = "notice"    // stopped on a spot notice, after a committed checkpoint
+	EndNodeLost  GenerationEnd = "node_lost" // a node went away without notice or before the stop was done
+	EndCrashed   GenerationEnd = "crashed"   // a rank was killed by a signal
+	EndHung      GenerationEnd = "hung"
+	EndUserError GenerationEnd = "user_error" // a rank exited with a status of its own
+	EndCanceled  GenerationEnd = "canceled"
+)
+
+// Generation is one life of a gang.
+type Generation struct {
+	Index int           `json:"index"` // from 1
+	Nodes int           `json:"nodes"`
+	End   GenerationEnd `json:"end"`
+	// FromStep is the step of the checkpoint it resumed from (0: none); ToStep the last step it reported;
+	// CommittedStep the newest committed checkpoint when it ended.
+	FromStep      int64     `json:"from_step"`
+	ToStep        int64     `json:"to_step"`
+	CommittedStep int64     `json:"committed_step"`
+	StepsLost     int64     `json:"steps_lost"`
+	StartedAt     time.Time `json:"started_at"`
+	EndedAt       time.Time `json:"ended_at"`
+	// Reason is one line for people: which node or rank, what was seen.
+	Reason string `json:"reason,omitempty"`
+	// Checkpoint it resumed from.
+	Checkpoint artifact.Ref `json:"checkpoint,omitzero"`
+}
