@@ -1,0 +1,61 @@
+package contract
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// The error types of the whole system. Retry policies, exit codes and the command line act on these, never on text.
+const (
+	ErrInvalid        = "invalid"        // the pipeline, its parameters or its environment are wrong
+	ErrUser           = "user"           // the user's own program failed
+	ErrInfrastructure = "infrastructure" // a machine, disk, network or service failed
+	ErrPreempted      = "preempted"      // capacity was taken away; never charged to the user's retries
+	ErrTimeout        = "timeout"        // an attempt took longer than its timeout
+	ErrGate           = "gate"           // a gate did not hold, or a rollout was rolled back
+	ErrBudget         = "budget"         // the run cost more than its budget
+	ErrCanceled       = "canceled"       // somebody asked for the end
+)
+
+// Error makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
+// invalid and gate errors never are.
+func Error(typ, message string, cause error) error {
+	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
+		Cause:        cause,
+		NonRetryable: typ == ErrInvalid || typ == ErrGate,
+	})
+}
+
+// ErrorType returns the type of err, looking through Temporal's wrappers. What is not typed is infrastructure.
+func ErrorType(err error) string {
+	var app *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	switch {
+	case err == nil:
+		return ""
+	case temporal.IsCanceledError(err):
+		return ErrCanceled
+	case errors.As(err, &app):
+		switch t := app.Type(); t {
+		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled:
+			return t
+		}
+		return ErrInfrastructure
+	case errors.As(err, &timeout):
+		return ErrTimeout
+	}
+	return ErrInfrastructure
+}
+
+// Message returns what a person should read of err: the innermost typed message, without Temporal's wrapping.
+func Message(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
