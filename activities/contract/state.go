@@ -1,0 +1,75 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// StateQuery is answered by every workflow of a run with where it is now: RunState by the pipeline's, TrainState by a training
+// step's, RolloutState by a rollout's.
+const StateQuery = "sluice.state"
+
+// RunState is where a run is.
+type RunState struct {
+	Status dsl.Status  `json:"status"`
+	Steps  []StepState `json:"steps"` // in graph order
+}
+
+// StepState is where a step is.
+type StepState struct {
+	ID        string     `json:"id"`
+	Kind      dsl.Kind   `json:"kind"`
+	Status    dsl.Status `json:"status"`
+	StartedAt time.Time  `json:"started_at,omitzero"`
+	EndedAt   time.Time  `json:"ended_at,omitzero"`
+	// Summary is one line: the verdict with what it saw, or the error.
+	Summary string `json:"summary,omitempty"`
+	// Attempt counts from 1.
+	Attempt int `json:"attempt,omitempty"`
+	// Child is the workflow ID of the step's child workflow, where it has one.
+	Child string `json:"child,omitempty"`
+}
+
+// Progress is what a long activity says of itself in its heartbeat details: one line and, where known, a share done.
+type Progress struct {
+	Text string `json:"text"`
+	// Share done, 0 to 1; negative when unknown.
+	Share float64 `json:"share"`
+}
+
+// TrainState is where a training step is. Step and loss are not in it: they travel in heartbeats, see TrainProgress.
+type TrainState struct {
+	Generation int `json:"generation"`
+	// Phase: sealing, acquiring, preparing, running, stopping, collecting.
+	Phase string `json:"phase"`
+	// Nodes by name, with their queue's index.
+	Nodes []string `json:"nodes"`
+	// Ended are the generations that are over.
+	Ended []dsl.Generation `json:"ended"`
+}
+
+// TrainProgress is what a node's RunRanks activity says in its heartbeat details.
+type TrainProgress struct {
+	Generation     int     `json:"generation"`
+	Node           int     `json:"node"`
+	Step           int64   `json:"step"`
+	Of             int64   `json:"of"`
+	Loss           float64 `json:"loss"`
+	StepsPerSecond float64 `json:"steps_per_second"`
+	CommittedStep  int64   `json:"committed_step"`
+}
+
+// RolloutState is where a rollout is.
+type RolloutState struct {
+	Version string `json:"version"`
+	// Phase: waiting, loading, stage, promoting, rolling_back, done.
+	Phase string `json:"phase"`
+	// Stage counts from 1; Stages is how many there are.
+	Stage  int       `json:"stage"`
+	Stages int       `json:"stages"`
+	Shadow dsl.Share `json:"shadow"`
+	Weight dsl.Share `json:"weight"`
+	// Look is the newest one.
+	Look *dsl.Look `json:"look,omitempty"`
+}
