@@ -121,6 +121,8 @@ type StepInput struct {
 	Workspace artifact.Ref      `json:"workspace"`
 	// Submission names the environment the step's pools and targets are looked up in.
 	Submission string `json:"submission"`
+	// Retry is the step's own budget, for the kinds that count it themselves.
+	Retry dsl.Retry `json:"retry,omitzero"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.
@@ -148,6 +150,8 @@ type JudgeInput struct {
 	ErrorType string     `json:"error_type,omitempty"`
 	Attempts  []Attempt  `json:"attempts,omitempty"`
 	EndedAt   time.Time  `json:"ended_at"`
+	// ReuseFrom is the run whose record of this step is taken as it is.
+	ReuseFrom string `json:"reuse_from,omitempty"`
 }
 
 // Judged is the step's final word.

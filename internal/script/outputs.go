@@ -1,0 +1,159 @@
+package script
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+const (
+	// valuesFile, in the output folder, holds the declared values as one JSON object.
+	valuesFile = "outputs.json"
+	// maxValues bounds valuesFile, maxLine a line of the metrics file.
+	maxValues = 1 << 20
+	maxLine   = 1 << 20
+)
+
+// Collect takes the declared outputs: artifacts are stored, values read from outputs.json. Whatever is declared and missing, or of
+// another type, is the user's error.
+func Collect(ctx context.Context, s *store.Store, declared map[string]dsl.OutputDecl, output string) (map[string]any, error) {
+	values, err := readValues(filepath.Join(output, valuesFile))
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]any, len(declared))
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		decl := declared[name]
+		switch artifact.Type(decl.Type) {
+		case artifact.Dataset, artifact.Model, artifact.Checkpoint:
+			if all[name], err = putOutput(ctx, s, name, decl, output); err != nil {
+				return nil, err
+			}
+		default:
+			if all[name], err = valueOf(name, decl.Type, values); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// putOutput stores one artifact. A single file becomes a tree of that one file.
+func putOutput(ctx context.Context, s *store.Store, name string, decl dsl.OutputDecl, output string) (artifact.Ref, error) {
+	path, err := Confined(output, decl.Path)
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return artifact.Ref{}, &UserError{fmt.Sprintf("output %q: the program left nothing at $SLUICE_OUTPUT_DIR/%s", name, decl.Path)}
+	} else if err != nil {
+		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
+	}
+	if info.IsDir() {
+		return s.PutTree(ctx, artifact.Type(decl.Type), path, nil, nil)
+	}
+	only := filepath.Base(path)
+	return s.PutTree(ctx, artifact.Type(decl.Type), filepath.Dir(path), nil, func(p string) bool { return p != only })
+}
+
+func readValues(path string) (map[string]any, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the outputs: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	var values map[string]any
+	if err := json.NewDecoder(io.LimitReader(f, maxValues)).Decode(&values); err != nil {
+		return nil, &UserError{fmt.Sprintf("%s is no JSON object of at most 1 MiB: %v", valuesFile, err)}
+	}
+	return values, nil
+}
+
+func valueOf(name, typ string, values map[string]any) (any, error) {
+	v, ok := values[name]
+	if !ok {
+		return nil, &UserError{fmt.Sprintf("output %q: %s in $SLUICE_OUTPUT_DIR does not hold it", name, valuesFile)}
+	}
+	switch typ {
+	case "string":
+		_, ok = v.(string)
+	case "bool":
+		_, ok = v.(bool)
+	case "double":
+		_, ok = v.(float64)
+	case "int":
+		var n float64
+		if n, ok = v.(float64); ok && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, &UserError{fmt.Sprintf("output %q is declared as %s, but %s holds %v", name, typ, valuesFile, v)}
+	}
+	return v, nil
+}
+
+// Metrics reads a metrics file, JSON lines, and returns the last value of each declared metric. A metric that is reported and not
+// declared, or declared and never reported, is the user's error; "step" and "of" are always allowed.
+func Metrics(path string, declared []string) (map[string]float64, error) {
+	last := map[string]float64{}
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close() //nolint:errcheck // read only
+		if err := scanMetrics(f, declared, last); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the metrics: %w", err)
+	}
+	for _, name := range declared {
+		if _, ok := last[name]; !ok {
+			return nil, &UserError{fmt.Sprintf("metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)}
+		}
+	}
+	return last, nil
+}
+
+func scanMetrics(r io.Reader, declared []string, last map[string]float64) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var values map[string]float64
+		if err := json.Unmarshal(lines.Bytes(), &values); err != nil {
+			return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d is no JSON object of numbers: %v", n, err)}
+		}
+		for name, v := range values {
+			switch {
+			case slices.Contains(declared, name):
+				last[name] = v
+			case name != "step" && name != "of":
+				return &UserError{fmt.Sprintf(
+					"$SLUICE_METRICS line %d reports %q, which `metrics:` does not declare (declared: %s)", n, name, strings.Join(declared, ", "))}
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return &UserError{fmt.Sprintf("$SLUICE_METRICS: %v", err)}
+	}
+	return nil
+}

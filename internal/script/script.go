@@ -1,0 +1,143 @@
+// Package script lays out one execution of the user's own program and takes what it left: the workspace it runs in, the inputs it
+// reads, the folder it writes outputs to and the file it reports metrics in. The run and evaluate steps use it on the worker, the
+// agent on the nodes of a gang.
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// UserError is a fault of the user's program or of what it left, not of Sluice or the machine.
+type UserError struct{ Message string }
+
+func (e *UserError) Error() string { return e.Message }
+
+// Setup says what to lay out.
+type Setup struct {
+	// Dir is the folder of this attempt; it is made, and must not be shared between attempts.
+	Dir       string
+	Store     *store.Store
+	Command   dsl.Command
+	Workspace artifact.Ref
+	// Env are the step's own variables.
+	Env map[string]string
+	// Python is the folder of the virtual environment whose programs come first in PATH; empty for none.
+	Python string
+}
+
+// Folder is one execution's place: everything under Root.
+type Folder struct {
+	Root string
+	// Work is the copy of the workspace, the program's working folder.
+	Work string
+	// Output is $SLUICE_OUTPUT_DIR, Metrics the file $SLUICE_METRICS.
+	Output  string
+	Metrics string
+	// Argv is the command with the paths of its inputs filled in.
+	Argv []string
+	// Env is the whole environment, ready to hand to the process: the caller's own without Sluice's credentials, then the contract's
+	// variables, then the step's.
+	Env []string
+}
+
+// Prepare lays an execution out: it fetches the workspace and the inputs, verified, and fills in the paths.
+func Prepare(ctx context.Context, s Setup) (*Folder, error) {
+	f := &Folder{
+		Root: s.Dir, Work: filepath.Join(s.Dir, "work"), Output: filepath.Join(s.Dir, "output"),
+		Metrics: filepath.Join(s.Dir, "metrics.jsonl"),
+	}
+	if err := os.MkdirAll(f.Output, 0o755); err != nil {
+		return nil, fmt.Errorf("make the step's folder: %w", err)
+	}
+	if err := s.Store.Fetch(ctx, s.Workspace, f.Work); err != nil {
+		return nil, fmt.Errorf("bring the workspace: %w", err)
+	}
+	dirs, err := FetchInputs(ctx, s.Store, s.Command.Inputs, filepath.Join(s.Dir, "inputs"))
+	if err != nil {
+		return nil, err
+	}
+	for _, arg := range s.Command.Command {
+		filled, err := dsl.ReplaceInputPaths(arg, dirs)
+		if err != nil {
+			return nil, &UserError{err.Error()}
+		}
+		f.Argv = append(f.Argv, filled)
+	}
+	if f.Env, err = environment(s, f, dirs); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// FetchInputs brings artifacts to folders under dir and returns the folder of each by name.
+func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact.Ref, dir string) (map[string]string, error) {
+	dirs := make(map[string]string, len(inputs))
+	for name, ref := range inputs {
+		dirs[name] = filepath.Join(dir, name)
+		if err := s.Fetch(ctx, ref, dirs[name]); err != nil {
+			return nil, fmt.Errorf("bring input %s: %w", name, err)
+		}
+	}
+	return dirs, nil
+}
+
+// secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace.
+var secretVariables = []string{"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH"}
+
+func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error) {
+	vars := map[string]string{"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1"}
+	path := os.Getenv("PATH")
+	if s.Python != "" {
+		vars["VIRTUAL_ENV"] = s.Python
+		path = filepath.Join(s.Python, "bin") + string(os.PathListSeparator) + path
+	}
+	vars["PATH"] = path
+	for name, value := range s.Env {
+		filled, err := dsl.ReplaceInputPaths(value, inputs)
+		if err != nil {
+			return nil, &UserError{fmt.Sprintf("env %s: %v", name, err)}
+		}
+		vars[name] = filled
+	}
+	return Merge(os.Environ(), vars), nil
+}
+
+// Merge returns base without Sluice's credentials and with vars set, sorted.
+func Merge(base []string, vars map[string]string) []string {
+	var env []string
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, replaced := vars[name]; !replaced && !slices.Contains(secretVariables, name) {
+			env = append(env, kv)
+		}
+	}
+	for name, value := range vars {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// Confined returns the path of rel inside dir; a rel that leads out of dir is the user's error.
+func Confined(dir, rel string) (string, error) {
+	if !filepath.IsLocal(rel) {
+		return "", &UserError{fmt.Sprintf("path %q leads out of its folder", rel)}
+	}
+	return filepath.Join(dir, rel), nil
+}
+
+// IsUser reports whether err is the user's.
+func IsUser(err error) bool {
+	var u *UserError
+	return errors.As(err, &u)
+}

@@ -1,0 +1,56 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+const (
+	// detailRows is how many steps the table in Temporal's UI shows of a large run.
+	detailRows = 60
+	// detailEvery spaces updates of the table where steps end in quick succession.
+	detailEvery = 200 * time.Millisecond
+)
+
+// show updates the run's details in Temporal's UI: at once when something begins, else not more often than detailEvery.
+func (r *run) show(ctx workflow.Context, now bool) {
+	if t := workflow.Now(ctx); now && len(r.steps) <= detailRows || t.Sub(r.shown) >= detailEvery {
+		r.shown = t
+		workflow.SetCurrentDetails(ctx, r.details(ctx, dsl.StatusRunning))
+	}
+}
+
+// details is the run as a Markdown table.
+func (r *run) details(ctx workflow.Context, status dsl.Status) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** run `%s`: %s\n\n| step | kind | status | time | |\n|---|---|---|---|---|\n", r.in.Name, r.in.Run, status)
+	for i, s := range r.steps {
+		if i == detailRows {
+			fmt.Fprintf(&b, "\nand %d more steps", len(r.steps)-i)
+			break
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", s.ID, s.Kind, s.Status, spent(ctx, s.StartedAt, s.EndedAt), cell(s.Summary))
+	}
+	return b.String()
+}
+
+func spent(ctx workflow.Context, from, to time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = workflow.Now(ctx)
+	}
+	return to.Sub(from).Round(100 * time.Millisecond).String()
+}
+
+// cell makes text fit one cell of a Markdown table.
+func cell(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return strings.ReplaceAll(s, "|", `\|`)
+}
