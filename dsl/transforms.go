@@ -1,0 +1,112 @@
+package dsl
+
+import "encoding/json"
+
+// transformSpecs are the config structs of the transforms a clean step may chain, by the transform's type. Names and keys are
+// Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
+var transformSpecs = map[string]any{
+	"ReadFromJson":       ReadFromJSON{},
+	"MapToFields":        MapToFields{},
+	"Filter":             Filter{},
+	"DecodeMail":         DecodeMail{},
+	"HtmlToText":         HTMLToText{},
+	"NormalizeText":      NormalizeText{},
+	"Deduplicate":        Deduplicate{},
+	"MaskPII":            MaskPII{},
+	"ValidateWithSchema": ValidateWithSchema{},
+	"Split":              Split{},
+	"WriteToJson":        WriteToJSON{},
+}
+
+// ReadFromJSON reads rows from JSON files. What is not a JSON object is rejected as a row. It must be the first transform.
+type ReadFromJSON struct {
+	// Path of the files; * ? and [] match within a folder: "${inputs.raw.path}/*.jsonl".
+	Path string `json:"path"`
+	// Format: lines (default; one row a line) or document (one row a file).
+	Format string `json:"format,omitempty"`
+}
+
+// MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
+type MapToFields struct {
+	// Fields by name, each a CEL expression over the row as it came in.
+	Fields map[string]Expr `json:"fields,omitempty"`
+	// Append keeps the row's other fields. Default: the row has the computed fields only.
+	Append bool `json:"append,omitempty"`
+	// Drop lists fields to leave out of those that Append keeps.
+	Drop []string `json:"drop,omitempty"`
+}
+
+// Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
+type Filter struct {
+	// Keep is a bool CEL expression over the row.
+	Keep Expr `json:"keep"`
+}
+
+// DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
+// unreadable), body and content_type (text/plain or text/html). Transfer encodings and charsets are decoded, broken ones as far
+// as they can be. A message that cannot be parsed is rejected.
+type DecodeMail struct {
+	// Field holds the raw message. It is removed from the row.
+	Field string `json:"field"`
+}
+
+// HTMLToText replaces HTML by the text a reader would see.
+type HTMLToText struct {
+	// Fields to convert.
+	Fields []string `json:"fields"`
+	// When is a bool CEL expression over the row; rows it is false for stay as they are. Default: every row is converted.
+	When Expr `json:"when,omitempty"`
+}
+
+// NormalizeText makes equal text equal bytes: Unicode normal form, no control or invisible characters, LF line ends.
+type NormalizeText struct {
+	// Fields to normalise.
+	Fields []string `json:"fields"`
+	// Form is the Unicode normal form: NFC (default) or NFKC.
+	Form string `json:"form,omitempty"`
+	// Whitespace: collapse (default; single spaces, at most one empty line) or keep.
+	Whitespace string `json:"whitespace,omitempty"`
+	// Case: keep (default) or lower.
+	Case string `json:"case,omitempty"`
+}
+
+// Deduplicate drops all rows but one of those that are equal in the given fields. The transform's name is the rule they are
+// counted under. Which one stays depends on the rows alone, not on their order in the files.
+type Deduplicate struct {
+	// Method: exact (default).
+	Method string `json:"method,omitempty"`
+	// Fields that must be equal. Default: the whole row.
+	Fields []string `json:"fields,omitempty"`
+	// OrderBy is a CEL expression; the row with the lowest value stays. Null comes last, numbers come before text, of text the
+	// first 256 bytes count, and equal values are ordered by a hash of the whole row.
+	OrderBy Expr `json:"order_by,omitempty"`
+}
+
+// MaskPII replaces personal data in text.
+type MaskPII struct {
+	// Fields to mask.
+	Fields []string `json:"fields"`
+	// Kinds of personal data: email. Default: all.
+	Kinds []string `json:"kinds,omitempty"`
+}
+
+// ValidateWithSchema rejects the rows that a JSON Schema does not accept.
+type ValidateWithSchema struct {
+	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the
+// same part in every run. Without it all rows are in the part `all`. Only WriteToJson may follow.
+type Split struct {
+	// Key is a CEL expression over the row.
+	Key Expr `json:"key"`
+	// Parts by name with their shares, which add up to 100%.
+	Parts map[string]Share `json:"parts"`
+}
+
+// WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It must be the last transform.
+type WriteToJSON struct {
+	// Shards is the number of files of each part. Default 1.
+	Shards int `json:"shards,omitempty"`
+}
