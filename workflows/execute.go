@@ -153,6 +153,7 @@ func workerLost(err error) bool {
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	end.Status, end.Error, end.ErrorType = dsl.StatusFailed, contract.Message(err), contract.ErrorType(err)
+	end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
 	switch {
 	case workerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure

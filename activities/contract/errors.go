@@ -59,3 +59,21 @@ func Message(err error) string {
 	}
 	return err.Error()
 }
+
+// ErrorWithOutputs is Error for a step that failed after it had measured something worth keeping in its record.
+func ErrorWithOutputs(typ, message string, outputs []byte) error {
+	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
+		NonRetryable: true,
+		Details:      []any{string(outputs)},
+	})
+}
+
+// Outputs returns what ErrorWithOutputs kept, or nil.
+func Outputs(err error) []byte {
+	var app *temporal.ApplicationError
+	var raw string
+	if !errors.As(err, &app) || !app.HasDetails() || app.Details(&raw) != nil {
+		return nil
+	}
+	return []byte(raw)
+}

@@ -141,3 +141,27 @@ func IsUser(err error) bool {
 	var u *UserError
 	return errors.As(err, &u)
 }
+
+// LookPath finds the program to start: a name with a slash is relative to the working folder, a plain one is looked up in the PATH
+// the program itself will have.
+func LookPath(name, work string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(work, name)
+		}
+		return name, nil
+	}
+	for _, kv := range env {
+		path, found := strings.CutPrefix(kv, "PATH=")
+		if !found {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			file := filepath.Join(dir, name)
+			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return file, nil
+			}
+		}
+	}
+	return "", &UserError{fmt.Sprintf("%s is not installed: no program of that name is in PATH", name)}
+}

@@ -1,0 +1,79 @@
+package contract
+
+import (
+	"encoding/json"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Activity types of a rollout.
+const (
+	RolloutOpenActivity    = "sluice.rollout.open"
+	RolloutTrafficActivity = "sluice.rollout.traffic"
+	RolloutReplayActivity  = "sluice.rollout.replay"
+	RolloutLookActivity    = "sluice.rollout.look"
+	RolloutSettleActivity  = "sluice.rollout.settle"
+)
+
+// RolloutOpened is the candidate, loaded and warm, with no traffic yet.
+type RolloutOpened struct {
+	Version string `json:"version"`
+	// Previous is the version that serves; empty when none does. Then the candidate is all there is, and takes all traffic.
+	Previous string `json:"previous"`
+	// Revision of the routing document.
+	Revision int64 `json:"revision"`
+	// URL where the target answers.
+	URL string `json:"url"`
+}
+
+// RolloutTraffic asks for a share of traffic. The change is a compare-and-set on Revision: an order that arrives late, after
+// another was carried out, changes nothing.
+type RolloutTraffic struct {
+	Step     StepInput `json:"step"`
+	Version  string    `json:"version"`
+	Revision int64     `json:"revision"`
+	Weight   dsl.Share `json:"weight"`
+	Shadow   dsl.Share `json:"shadow"`
+}
+
+// RolloutReplay sends a dataset's rows to the target for as long as the rollout lasts.
+type RolloutReplay struct {
+	Step    StepInput   `json:"step"`
+	Traffic dsl.Traffic `json:"traffic"`
+	URL     string      `json:"url"`
+}
+
+// RolloutLook asks for looks at a stage, one after the other, until one decides or half a minute has passed.
+type RolloutLook struct {
+	Step     StepInput `json:"step"`
+	Version  string    `json:"version"`
+	Previous string    `json:"previous"`
+	Stage    dsl.Stage `json:"stage"`
+	Tests    dsl.Tests `json:"tests"`
+	// Elapsed seconds of the stage when the activity is asked.
+	Elapsed float64 `json:"elapsed"`
+	// State is what the judge remembers between looks: counters it saw and the test's evidence. Empty at first.
+	State json.RawMessage `json:"state,omitempty"`
+	// Begins is true for the first of a stage.
+	Begins bool `json:"begins,omitempty"`
+}
+
+// RolloutLooked are the looks that were made, the last of which decided or holds, and what the judge must be given next time.
+type RolloutLooked struct {
+	Looks []dsl.Look      `json:"looks"`
+	State json.RawMessage `json:"state"`
+}
+
+// RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before.
+type RolloutSettle struct {
+	Step     StepInput `json:"step"`
+	Opened   RolloutOpened
+	Revision int64  `json:"revision"`
+	Promote  bool   `json:"promote"`
+	Reason   string `json:"reason"`
+}
+
+// RolloutTrafficSet is the routing document's revision after a change.
+type RolloutTrafficSet struct {
+	Revision int64 `json:"revision"`
+}

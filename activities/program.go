@@ -1,0 +1,208 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	// heartbeatEvery is well under the workflows' heartbeat timeout, so that one lost beat is no lost worker.
+	heartbeatEvery = 2 * time.Second
+	// grace is how long a program may take to end after SIGTERM.
+	grace = 10 * time.Second
+	// tailLines is how much of a failed program's output its error shows.
+	tailLines = 20
+)
+
+// Programs holds the activities that run the user's own programs on the worker: the run and evaluate kinds.
+type Programs struct {
+	Store *store.Store
+	// State is the state folder: attempts work under tmp/, logs go to logs/<run>/<step>/.
+	State string
+	// Python is the virtual environment whose programs come first in PATH; empty for none.
+	Python string
+}
+
+// Run runs a run step.
+func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	var spec dsl.Run
+	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
+		return contract.StepOutput{}, err
+	}
+	if spec.Script != "" {
+		spec.Command.Command = []string{"bash", "-euo", "pipefail", "-c", spec.Script}
+	}
+	return p.perform(ctx, in, spec.Command, func(*script.Folder) (map[string]any, error) { return map[string]any{}, nil })
+}
+
+// Evaluate runs an evaluate step.
+func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	var spec dsl.Evaluate
+	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
+		return contract.StepOutput{}, err
+	}
+	return p.perform(ctx, in, spec.Command, func(f *script.Folder) (map[string]any, error) {
+		metrics, err := script.Metrics(f.Metrics, spec.Metrics)
+		return map[string]any{"metrics": metrics}, err
+	})
+}
+
+// perform makes one attempt: lay out, run, collect. The attempt's folder is gone afterwards, however it ends.
+func (p *Programs) perform(
+	ctx context.Context, in contract.StepInput, command dsl.Command, fixed func(*script.Folder) (map[string]any, error),
+) (contract.StepOutput, error) {
+	dir, cleanup, err := AttemptDir(ctx, p.State, in)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	defer cleanup()
+	said := proc.NewTail(1)
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })()
+	folder, err := script.Prepare(ctx, script.Setup{
+		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python,
+	})
+	if err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	if err := p.start(ctx, in, folder, said); err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	outputs, err := fixed(folder)
+	if err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	declared, err := script.Collect(ctx, p.Store, command.Outputs, folder.Output)
+	if err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	for name, v := range declared {
+		outputs[name] = v
+	}
+	return StoreOutputs(ctx, p.Store, outputs)
+}
+
+// start runs the program to its end; an end other than exit 0 is the user's error, with its last lines.
+func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.Folder, said io.Writer) error {
+	log, err := openLog(ctx, p.State, in)
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // a log
+	tail := proc.NewTail(tailLines)
+	out := io.MultiWriter(log, tail, said)
+	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
+	if err != nil {
+		return err
+	}
+	child, err := proc.Start(ctx, proc.Command{
+		Path: path, Args: f.Argv[1:], Env: f.Env, Dir: f.Work, Stdout: out, Stderr: out, Grace: grace,
+	})
+	if err != nil {
+		return &script.UserError{Message: err.Error()}
+	}
+	exit, err := child.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("run %s: %w", f.Argv[0], err)
+	case !exit.OK():
+		return &script.UserError{Message: fmt.Sprintf("%s ended with %s\n%s", name(in, f), exit, tail)}
+	}
+	return nil
+}
+
+// name is how messages call the program: the script step, or the command as the user wrote it, without its paths.
+func name(in contract.StepInput, f *script.Folder) string {
+	if in.Kind == dsl.KindRun && f.Argv[0] == "bash" {
+		return "the script"
+	}
+	words := make([]string, 0, 2)
+	for _, arg := range f.Argv[:min(2, len(f.Argv))] {
+		words = append(words, filepath.Base(arg))
+	}
+	return "`" + strings.Join(words, " ") + "`"
+}
+
+// typed gives an activity's error the type the rest of the system acts on.
+func typed(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case script.IsUser(err):
+		return contract.Error(contract.ErrUser, err.Error(), nil)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrReadOnly), errors.Is(err, os.ErrPermission):
+		return contract.Error(contract.ErrInfrastructure, err.Error(), err)
+	}
+	return err
+}
+
+// AttemptDir makes the folder of this attempt, which no other attempt shares; cleanup removes it.
+func AttemptDir(ctx context.Context, state string, in contract.StepInput) (dir string, cleanup func(), err error) {
+	parent := filepath.Join(state, "tmp")
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, contract.Error(contract.ErrInfrastructure, "make a folder for the step: "+err.Error(), err)
+	}
+	dir, err = os.MkdirTemp(parent, in.Run+"-"+in.Step+"-")
+	if err != nil {
+		return "", nil, contract.Error(contract.ErrInfrastructure, "make a folder for the step: "+err.Error(), err)
+	}
+	return dir, func() {
+		if err := os.RemoveAll(dir); err != nil {
+			activity.GetLogger(ctx).Warn("an attempt's folder could not be removed", "folder", dir, "error", err)
+		}
+	}, nil
+}
+
+// LogDir is where a step's logs are.
+func LogDir(state, run, step string) string { return filepath.Join(state, "logs", run, step) }
+
+// openLog makes the log file of this attempt.
+func openLog(ctx context.Context, state string, in contract.StepInput) (*os.File, error) {
+	dir := LogDir(state, in.Run, in.Step)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make the step's log: %w", err)
+	}
+	for n := 1; ; n++ {
+		f, err := os.OpenFile(filepath.Join(dir, "attempt-"+strconv.Itoa(n)+".log"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err == nil || !errors.Is(err, os.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// Heartbeat tells the server every heartbeatEvery that the activity lives, with what details returns, until stop is called.
+func Heartbeat(ctx context.Context, details func() any) (stop func()) {
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(heartbeatEvery)
+		defer tick.Stop()
+		activity.RecordHeartbeat(ctx, details())
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx, details())
+			}
+		}
+	})
+	return func() { close(done); ended.Wait() }
+}
