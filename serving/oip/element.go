@@ -1,0 +1,97 @@
+package oip
+
+import (
+	"encoding/json"
+	"errors"
+)
+
+// element is what the codec must know of one element type.
+type element struct {
+	is        func(data any) bool
+	marshal   func(data any) (json.RawMessage, error)
+	unmarshal func(flat []byte) (data any, n int, err error)
+	float64s  func(data any) []float64
+}
+
+var elements = map[Datatype]element{
+	Bool:   plain(func(v bool) float64 { return map[bool]float64{true: 1}[v] }),
+	Uint8:  octets(),
+	Uint16: number[uint16](),
+	Uint32: number[uint32](),
+	Uint64: number[uint64](),
+	Int8:   number[int8](),
+	Int16:  number[int16](),
+	Int32:  number[int32](),
+	Int64:  number[int64](),
+	FP32:   number[float32](),
+	FP64:   number[float64](),
+	Bytes:  plain[string](nil),
+}
+
+func number[T uint8 | uint16 | uint32 | uint64 | int8 | int16 | int32 | int64 | float32 | float64]() element {
+	return plain(func(v T) float64 { return float64(v) })
+}
+
+// plain is an element type whose Go slice has the JSON form the protocol wants.
+func plain[T any](float func(T) float64) element {
+	e := element{
+		is:        func(data any) bool { _, ok := data.([]T); return ok },
+		marshal:   func(data any) (json.RawMessage, error) { return json.Marshal(data) },
+		unmarshal: func(flat []byte) (any, int, error) { return decode[T](flat) },
+	}
+	if float != nil {
+		e.float64s = func(data any) []float64 {
+			values := data.([]T)
+			out := make([]float64, len(values))
+			for i, v := range values {
+				out[i] = float(v)
+			}
+			return out
+		}
+	}
+	return e
+}
+
+// octets is UINT8: encoding/json would write a byte slice as base64 text.
+func octets() element {
+	e := number[uint8]()
+	e.marshal = func(data any) (json.RawMessage, error) {
+		values := data.([]uint8)
+		wide := make([]uint16, len(values))
+		for i, v := range values {
+			wide[i] = uint16(v)
+		}
+		return json.Marshal(wide)
+	}
+	e.unmarshal = func(flat []byte) (any, int, error) {
+		wide, n, err := decode[uint16](flat)
+		if err != nil {
+			return nil, 0, err
+		}
+		out := make([]uint8, n)
+		for i, v := range wide {
+			if v > 255 {
+				return nil, 0, errors.New("a number is above 255")
+			}
+			out[i] = uint8(v)
+		}
+		return out, n, nil
+	}
+	return e
+}
+
+// decode reads a flat JSON array. A null is refused: encoding/json would leave the element's zero value in its place.
+func decode[T any](flat []byte) ([]T, int, error) {
+	var cells []*T
+	if err := json.Unmarshal(flat, &cells); err != nil {
+		return nil, 0, err
+	}
+	out := make([]T, len(cells))
+	for i, c := range cells {
+		if c == nil {
+			return nil, 0, errors.New("an element is null")
+		}
+		out[i] = *c
+	}
+	return out, len(out), nil
+}

@@ -1,0 +1,178 @@
+package oip
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Datatype is an element type of the protocol.
+type Datatype string
+
+// The element types Sluice carries. FP16 has no plain JSON form and is refused.
+const (
+	Bool   Datatype = "BOOL"
+	Uint8  Datatype = "UINT8"
+	Uint16 Datatype = "UINT16"
+	Uint32 Datatype = "UINT32"
+	Uint64 Datatype = "UINT64"
+	Int8   Datatype = "INT8"
+	Int16  Datatype = "INT16"
+	Int32  Datatype = "INT32"
+	Int64  Datatype = "INT64"
+	FP32   Datatype = "FP32"
+	FP64   Datatype = "FP64"
+	Bytes  Datatype = "BYTES" // text; JSON has no other bytes
+)
+
+// maxElements bounds a tensor before anything is allocated for it.
+const maxElements = 1 << 28
+
+// Tensor is a named array in row-major order.
+type Tensor struct {
+	Name  string
+	Shape []int64
+	// Data is a flat slice whose element type is the tensor's: []bool, []uint8 ... []int64, []float32, []float64 or []string.
+	Data any
+}
+
+// tensorJSON is the wire form.
+type tensorJSON struct {
+	Name       string          `json:"name"`
+	Shape      []int64         `json:"shape"`
+	Datatype   Datatype        `json:"datatype"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Data       json.RawMessage `json:"data"`
+}
+
+// Datatype returns the protocol's name of the tensor's element type, "" when Data is none of the slices a tensor may hold.
+func (t Tensor) Datatype() Datatype {
+	for name, e := range elements {
+		if e.is(t.Data) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Elements returns how many elements the shape has.
+func (t Tensor) Elements() int64 {
+	n, err := elementCount(t.Shape)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Float64s returns the elements as float64, and whether the tensor is numeric. Booleans are 0 and 1.
+func (t Tensor) Float64s() ([]float64, bool) {
+	e, ok := elements[t.Datatype()]
+	if !ok || e.float64s == nil {
+		return nil, false
+	}
+	return e.float64s(t.Data), true
+}
+
+// MarshalJSON writes the protocol's JSON form. NaN and the infinities have none and are an error.
+func (t Tensor) MarshalJSON() ([]byte, error) {
+	datatype := t.Datatype()
+	if datatype == "" {
+		return nil, fmt.Errorf("tensor %q holds %T, which the protocol has no type for", t.Name, t.Data)
+	}
+	if values, ok := t.Float64s(); ok && slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+		return nil, fmt.Errorf("tensor %q holds NaN or an infinity, which JSON cannot carry", t.Name)
+	}
+	data, err := elements[datatype].marshal(t.Data)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return json.Marshal(tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: datatype, Data: data})
+}
+
+// UnmarshalJSON reads the protocol's JSON form; the data may be flat or nested as the shape is.
+func (t *Tensor) UnmarshalJSON(raw []byte) error {
+	var wire tensorJSON
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return err
+	}
+	want, err := elementCount(wire.Shape)
+	if err != nil {
+		return fmt.Errorf("tensor %q: %w", wire.Name, err)
+	}
+	data, n, err := DecodeData(wire.Datatype, wire.Data)
+	if err != nil {
+		return fmt.Errorf("tensor %q: %w", wire.Name, err)
+	}
+	if int64(n) != want {
+		return fmt.Errorf("tensor %q: shape %v has %d elements, but data has %d", wire.Name, wire.Shape, want, n)
+	}
+	*t = Tensor{Name: wire.Name, Shape: wire.Shape, Data: data}
+	return nil
+}
+
+// DecodeData reads JSON, a scalar or a flat or nested array, into the slice of a datatype; n is how many elements it has.
+func DecodeData(datatype Datatype, raw json.RawMessage) (data any, n int, err error) {
+	e, ok := elements[datatype]
+	if !ok {
+		return nil, 0, fmt.Errorf("datatype %q is not supported; use one of BOOL, UINT8-64, INT8-64, FP32, FP64, BYTES", datatype)
+	}
+	flat, err := flatten(raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	data, n, err = e.unmarshal(flat)
+	if err != nil {
+		return nil, 0, fmt.Errorf("data does not fit datatype %s: %w", datatype, err)
+	}
+	return data, n, nil
+}
+
+func elementCount(shape []int64) (int64, error) {
+	if len(shape) == 0 {
+		return 0, errors.New("shape is missing")
+	}
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 {
+			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
+		}
+		if d > maxElements || n*d > maxElements {
+			return 0, fmt.Errorf("shape %v is larger than %d elements", shape, maxElements)
+		}
+		n *= d
+	}
+	return n, nil
+}
+
+// flatten removes the inner brackets of a nested array and puts a scalar into brackets. Brackets inside strings stay.
+func flatten(raw json.RawMessage) ([]byte, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return nil, errors.New("data is missing")
+	}
+	if raw[0] != '[' {
+		return slices.Concat([]byte{'['}, raw, []byte{']'}), nil
+	}
+	if rest := bytes.TrimLeft(raw[1:], " \t\r\n"); len(rest) == 0 || rest[0] != '[' {
+		return raw, nil
+	}
+	out := make([]byte, 0, len(raw))
+	out = append(out, '[')
+	inString, escaped := false, false
+	for _, c := range raw {
+		switch {
+		case inString:
+			inString = escaped || c != '"'
+			escaped = !escaped && c == '\\'
+		case c == '"':
+			inString = true
+		case c == '[' || c == ']':
+			continue
+		}
+		out = append(out, c)
+	}
+	return append(out, ']'), nil
+}

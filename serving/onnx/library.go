@@ -1,0 +1,93 @@
+// Package onnx runs ONNX models in this process on ONNX Runtime. It is the only package that loads that library, which is done on
+// the first use, once per process.
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// LibraryVariable names the environment variable that holds the path of ONNX Runtime's shared library.
+const LibraryVariable = "SLUICE_ONNXRUNTIME"
+
+// EnvironmentVariable names the environment variable that holds the project's Python environment.
+const EnvironmentVariable = "SLUICE_PYTHON_ENV"
+
+// ErrNoLibrary says that ONNX Runtime's shared library is not there or cannot be used. Its message says where it was looked for
+// and what to do.
+var ErrNoLibrary = errors.New("ONNX Runtime cannot be used")
+
+// systemLibrary is what the dynamic linker is asked for when no file was found.
+const systemLibrary = "libonnxruntime.so"
+
+// FindLibrary returns the path of ONNX Runtime's shared library, the first of:
+//
+//  1. $SLUICE_ONNXRUNTIME;
+//  2. lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so* in the Python environment: $SLUICE_PYTHON_ENV, or else the
+//     folder .venv in the working folder or the nearest folder above it that has one;
+//  3. libonnxruntime.so, by the dynamic linker's own search.
+func FindLibrary() (string, error) {
+	if path := os.Getenv(LibraryVariable); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%w: %s names %s: %w", ErrNoLibrary, LibraryVariable, path, err)
+		}
+		return path, nil
+	}
+	for _, env := range pythonEnvironments() {
+		found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", "onnxruntime", "capi", "libonnxruntime.so*"))
+		if err == nil && len(found) > 0 {
+			return slices.Max(found), nil
+		}
+	}
+	return systemLibrary, nil
+}
+
+func pythonEnvironments() []string {
+	if env := os.Getenv(EnvironmentVariable); env != "" {
+		return []string{env}
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil
+	}
+	var envs []string
+	for {
+		envs = append(envs, filepath.Join(dir, ".venv"))
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return envs
+		}
+		dir = parent
+	}
+}
+
+// initialize loads the library on the first call; every later call returns the same result.
+var initialize = sync.OnceValue(func() error {
+	path, err := FindLibrary()
+	if err != nil {
+		return err
+	}
+	ort.SetSharedLibraryPath(path)
+	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
+		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so, or make the Python environment with onnxruntime in it "+
+			"(%s names it, .venv is the default)", ErrNoLibrary, path, err, LibraryVariable, EnvironmentVariable)
+	}
+	if err := ort.DisableTelemetry(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoLibrary, err)
+	}
+	return nil
+})
+
+// LibraryVersion loads ONNX Runtime and returns its version.
+func LibraryVersion() (string, error) {
+	if err := initialize(); err != nil {
+		return "", err
+	}
+	return ort.GetVersion(), nil
+}

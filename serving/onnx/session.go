@@ -1,0 +1,263 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+// ErrClosed is returned by Run after Close.
+var ErrClosed = errors.New("the model has been unloaded")
+
+// slots bounds how many inferences run at once in the whole process: each holds an operating system thread, and more of them than
+// processors would only wait for each other.
+var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+// Optimize is how far ONNX Runtime rewrites a graph.
+type Optimize string
+
+// The optimisation levels.
+const (
+	OptimizeNone     Optimize = "none"
+	OptimizeBasic    Optimize = "basic"
+	OptimizeExtended Optimize = "extended"
+	OptimizeAll      Optimize = "all"
+)
+
+// Options qualify Open. The zero value is what serving wants.
+type Options struct {
+	// Optimize is the optimisation made at load. Default all.
+	Optimize Optimize
+	// SaveOptimized, when set, is where the optimised graph is written.
+	SaveOptimized string
+}
+
+// Session is one loaded model. Run may be called from many goroutines; each inference uses one thread.
+type Session struct {
+	mu      sync.RWMutex // held for reading during Run, for writing by Close
+	session *ort.DynamicAdvancedSession
+	inputs  []oip.TensorMetadata
+	outputs []oip.TensorMetadata
+}
+
+// ModelFile returns the single *.onnx file in dir, at any depth.
+func ModelFile(dir string) (string, error) {
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && strings.HasSuffix(path, ".onnx") {
+			found = append(found, path)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look for a model: %w", err)
+	case len(found) == 0:
+		return "", errors.New("the model artifact has no .onnx file")
+	case len(found) > 1:
+		return "", fmt.Errorf("the model artifact has %d .onnx files, %s and %s among them; it must have one",
+			len(found), filepath.Base(found[0]), filepath.Base(found[1]))
+	}
+	return found[0], nil
+}
+
+// Open loads the model file at path.
+func Open(path string, opts Options) (*Session, error) {
+	if err := initialize(); err != nil {
+		return nil, err
+	}
+	s, err := open(path, opts)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", filepath.Base(path), err)
+	}
+	return s, nil
+}
+
+func open(path string, opts Options) (*Session, error) {
+	inputs, outputs, err := describe(path)
+	if err != nil {
+		return nil, err
+	}
+	options, err := sessionOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = options.Destroy() }() // fails only when called twice
+	s := &Session{}
+	inputNames, outputNames := make([]string, len(inputs)), make([]string, len(outputs))
+	if s.inputs, err = metadata(inputs, inputNames); err != nil {
+		return nil, err
+	}
+	if s.outputs, err = metadata(outputs, outputNames); err != nil {
+		return nil, err
+	}
+	if s.session, err = ort.NewDynamicAdvancedSession(path, inputNames, outputNames, options); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// describe reads the inputs and outputs of a model file. ONNX Runtime tells them of a session only, so one is made for it, as cheaply
+// as can be.
+func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
+	options, err := sessionOptions(Options{Optimize: OptimizeNone})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = options.Destroy() }()
+	return ort.GetInputOutputInfoWithOptions(path, options)
+}
+
+func sessionOptions(opts Options) (*ort.SessionOptions, error) {
+	levels := map[Optimize]ort.GraphOptimizationLevel{
+		"":               ort.GraphOptimizationLevelEnableAll,
+		OptimizeAll:      ort.GraphOptimizationLevelEnableAll,
+		OptimizeExtended: ort.GraphOptimizationLevelEnableExtended,
+		OptimizeBasic:    ort.GraphOptimizationLevelEnableBasic,
+		OptimizeNone:     ort.GraphOptimizationLevelDisableAll,
+	}
+	level, ok := levels[opts.Optimize]
+	if !ok {
+		return nil, fmt.Errorf("optimisation level %q is none of none, basic, extended, all", opts.Optimize)
+	}
+	o, err := ort.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level))
+	if opts.SaveOptimized != "" {
+		err = errors.Join(err, o.SetOptimizedModelFilePath(opts.SaveOptimized))
+	}
+	if err != nil {
+		return nil, errors.Join(err, o.Destroy())
+	}
+	return o, nil
+}
+
+// Inputs describes the inputs in the graph's order. The result must not be changed.
+func (s *Session) Inputs() []oip.TensorMetadata { return s.inputs }
+
+// Outputs describes the outputs in the graph's order. The result must not be changed.
+func (s *Session) Outputs() []oip.TensorMetadata { return s.outputs }
+
+// Infer runs the model on one value of each input, in any order, and returns all outputs in the graph's order. Inputs that do
+// not fit the model are an oip.Error with status 400. When ctx ends the inference is stopped and ctx's cause returned.
+func (s *Session) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.session == nil {
+		return nil, ErrClosed
+	}
+	ordered, err := s.match(inputs)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(ctx, ordered)
+}
+
+func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	in := make([]ort.Value, 0, len(inputs))
+	out := make([]ort.Value, len(s.outputs))
+	defer func() { destroy(in); destroy(out) }()
+	for _, t := range inputs {
+		v, err := newValue(t)
+		if err != nil {
+			return nil, oip.Invalid("input %q: %v", t.Name, err)
+		}
+		in = append(in, v)
+	}
+	options, err := ort.NewRunOptions()
+	if err != nil {
+		return nil, err
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		_ = options.Terminate() // fails only on options that were destroyed, which waits for this
+	})
+	err = s.session.RunWithOptions(in, out, options)
+	if !stop() {
+		<-stopped
+	}
+	_ = options.Destroy()
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("inference failed: %w", err)
+	}
+	outputs := make([]oip.Tensor, len(out))
+	for i, v := range out {
+		if outputs[i], err = readValue(s.outputs[i].Name, v); err != nil {
+			return nil, err
+		}
+	}
+	return outputs, nil
+}
+
+// match orders the inputs as the graph has them and checks names, types and shapes.
+func (s *Session) match(inputs []oip.Tensor) ([]oip.Tensor, error) {
+	byName := make(map[string]oip.Tensor, len(inputs))
+	for _, t := range inputs {
+		byName[t.Name] = t
+	}
+	ordered := make([]oip.Tensor, len(s.inputs))
+	for i, want := range s.inputs {
+		t, ok := byName[want.Name]
+		if !ok {
+			return nil, oip.Invalid("input %q is missing", want.Name)
+		}
+		delete(byName, want.Name)
+		if t.Datatype() != want.Datatype {
+			return nil, oip.Invalid("input %q has datatype %s, the model wants %s", want.Name, t.Datatype(), want.Datatype)
+		}
+		if !fits(t.Shape, want.Shape) {
+			return nil, oip.Invalid("input %q has shape %v, the model wants %v", want.Name, t.Shape, want.Shape)
+		}
+		ordered[i] = t
+	}
+	for name := range byName {
+		return nil, oip.Invalid("the model has no input %q", name)
+	}
+	return ordered, nil
+}
+
+// fits reports whether a shape has no empty dimension and agrees with a model's, where -1 is any size.
+func fits(shape, want []int64) bool {
+	if len(shape) != len(want) {
+		return false
+	}
+	for i, d := range shape {
+		if d < 1 || want[i] >= 0 && d != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Close unloads the model after the inferences under way have ended. Closing twice is no error.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == nil {
+		return nil
+	}
+	session := s.session
+	s.session = nil
+	return session.Destroy()
+}

@@ -1,0 +1,112 @@
+"""Writes the small models that the tests of serving and compile use. Run by hand: python3 generate.py (needs onnx and numpy)."""
+
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = pathlib.Path(__file__).parent
+OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+
+
+def save(name, nodes, inputs, outputs, initializers=()):
+    graph = helper.make_graph(nodes, name, inputs, outputs, list(initializers))
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=8)
+    onnx.checker.check_model(model)
+    (HERE / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
+
+
+def tensor(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def text_classifier(name, spam):
+    """text [N] -> probabilities [N, 2]; texts of the word "spam" have probability `spam` of class 1, all others 1 - spam."""
+    nodes = [
+        helper.make_node(
+            "LabelEncoder", ["text"], ["p"], domain="ai.onnx.ml",
+            keys_strings=["spam"], values_floats=[spam], default_float=1 - spam,
+        ),
+        helper.make_node("Sub", ["one", "p"], ["q"]),
+        helper.make_node("Unsqueeze", ["p", "axis"], ["p2"]),
+        helper.make_node("Unsqueeze", ["q", "axis"], ["q2"]),
+        helper.make_node("Concat", ["q2", "p2"], ["probabilities"], axis=1),
+    ]
+    constants = [
+        numpy_helper.from_array(np.array(1, np.float32), "one"),
+        numpy_helper.from_array(np.array([1], np.int64), "axis"),
+    ]
+    save(
+        name, nodes,
+        [tensor("text", TensorProto.STRING, ["N"])],
+        [tensor("probabilities", TensorProto.FLOAT, ["N", 2])], constants,
+    )
+
+
+def echo():
+    """Every element type in, the same out."""
+    kinds = {
+        "bool": TensorProto.BOOL, "int32": TensorProto.INT32, "int64": TensorProto.INT64, "uint8": TensorProto.UINT8,
+        "float": TensorProto.FLOAT, "double": TensorProto.DOUBLE, "string": TensorProto.STRING,
+    }
+    save(
+        "echo",
+        [helper.make_node("Identity", [k], [f"{k}_out"]) for k in kinds],
+        [tensor(k, v, ["N", 2]) for k, v in kinds.items()],
+        [tensor(f"{k}_out", v, ["N", 2]) for k, v in kinds.items()],
+    )
+
+
+def mlp():
+    """x [N, 16] -> logits [N, 3] through one hidden layer: something to optimise and quantise."""
+    rng = np.random.default_rng(7)
+    weights = {
+        "w1": rng.normal(0, 0.3, (16, 64)), "b1": rng.normal(0, 0.1, 64),
+        "w2": rng.normal(0, 0.3, (64, 3)), "b2": rng.normal(0, 0.1, 3),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["m1"]),
+        helper.make_node("Add", ["m1", "b1"], ["a1"]),
+        helper.make_node("Relu", ["a1"], ["h"]),
+        helper.make_node("MatMul", ["h", "w2"], ["m2"]),
+        helper.make_node("Add", ["m2", "b2"], ["logits"]),
+    ]
+    save(
+        "mlp", nodes,
+        [tensor("x", TensorProto.FLOAT, ["N", 16])],
+        [tensor("logits", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+
+
+def loop():
+    """n -> n, by counting to it: an inference that lasts as long as it is asked to."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["going_on"]),
+            helper.make_node("Add", ["count", "step"], ["count_out"]),
+        ],
+        "body",
+        [tensor("turn", TensorProto.INT64, []), tensor("going", TensorProto.BOOL, []), tensor("count", TensorProto.INT64, [1])],
+        [tensor("going_on", TensorProto.BOOL, []), tensor("count_out", TensorProto.INT64, [1])],
+        [numpy_helper.from_array(np.array([1], np.int64), "step")],
+    )
+    nodes = [
+        helper.make_node("Squeeze", ["n"], ["turns"]),
+        helper.make_node("Loop", ["turns", "", "start"], ["count_end"], body=body),
+    ]
+    save(
+        "loop", nodes,
+        [tensor("n", TensorProto.INT64, [1])],
+        [tensor("count_end", TensorProto.INT64, [1])],
+        [numpy_helper.from_array(np.array([0], np.int64), "start")],
+    )
+
+
+text_classifier("text", 0.9)
+text_classifier("text_close", 0.8)
+text_classifier("text_wrong", 0.1)
+echo()
+mlp()
+loop()
