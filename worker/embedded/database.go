@@ -1,0 +1,99 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/server/common/config"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/schema/sqlite"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// retention is how long Temporal keeps the history of a closed workflow. The library's own helper would say 24 hours.
+const retention = 90 * 24 * time.Hour
+
+// searchAttributes are known to the namespace from its first moment.
+var searchAttributes = map[string]enums.IndexedValueType{
+	"SluicePipeline": enums.INDEXED_VALUE_TYPE_KEYWORD,
+	"SluiceStep":     enums.INDEXED_VALUE_TYPE_KEYWORD,
+	"SluiceVerdict":  enums.INDEXED_VALUE_TYPE_KEYWORD,
+	"SluiceModel":    enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	"SluiceDataset":  enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+}
+
+// databasePath is the folder's database. Temporal neither checks nor migrates a SQLite schema, so that a file of another schema would
+// fail late and oddly: the schema's version is part of the name.
+func databasePath(dir string) string {
+	return filepath.Join(dir, "temporal-"+sqlite.Version+"-"+sqlite.VisibilityVersion+".db")
+}
+
+// openDatabase returns the connection settings of the folder's database, which it creates, with its namespace, when there is none.
+func openDatabase(dir, namespace string) (*config.SQL, error) {
+	path := databasePath(dir)
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = createDatabase(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Temporal's database %s: %w", path, err)
+	}
+	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
+	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
+	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, searchAttributes)
+	if err != nil {
+		return nil, fmt.Errorf("namespace %s: %w", namespace, err)
+	}
+	ns.Detail.Config.Retention = durationpb.New(retention)
+	if err := sqlite.CreateNamespaces(sql, ns); err != nil {
+		return nil, fmt.Errorf("Temporal's database %s: %w", path, err)
+	}
+	return sql, nil
+}
+
+// createDatabase sets the schema up beside path and renames it, so that a process killed meanwhile leaves no half of a schema behind.
+func createDatabase(path string) error {
+	beside := path + ".new"
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // SQLite gives its other files the same mode
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// One sync at the end stands for the hundred that the statements would make.
+	if err := sqlite.SetupSchema(sqlConfig(beside, map[string]string{"journal_mode": "off", "synchronous": "0"})); err != nil {
+		return fmt.Errorf("set up the schema: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(beside, path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
+}
+
+func sqlConfig(path string, pragmas map[string]string) *config.SQL {
+	attributes := map[string]string{"mode": "rw"}
+	for name, value := range pragmas {
+		attributes[name] = value
+	}
+	return &config.SQL{
+		PluginName:        sqliteplugin.PluginName,
+		DatabaseName:      (&url.URL{Path: path}).EscapedPath(), // it becomes part of a URI
+		ConnectAttributes: attributes,
+	}
+}

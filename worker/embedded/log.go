@@ -1,0 +1,123 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
+)
+
+// maxLog bounds the server's log: the file and its one predecessor.
+const maxLog = 8 << 20
+
+// logFile is a file that is renamed to path + ".1" when it is full.
+type logFile struct {
+	mu      sync.Mutex
+	path    string
+	file    *os.File
+	written int64
+}
+
+func openLog(path string) (*logFile, error) {
+	l := &logFile{path: path}
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("Temporal's log: %w", err)
+	}
+	return l, nil
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	l.file, l.written = f, info.Size()
+	return nil
+}
+
+// Write appends p, which is one record.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.written > 0 && l.written+int64(len(p)) > maxLog {
+		if err := os.Rename(l.path, l.path+".1"); err != nil {
+			return 0, err
+		}
+		l.file.Close()
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.file.Write(p)
+	l.written += int64(n)
+	return n, err
+}
+
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}
+
+// fatal is what logger.Fatal panics with. The server calls it where it cannot go on, and expects not to return.
+type fatal string
+
+// logger lets Temporal's server log through slog.
+type logger struct{ slog *slog.Logger }
+
+var (
+	_ log.Logger     = logger{}
+	_ log.WithLogger = logger{}
+)
+
+func (l logger) log(level slog.Level, msg string, tags []tag.Tag) {
+	if l.slog.Enabled(context.Background(), level) {
+		l.slog.LogAttrs(context.Background(), level, msg, attrs(tags)...)
+	}
+}
+
+func attrs(tags []tag.Tag) []slog.Attr {
+	as := make([]slog.Attr, len(tags))
+	for i, t := range tags {
+		as[i] = slog.Any(t.Key(), t.Value())
+	}
+	return as
+}
+
+// With returns a logger that adds tags to every record.
+func (l logger) With(tags ...tag.Tag) log.Logger {
+	return logger{slog.New(l.slog.Handler().WithAttrs(attrs(tags)))}
+}
+
+func (l logger) Debug(msg string, tags ...tag.Tag) { l.log(slog.LevelDebug, msg, tags) }
+func (l logger) Info(msg string, tags ...tag.Tag)  { l.log(slog.LevelInfo, msg, tags) }
+func (l logger) Warn(msg string, tags ...tag.Tag)  { l.log(slog.LevelWarn, msg, tags) }
+func (l logger) Error(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
+
+// DPanic logs a bug that the server can live with.
+func (l logger) DPanic(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
+
+// Panic logs and panics.
+func (l logger) Panic(msg string, tags ...tag.Tag) {
+	l.log(slog.LevelError, msg, tags)
+	panic(msg)
+}
+
+// Fatal logs and panics. It does not exit: while the server is being built, Start turns it into an error.
+func (l logger) Fatal(msg string, tags ...tag.Tag) {
+	l.log(slog.LevelError, msg, tags)
+	text := msg
+	for _, a := range attrs(tags) {
+		text += ", " + a.Key + " " + a.Value.String()
+	}
+	panic(fatal(text))
+}

@@ -1,0 +1,57 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+)
+
+// loopback is the only address anything here listens on.
+const loopback = "127.0.0.1"
+
+// PortInUseError says that a port that was asked for belongs to another process.
+type PortInUseError struct {
+	What string // what was to listen there
+	Port int
+}
+
+func (e *PortInUseError) Error() string {
+	return fmt.Sprintf("port %d, wanted for %s, is in use by another process: stop that one, or choose another port, or 0 for any free one", e.Port, e.What)
+}
+
+// listen opens a listener on loopback: on port, or, when that is 0, on prefer if it happens to be free, else on any.
+func listen(what string, port, prefer int) (net.Listener, error) {
+	if port == 0 && prefer != 0 {
+		if l, err := net.Listen("tcp", address(prefer)); err == nil {
+			return l, nil
+		}
+	}
+	l, err := net.Listen("tcp", address(port))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &PortInUseError{What: what, Port: port}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open a port for %s: %w", what, err)
+	}
+	return l, nil
+}
+
+// freePorts finds as many free ports, all different.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := listen("Temporal's services", 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // only at the end, or the next could get the same
+		ports[i] = port(l)
+	}
+	return ports, nil
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,0 +1,261 @@
+// Package embedded runs Temporal and its UI inside the process, on a SQLite file in a state folder.
+//
+// # Files in the folder
+//
+// The database (temporal-<schema>.db and what SQLite keeps beside it), the token, and the server's log (temporal.log, and one
+// predecessor). One process at a time may run a server on a folder; package holder sees to that. After a SIGKILL, the next Start opens
+// the same file, and open workflows go on.
+//
+// # Who may do what
+//
+// Everything listens on 127.0.0.1, where every local user can connect, and whoever can start a workflow can run commands as the
+// owner of the folder. So:
+//
+//   - The frontend refuses a call without the folder's token, a file only its owner can read ("authorization: Bearer <token>").
+//   - An agent gets a token of its own (Token.MintAgentToken), good for its task queues, its run's activities and signals to its run.
+//   - Temporal's internal ports, which know no tokens, ask for a client certificate that never leaves the process.
+//   - The UI opens for a key derived from the token, which the printed URL carries and which becomes a cookie; and no other
+//     site's page can make the browser change anything.
+//
+// Not covered: loopback traffic is in the clear for root; and after the server's end another user's process could listen on its
+// old port and be told an agent's token, which is then of no use except to a server that runs again.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// LogFile is the name of the server's log in a state folder.
+const LogFile = "temporal.log"
+
+// Options says where and how to run.
+type Options struct {
+	Dir       string // the state folder; made when missing
+	Token     Token  // of that folder (EnsureToken)
+	Namespace string // default "default"
+
+	FrontendPort, UIPort int   // 0: Prefer's if it is free, else any free one
+	Prefer               Ports // those of the last time, so that URLs stay and surviving agents find the server again
+
+	LogLevel slog.Level // of the server's log
+}
+
+// Ports are the two ports others connect to.
+type Ports struct{ Frontend, UI int }
+
+// Server is a running Temporal with its UI.
+type Server struct {
+	namespace string
+	ports     Ports
+	temporal  temporal.Server
+	ui        *uiServer
+	conn      *grpc.ClientConn // to the frontend, as the owner
+	log       *logFile
+}
+
+// maxMessage is how large an answer of the frontend may be; gRPC's 4 MB is less than a history can have.
+const maxMessage = 128 << 20
+
+// Start starts Temporal and its UI and returns when the namespace can be used. A PortInUseError tells that one of the ports asked
+// for is taken. ctx bounds the start only.
+func Start(ctx context.Context, o Options) (_ *Server, err error) {
+	if o.Token == "" {
+		return nil, errors.New("embedded Temporal: Options.Token is empty: the server would be open to every local user")
+	}
+	if o.Namespace == "" {
+		o.Namespace = "default"
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state folder: %w", err)
+	}
+	s := &Server{namespace: o.Namespace}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	if s.log, err = openLog(filepath.Join(dir, LogFile)); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: o.LogLevel}))
+
+	uiListener, err := listen("Temporal's UI", o.UIPort, o.Prefer.UI)
+	if err != nil {
+		return nil, err
+	}
+	s.ports.UI = port(uiListener)
+	defer func() {
+		if s.ui == nil {
+			uiListener.Close()
+		}
+	}()
+	if err := s.startTemporal(ctx, o, dir, log); err != nil {
+		return nil, err
+	}
+	s.ui, err = startUI(uiListener, o.Namespace, o.Token, s.conn, log)
+	return s, err
+}
+
+// Address is where the frontend listens, "127.0.0.1:7233".
+func (s *Server) Address() string { return address(s.ports.Frontend) }
+
+// UIAddress is where the UI listens, "http://127.0.0.1:8233"; it opens for Token.WorkflowURL only.
+func (s *Server) UIAddress() string { return "http://" + address(s.ports.UI) }
+
+// Ports are the ports in use.
+func (s *Server) Ports() Ports { return s.ports }
+
+// Stop ends the UI, then the server. Workflows stay in the database.
+func (s *Server) Stop() error {
+	var errs []error
+	if s.ui != nil {
+		errs = append(errs, s.ui.stop())
+	}
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	if s.temporal != nil {
+		errs = append(errs, s.temporal.Stop())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// startTemporal builds and starts the server and waits until the namespace can be described.
+func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *slog.Logger) error {
+	sql, err := openDatabase(dir, o.Namespace)
+	if err != nil {
+		return err
+	}
+	ports, err := choosePorts(o)
+	if err != nil {
+		return err
+	}
+	if s.temporal, err = build(sql, ports, o, log); err != nil {
+		return fmt.Errorf("build the embedded Temporal: %w (more in %s)", err, s.log.path)
+	}
+	if err := s.temporal.Start(); err != nil {
+		return fmt.Errorf("start the embedded Temporal: %w (more in %s)", err, s.log.path)
+	}
+	s.ports.Frontend = ports[primitives.FrontendService]
+	if s.conn, err = dial(s.Address(), o.Token); err != nil {
+		return err
+	}
+	if err := awaitNamespace(ctx, s.conn, o.Namespace); err != nil {
+		return fmt.Errorf("wait for the embedded Temporal: %w (more in %s)", err, s.log.path)
+	}
+	return nil
+}
+
+// choosePorts gives every service a port. The listeners it tries them with are closed again, since Temporal opens its own.
+func choosePorts(o Options) (map[primitives.ServiceName]int, error) {
+	frontend, err := listen("Temporal's frontend", o.FrontendPort, o.Prefer.Frontend)
+	if err != nil {
+		return nil, err
+	}
+	defer frontend.Close()
+	free, err := freePorts(len(services))
+	if err != nil {
+		return nil, err
+	}
+	ports := make(map[primitives.ServiceName]int, len(services))
+	for i, name := range services {
+		ports[name] = free[i]
+	}
+	ports[primitives.FrontendService] = port(frontend)
+	return ports, nil
+}
+
+// build makes the server. Where Temporal would end the process (a port that was taken in this very moment), build returns an error.
+func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log *slog.Logger) (_ temporal.Server, err error) {
+	tls, err := newInternode()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case fatal:
+			err = errors.New(string(p))
+		default:
+			panic(p)
+		}
+	}()
+	names := make([]string, len(services))
+	for i, name := range services {
+		names[i] = string(name)
+	}
+	return temporal.NewServer(
+		temporal.WithConfig(serverConfig(sql, ports)),
+		temporal.ForServices(names),
+		temporal.WithStaticHosts(staticHosts(ports)),
+		temporal.WithDynamicConfigClient(dynamicConfig()),
+		temporal.WithTLSConfigFactory(tls),
+		temporal.WithAuthorizer(authorizer{o.Namespace}),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claimMapper{o.Token} }),
+		temporal.WithLogger(logger{log}),
+	)
+}
+
+// dial opens a connection to the frontend on which every call carries the owner's token.
+func dial(address string, token Token) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithPerRPCCredentials(bearer(token)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded Temporal: %w", err)
+	}
+	return conn, nil
+}
+
+// bearer is the token as gRPC credentials.
+type bearer Token
+
+// GetRequestMetadata returns the header that the authorizer looks for.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity returns false: the connection never leaves the machine.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// awaitNamespace waits until the frontend knows the namespace.
+func awaitNamespace(ctx context.Context, conn *grpc.ClientConn, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	retry := time.NewTicker(10 * time.Millisecond)
+	defer retry.Stop()
+	service := workflowservice.NewWorkflowServiceClient(conn)
+	for {
+		_, err := service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}, grpc.WaitForReady(true))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-retry.C:
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package embedded
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// TokenFile is the name of the token's file in a state folder.
+const TokenFile = "token"
+
+// Token is the secret of one state folder. Who presents it to the embedded server may do everything there; the keys of agents and of the
+// browser are derived from it, so that neither needs a list of its own.
+type Token string
+
+// EnsureToken returns the token of the state folder dir and makes one when there is none yet. The file is readable by its owner
+// only; one that others can read is refused, because whoever read it can run commands as its owner.
+func EnsureToken(dir string) (Token, error) {
+	path := filepath.Join(dir, TokenFile)
+	token, err := ReadToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return "", fmt.Errorf("make a token: %w", err)
+	}
+	if err := createOnce(path, []byte(base64.RawURLEncoding.EncodeToString(secret)+"\n")); err != nil {
+		return "", fmt.Errorf("write the token %s: %w", path, err)
+	}
+	return ReadToken(path)
+}
+
+// createOnce writes a file that appears whole, durable and readable by its owner only. When another process was faster, its
+// file stays.
+func createOnce(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// ReadToken reads a token's file. It returns an error that wraps fs.ErrNotExist when there is none.
+func ReadToken(path string) (Token, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("token %s can be read by other users (mode %04o): delete it, so that a new one is made", path, info.Mode().Perm())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if len(token) < 32 {
+		return "", fmt.Errorf("token %s is cut short: delete it, so that a new one is made", path)
+	}
+	return Token(token), nil
+}
+
+// WorkflowURL is the page of a workflow in the UI at uiAddress ("http://127.0.0.1:8233"). The URL carries the browser's key, which opens
+// the UI and nothing else. An empty runID means the latest run.
+func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) string {
+	page := uiAddress + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + url.PathEscape(workflowID)
+	if runID != "" {
+		page += "/" + url.PathEscape(runID) + "/history"
+	}
+	return page + "?" + uiKeyParam + "=" + t.uiKey()
+}
+
+// uiKey is what the browser shows in place of the token, so that neither its history nor its cookies hold the token.
+func (t Token) uiKey() string { return t.sign("ui", nil) }
+
+// MintAgentToken makes the token of an agent: it may poll activities on task queues whose name begins with queuePrefix ("node/<run>/"; the
+// slash at the end matters), answer and heartbeat activities of the workflow run, and signal that workflow. "The workflow run" is the
+// one whose ID is run, and all whose ID begins with run + "/". The token is good for as long as the state folder's token is.
+func (t Token) MintAgentToken(queuePrefix, run string) string {
+	claims, err := json.Marshal(agentClaims{QueuePrefix: queuePrefix, Run: run})
+	if err != nil {
+		panic(err) // two strings always marshal
+	}
+	return agentScheme + base64.RawURLEncoding.EncodeToString(claims) + "." + t.sign("agent", claims)
+}
+
+// agentScheme tells an agent's token from the state folder's, whose alphabet has no dot.
+const agentScheme = "agent."
+
+// agentClaims is what an agent's token says, in the clear but signed.
+type agentClaims struct {
+	QueuePrefix string `json:"queue"`
+	Run         string `json:"run"`
+}
+
+// owns tells whether a workflow ID is the run's own or that of one of its children.
+func (c *agentClaims) owns(workflowID string) bool {
+	return workflowID == c.Run || strings.HasPrefix(workflowID, c.Run+"/")
+}
+
+// parseAgentToken returns the claims of an agent's token if t signed them.
+func (t Token) parseAgentToken(token string) (*agentClaims, bool) {
+	payload, signature, ok := strings.Cut(strings.TrimPrefix(token, agentScheme), ".")
+	if !ok {
+		return nil, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(payload)
+	if err != nil || !equal(signature, t.sign("agent", raw)) {
+		return nil, false
+	}
+	var claims agentClaims
+	if err := json.Unmarshal(raw, &claims); err != nil || claims.QueuePrefix == "" || claims.Run == "" {
+		return nil, false
+	}
+	return &claims, true
+}
+
+// sign is HMAC-SHA256 (RFC 2104) under the token, over a purpose and a message; the purpose keeps the derived keys apart.
+func (t Token) sign(purpose string, message []byte) string {
+	mac := hmac.New(sha256.New, []byte(t))
+	mac.Write([]byte(purpose))
+	mac.Write([]byte{0})
+	mac.Write(message)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// equal compares two secrets in a time that does not depend on where they differ.
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,113 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/temporalio/ui-server/v2/server/api"
+	uiconfig "github.com/temporalio/ui-server/v2/server/config"
+	"github.com/temporalio/ui-server/v2/server/route"
+	"github.com/temporalio/ui-server/v2/ui"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+)
+
+// uiKeyParam is the query parameter in which a printed URL carries the browser's key.
+const uiKeyParam = "key"
+
+// uiServer is Temporal's UI behind a door. Its routes are put together here, and not by the ui-server's own NewServer, because that
+// one opens its own port (and ends the process when it is taken) and would leave the door to somebody else.
+type uiServer struct {
+	http *http.Server
+	done chan error
+}
+
+// startUI serves the UI on listener, which it closes at the end. It calls the frontend through conn, as the owner.
+func startUI(listener net.Listener, namespace string, token Token, conn *grpc.ClientConn, log *slog.Logger) (*uiServer, error) {
+	routes, err := uiRoutes(namespace, conn)
+	if err != nil {
+		return nil, err
+	}
+	s := &uiServer{
+		http: &http.Server{
+			Handler:           http.NewCrossOriginProtection().Handler(uiDoor(token, port(listener), routes)),
+			ReadHeaderTimeout: 10 * time.Second,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		},
+		done: make(chan error, 1),
+	}
+	go func() { s.done <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+func (s *uiServer) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil { // a long poll of a browser
+		s.http.Close()
+	}
+	err := <-s.done
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// uiRoutes is the UI's pages and its API.
+func uiRoutes(namespace string, conn *grpc.ClientConn) (http.Handler, error) {
+	settings, err := uiconfig.NewConfigProviderWithRefresh(&uiconfig.Config{
+		TemporalGRPCAddress: conn.Target(),
+		DefaultNamespace:    namespace,
+		DisableNewsFetch:    true, // nothing here calls home
+	})
+	if err != nil {
+		return nil, err
+	}
+	assets, err := ui.Assets()
+	if err != nil {
+		return nil, err
+	}
+	pages, err := fs.Sub(assets, "local")
+	if err != nil {
+		return nil, err
+	}
+	e := echo.New()
+	e.Use(middleware.Recover(), middleware.Gzip(), middleware.Secure())
+	e.GET("/api/v1/settings", api.GetSettings(settings))
+	e.GET("/api/v1"+api.WorkflowRawHistoryUrl, api.WorkflowRawHistoryHandler(workflowservice.NewWorkflowServiceClient(conn)))
+	e.Any("/api/v1/*", api.TemporalAPIHandler(settings, nil, conn))
+	route.SetRenderRoute(e, "")
+	return e, route.SetUIRoutes(e, "", pages)
+}
+
+// uiDoor lets in who opens a printed URL, whose key becomes a cookie. Cookies do not know
+// ports, hence the port in the cookie's name: two state folders can be looked at side by side.
+func uiDoor(token Token, port int, next http.Handler) http.Handler {
+	key, name := token.uiKey(), "sluice_ui_"+strconv.Itoa(port)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if given := query.Get(uiKeyParam); given != "" && equal(given, key) {
+			http.SetCookie(w, &http.Cookie{Name: name, Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+			query.Del(uiKeyParam)
+			clean := url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query.Encode()}
+			http.Redirect(w, r, clean.String(), http.StatusSeeOther)
+			return
+		}
+		cookie, err := r.Cookie(name)
+		if err != nil || !equal(cookie.Value, key) {
+			http.Error(w, "This is Temporal's UI of a Sluice state folder. Open it with the URL that sluice prints: that one carries the key.", http.StatusUnauthorized)
+			return
+		}
+		r.Header.Del("Authorization") // would be forwarded beside the owner's
+		next.ServeHTTP(w, r)
+	})
+}

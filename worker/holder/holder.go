@@ -1,0 +1,165 @@
+// Package holder decides which process runs the servers of a state folder (.sluice), and tells the others where they are.
+//
+// The holder has a lock on the folder's file "lock", which the kernel gives back when the process ends, however it ends. It publishes
+// addresses in "holder.json". That file counts only while the lock is held, so that what a killed holder leaves behind misleads nobody.
+package holder
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockFile = "lock"
+	infoFile = "holder.json"
+)
+
+// ErrHeld is returned by Acquire when another process holds the folder.
+var ErrHeld = errors.New("held by another process")
+
+// Info is what a holder publishes. It holds no secrets.
+type Info struct {
+	PID             int    `json:"pid"`
+	TemporalAddress string `json:"temporal_address"`          // of the frontend, "127.0.0.1:7233"
+	UIAddress       string `json:"ui_address"`                // "http://127.0.0.1:8233"
+	Namespace       string `json:"namespace"`                 // Temporal's
+	TokenFile       string `json:"token_file"`                // absolute path
+	GatewayAddress  string `json:"gateway_address,omitempty"` // "http://127.0.0.1:8080"; empty while nothing is served
+}
+
+// Holder holds a state folder until Release.
+type Holder struct {
+	dir  string
+	lock *os.File
+	last Info
+}
+
+// Acquire makes this process the holder of the state folder dir, which it creates when missing. It does not wait: the error wraps
+// ErrHeld when another process is the holder.
+func Acquire(dir string) (*Holder, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unwritable(dir, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, unwritable(dir, err)
+	}
+	h := &Holder{dir: dir, lock: lock}
+	if err := h.take(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// take locks the file and withdraws what an earlier holder published.
+func (h *Holder) take() error {
+	// A lock of the open file, not of the process (fcntl(2), "Open file description locks"): unlike flock(2) it can be tested
+	// without being taken, so that a reader never keeps an heir out.
+	err := unix.FcntlFlock(h.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
+		return fmt.Errorf("state folder %s: %w", h.dir, ErrHeld)
+	case err != nil:
+		return fmt.Errorf("lock %s: %w (a state folder must be on a file system that has locks)", h.lock.Name(), err)
+	}
+	h.last, _ = read(h.dir) // absent or spoilt: there is no last one
+	if err := os.Remove(filepath.Join(h.dir, infoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unwritable(h.dir, err)
+	}
+	return nil
+}
+
+// Last is what the previous holder published; zero if there was none.
+func (h *Holder) Last() Info { return h.last }
+
+// Publish tells others where the servers are, replacing what was published before. PID is filled in.
+func (h *Holder) Publish(info Info) error {
+	info.PID = os.Getpid()
+	data, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return fmt.Errorf("publish addresses: %w", err)
+	}
+	if err := replace(filepath.Join(h.dir, infoFile), append(data, '\n')); err != nil {
+		return unwritable(h.dir, err)
+	}
+	return nil
+}
+
+// Release lets another process hold the folder. What was published stays, for Last, but Find no longer returns it.
+func (h *Holder) Release() error { return h.lock.Close() }
+
+// Find returns what the holder of dir has published. It returns false when nobody holds dir, and while the holder is still starting.
+func Find(dir string) (Info, bool, error) {
+	held, err := isHeld(dir)
+	if err != nil || !held {
+		return Info{}, false, err
+	}
+	info, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Info{}, false, nil
+	}
+	return info, err == nil, err
+}
+
+// isHeld asks for the lock without taking it.
+func isHeld(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("state folder: %w", err)
+	}
+	defer f.Close()
+	probe := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &probe); err != nil {
+		return false, fmt.Errorf("test the lock %s: %w", f.Name(), err)
+	}
+	return probe.Type != unix.F_UNLCK, nil
+}
+
+func read(dir string) (Info, error) {
+	path := filepath.Join(dir, infoFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Info{}, fmt.Errorf("addresses of the state folder's servers: %w", err)
+	}
+	var info Info
+	if err := json.Unmarshal(data, &info); err != nil {
+		return Info{}, fmt.Errorf("addresses of the state folder's servers: %s: %w", path, err)
+	}
+	return info, nil
+}
+
+// replace writes a file that others see whole: beside, synced, renamed.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// unwritable explains that Sluice cannot keep its state in dir.
+func unwritable(dir string, err error) error {
+	return fmt.Errorf("state folder %s cannot be written: %w: make it writable, or run where you may write", dir, err)
+}
