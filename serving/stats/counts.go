@@ -1,0 +1,95 @@
+// Package stats holds what a gateway counts, and the sequential tests that compare a candidate with the release that serves. The
+// tests are pure functions of cumulative counts, valid at every look: looking more often does not make a false alarm likelier.
+package stats
+
+// Counts are one version's outcomes, over requests that chance assigned to it.
+type Counts struct {
+	Requests int64 `json:"requests"`
+	// Failures are inference errors and timeouts.
+	Failures int64 `json:"failures"`
+	// Wrong are answers that differ from the request's label.
+	Wrong   int64     `json:"wrong"`
+	Latency Histogram `json:"latency"`
+}
+
+// Errors are failures and wrong answers.
+func (c Counts) Errors() int64 { return c.Failures + c.Wrong }
+
+// Plus adds two sets of counts over different requests.
+func (c Counts) Plus(other Counts) Counts {
+	return Counts{
+		Requests: c.Requests + other.Requests,
+		Failures: c.Failures + other.Failures,
+		Wrong:    c.Wrong + other.Wrong,
+		Latency:  c.Latency.Plus(other.Latency),
+	}
+}
+
+// Shadow compares a candidate's answers to mirrored requests with those that were given.
+type Shadow struct {
+	// Version is the candidate's.
+	Version string `json:"version"`
+	// Mirrored requests were answered by both.
+	Mirrored int64 `json:"mirrored"`
+	// Samples are the mirrored requests that neither side failed to serve, so that there was something to compare; and those the
+	// candidate alone failed, which count as no agreement.
+	Samples int64 `json:"samples"`
+	// Agree counts samples with the same answer: the same top class, or the same text.
+	Agree int64 `json:"agree"`
+	// MaxAbs is the largest absolute difference of any output element.
+	MaxAbs float64 `json:"max_abs"`
+	// BothErr, CandidateOnly and StableOnly count mirrored requests by who failed or answered against the label.
+	BothErr       int64 `json:"both_err"`
+	CandidateOnly int64 `json:"candidate_only"`
+	StableOnly    int64 `json:"stable_only"`
+	// Dropped requests were to be mirrored, but the queue was full.
+	Dropped int64 `json:"dropped"`
+	// Latency is the candidate's.
+	Latency Histogram `json:"latency"`
+}
+
+// Plus adds two comparisons over different requests.
+func (s Shadow) Plus(other Shadow) Shadow {
+	return Shadow{
+		Version:       other.Version,
+		Mirrored:      s.Mirrored + other.Mirrored,
+		Samples:       s.Samples + other.Samples,
+		Agree:         s.Agree + other.Agree,
+		MaxAbs:        max(s.MaxAbs, other.MaxAbs),
+		BothErr:       s.BothErr + other.BothErr,
+		CandidateOnly: s.CandidateOnly + other.CandidateOnly,
+		StableOnly:    s.StableOnly + other.StableOnly,
+		Dropped:       s.Dropped + other.Dropped,
+		Latency:       s.Latency.Plus(other.Latency),
+	}
+}
+
+// Snapshot is everything a gateway has counted. Counts only grow within an epoch.
+type Snapshot struct {
+	Target string `json:"target"`
+	// Epoch identifies the life of the gateway's process; a new one starts counting from nothing.
+	Epoch string `json:"epoch"`
+	// Revision is the routing revision that is served now.
+	Revision int64 `json:"revision"`
+	// Revisions holds the counts of the newest revisions served in this epoch, oldest first.
+	Revisions []Revision `json:"revisions"`
+}
+
+// Revision is what was counted while one routing revision was served.
+type Revision struct {
+	Revision int64 `json:"revision"`
+	// Versions by name.
+	Versions map[string]Counts `json:"versions"`
+	// Shadow is set when the revision mirrors requests.
+	Shadow *Shadow `json:"shadow,omitempty"`
+}
+
+// At returns the counts of a routing revision, empty ones when it was not served in this epoch.
+func (s Snapshot) At(revision int64) Revision {
+	for _, r := range s.Revisions {
+		if r.Revision == revision {
+			return r
+		}
+	}
+	return Revision{Revision: revision}
+}
