@@ -1,0 +1,140 @@
+// Package human writes quantities the way people read them, alike in the terminal and in reports.
+package human
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration writes a span with two units at most: "0.4 s", "12.3 s", "1m 02s", "2h 05m", "3d 04h".
+func Duration(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0.0 s"
+	case d < time.Minute-50*time.Millisecond:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	case d < time.Hour-500*time.Millisecond:
+		s := int64(d.Round(time.Second) / time.Second)
+		return fmt.Sprintf("%dm %02ds", s/60, s%60)
+	case d < 24*time.Hour-30*time.Second:
+		m := int64(d.Round(time.Minute) / time.Minute)
+		return fmt.Sprintf("%dh %02dm", m/60, m%60)
+	default:
+		h := int64(d.Round(time.Hour) / time.Hour)
+		return fmt.Sprintf("%dd %02dh", h/24, h%24)
+	}
+}
+
+// Seconds is Duration of a number of seconds.
+func Seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
+
+// Bytes writes a size in decimal units: "0 B", "812 B", "4.1 kB", "41 MB".
+func Bytes(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v, unit := float64(n)/1000, 0
+	for v >= 999.5 && unit < 4 {
+		v, unit = v/1000, unit+1
+	}
+	digits := 0
+	if v < 9.95 {
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + []string{"kB", "MB", "GB", "TB", "PB"}[unit]
+}
+
+// Count writes a whole number with its thousands apart: "6,046".
+func Count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	sign, digits := "", s
+	if n < 0 {
+		sign, digits = "-", s[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// Number writes a measured number with four significant digits; whole numbers are written whole.
+func Number(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return strings.ToLower(strconv.FormatFloat(v, 'g', -1, 64))
+	case v == math.Trunc(v) && math.Abs(v) < 1e15:
+		return Count(int64(v))
+	case math.Abs(v) >= 1e6 || math.Abs(v) < 1e-4:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// Percent writes a share: "97.5%".
+func Percent(share float64) string { return Number(math.Round(share*1e4)/100) + "%" }
+
+// Value writes a value out of JSON on one line, cut short when it is long.
+func Value(v any) string {
+	const most = 60
+	var s string
+	switch v := v.(type) {
+	case float64:
+		s = Number(v)
+	case int64:
+		s = Count(v)
+	case int:
+		s = Count(int64(v))
+	case nil:
+		s = "nothing"
+	default:
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Sprint(v)
+		}
+		s = string(raw)
+	}
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// Plural writes a count with its noun: "1 node", "2 nodes".
+func Plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Count(n) + " " + noun + "s"
+}
+
+// Line is the first line of s that has any text, without control characters: safe to print on a terminal.
+func Line(s string) string {
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(Printable(line)); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// Printable replaces control characters, but for line ends and tabs, so that text from elsewhere cannot drive a terminal.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ' || r >= 0x7f && r < 0xa0:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,67 @@
+package human_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+func TestQuantities(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{human.Duration(-time.Second), "0.0 s"},
+		{human.Duration(400 * time.Millisecond), "0.4 s"},
+		{human.Duration(59_940 * time.Millisecond), "59.9 s"},
+		{human.Duration(59_960 * time.Millisecond), "1m 00s"},
+		{human.Duration(62 * time.Second), "1m 02s"},
+		{human.Duration(time.Hour - time.Millisecond), "1h 00m"},
+		{human.Duration(2*time.Hour + 5*time.Minute), "2h 05m"},
+		{human.Duration(76 * time.Hour), "3d 04h"},
+		{human.Seconds(1.5), "1.5 s"},
+		{human.Bytes(0), "0 B"},
+		{human.Bytes(999), "999 B"},
+		{human.Bytes(4_100), "4.1 kB"},
+		{human.Bytes(9_960), "10 kB"},
+		{human.Bytes(999_600), "1.0 MB"},
+		{human.Bytes(41_400_000), "41 MB"},
+		{human.Count(0), "0"},
+		{human.Count(-1234567), "-1,234,567"},
+		{human.Count(math.MinInt64), "-9,223,372,036,854,775,808"},
+		{human.Number(0), "0"},
+		{human.Number(0.97245), "0.9725"},
+		{human.Number(0.95), "0.95"},
+		{human.Number(12.345), "12.35"},
+		{human.Number(6046), "6,046"},
+		{human.Number(1234.56), "1235"},
+		{human.Number(0.0000123), "1.23e-05"},
+		{human.Number(-0.5), "-0.5"},
+		{human.Number(math.NaN()), "nan"},
+		{human.Number(math.Inf(1)), "+inf"},
+		{human.Percent(0.975), "97.5%"},
+		{human.Value("x"), `"x"`},
+		{human.Value(true), "true"},
+		{human.Value(nil), "nothing"},
+		{human.Value(strings.Repeat("a", 100)), `"` + strings.Repeat("a", 58) + "…"},
+		{human.Plural(1, "node"), "1 node"},
+		{human.Plural(1200, "step"), "1,200 steps"},
+		{human.Line("\n  a\x1b[2Jb\nc"), "a\uFFFD[2Jb"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestLineIsSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, r := range human.Line(rapid.String().Draw(t, "text")) {
+			if r < ' ' && r != '\t' || r == 0x7f || r == 0x9b {
+				t.Fatalf("control character %q", r)
+			}
+		}
+	})
+}
