@@ -17,6 +17,8 @@ var (
 	ErrFull = errors.New("no space left")
 	// ErrReadOnly: the medium cannot be written to.
 	ErrReadOnly = errors.New("not writable")
+	// ErrCorrupt: a blob or an artifact does not match its digest. Returned by the Store, which verifies what it reads.
+	ErrCorrupt = errors.New("does not match its digest")
 )
 
 // Driver is a flat object store. Keys are slash-separated, clean, relative paths of at most 512 bytes from [A-Za-z0-9._=@+-/].
