@@ -84,11 +84,17 @@ say "making $venv on $python"
 rm -rf "$venv"
 "$python" -m venv --system-site-packages "$venv"
 packages=(-r "$requirements")
-has_torch "$venv/bin/python3" || packages+=(torch numpy)
+if has_torch "$venv/bin/python3"; then
+    # PyTorch was built for one major version of numpy: pip must not put another in front of it.
+    packages+=("numpy==$("$venv/bin/python3" -c 'import numpy; print(numpy.__version__)')")
+else
+    packages+=(torch numpy)
+fi
 say "pip install ${packages[*]}"
 "$venv/bin/python3" -m pip install --quiet --no-input --disable-pip-version-check "${packages[@]}" >&2 </dev/null
 "$venv/bin/python3" - >&2 <<'EOF'
 import onnx, onnxruntime, onnxruntime.quantization, platform, torch
+torch.ones(1).numpy()
 print(f"python: ready: Python {platform.python_version()}, torch {torch.__version__}, "
       f"onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}")
 EOF
