@@ -1,3 +1,4 @@
+// Package worker wires Sluice together: how it reaches Temporal, and which workflows, activities, pools and targets exist.
 package worker
 
 import (

@@ -75,6 +75,10 @@ func dynamicConfig() dynamicconfig.StaticClient {
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): dispatchRPS,
 		dynamicconfig.OutboundProcessorMaxPollRPS.Key():   dispatchRPS,
 
+		// Partitions spread a task queue over machines. On one they only pass tasks, and polls, on to one another.
+		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
+		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+
 		// One user's UI and CLI list as often as they like.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 1_000,
 
