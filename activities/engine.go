@@ -118,7 +118,7 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 	}
 	step := contract.StepInput{
 		Run: in.Run, Step: in.Step, Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env,
-		Workspace: sub.Workspace, Submission: in.Submission, Retry: node.Retry,
+		Workspace: sub.Workspace, Submission: in.Submission,
 	}
 	// A rollout's workflow reads its spec itself, and a rollout's is never large.
 	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {

@@ -21,8 +21,6 @@ const (
 	defaultTimeout = 24 * time.Hour
 	// lostWorkers is how many workers may die under a step before that is taken for the step's fault.
 	lostWorkers = 20
-	// cancelGrace is how long a child workflow may take to give up after a cancel.
-	cancelGrace = 2 * time.Minute
 )
 
 // activityOf names the activity of the kinds whose effect is one.
@@ -52,17 +50,21 @@ func (r *run) execute(ctx workflow.Context, i int, in contract.StepInput) (contr
 	var out contract.StepOutput
 	switch node.Kind {
 	case dsl.KindTrain:
+		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
+		train := contract.TrainInput{StepInput: in, Retry: node.Retry, Timeout: node.Timeout}
 		id := contract.TrainWorkflowID(r.in.Run, node.ID)
-		return out, r.child(ctx, i, contract.TrainWorkflow, id, summary, timeout, in, &out)
+		return out, r.child(ctx, i, contract.TrainWorkflow, id, summary, train, &out)
 	case dsl.KindRollout:
 		var spec dsl.Rollout
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
-		id := contract.RolloutWorkflowID(spec.Target)
-		return out, r.child(ctx, i, contract.RolloutWorkflow, id, summary, timeout, in, &out)
+		return out, within(ctx, timeout, func(ctx workflow.Context) error {
+			return r.child(ctx, i, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, in, &out)
+		})
 	default:
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			ActivityID:          contract.ActivityID(node.ID, r.steps[i].Attempt),
 			StartToCloseTimeout: timeout,
 			HeartbeatTimeout:    heartbeatTimeout,
 			WaitForCancellation: true,
@@ -75,16 +77,15 @@ func (r *run) execute(ctx workflow.Context, i int, in contract.StepInput) (contr
 
 // child runs a step that is a workflow of its own. The workflow ID is a lock: while another run holds it, this one waits its turn.
 func (r *run) child(
-	ctx workflow.Context, i int, name, id, summary string, timeout time.Duration, in contract.StepInput, out *contract.StepOutput,
+	ctx workflow.Context, i int, name, id, summary string, in any, out *contract.StepOutput,
 ) error {
 	r.steps[i].Child = id
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:               id,
-		WorkflowExecutionTimeout: timeout + cancelGrace,
-		WaitForCancellation:      true,
-		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		StaticSummary:            summary,
+		WorkflowID:            id,
+		WaitForCancellation:   true,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		StaticSummary:         summary,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(r.in.Name),
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchStep).ValueSet(r.in.Graph[i].ID),
@@ -101,6 +102,24 @@ func (r *run) child(
 			return err
 		}
 	}
+}
+
+// within cancels what f does when it takes longer than timeout: a child is then left the time to undo what it did.
+func within(ctx workflow.Context, timeout time.Duration, f func(workflow.Context) error) error {
+	ctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	late := false
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if workflow.Sleep(ctx, timeout) == nil {
+			late = true
+			cancel()
+		}
+	})
+	err := f(ctx)
+	if late && err != nil {
+		return contract.Error(contract.ErrTimeout, "it took longer than its timeout of "+timeout.String(), nil)
+	}
+	return err
 }
 
 // budget counts what is left of a step's retries. Two are kept: the user's, and one for workers that died under the step, which
@@ -150,6 +169,12 @@ func workerLost(err error) bool {
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT
 }
 
+// timedOut reports whether Temporal ended an attempt at its timeout; its own words are for people who know Temporal.
+func timedOut(err error) bool {
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout)
+}
+
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	end.Status, end.Error, end.ErrorType = dsl.StatusFailed, contract.Message(err), contract.ErrorType(err)
@@ -157,7 +182,7 @@ func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	switch {
 	case workerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure
-	case end.ErrorType == contract.ErrTimeout:
+	case timedOut(err):
 		end.Error = "it took longer than its timeout"
 	case ctx.Err() != nil || end.ErrorType == contract.ErrCanceled:
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "cancelled", contract.ErrCanceled

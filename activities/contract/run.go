@@ -4,6 +4,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -47,6 +48,9 @@ const (
 
 // RunWorkflowID is the workflow ID of a run.
 func RunWorkflowID(run string) string { return "run/" + run }
+
+// ActivityID is the ID of a step's activity, by which its progress is found among those of a run.
+func ActivityID(step string, attempt int) string { return step + "/" + strconv.Itoa(attempt) }
 
 // TrainWorkflowID is the workflow ID of a training step.
 func TrainWorkflowID(run, step string) string { return "train/" + run + "/" + step }
@@ -121,8 +125,6 @@ type StepInput struct {
 	Workspace artifact.Ref      `json:"workspace"`
 	// Submission names the environment the step's pools and targets are looked up in.
 	Submission string `json:"submission"`
-	// Retry is the step's own budget, for the kinds that count it themselves.
-	Retry dsl.Retry `json:"retry,omitzero"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.

@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
+var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
+
+// readIgnore reads a .sluiceignore: a pattern a line, as of path.Match, against the name of a file or folder or, with a slash in it,
+// against its path in the workspace; # begins a comment. The answer says which paths are left out.
+func readIgnore(file string) (func(path string) bool, error) {
+	patterns := alwaysIgnored
+	f, err := os.Open(file)
+	if err == nil {
+		defer f.Close() //nolint:errcheck // read only
+		lines := bufio.NewScanner(f)
+		for n := 1; lines.Scan(); n++ {
+			p := strings.TrimSuffix(strings.TrimSpace(lines.Text()), "/")
+			if p == "" || strings.HasPrefix(p, "#") {
+				continue
+			}
+			if _, err := path.Match(p, ""); err != nil {
+				return nil, fmt.Errorf("%s:%d: pattern %q: %w", file, n, p, err)
+			}
+			patterns = append(patterns, strings.TrimPrefix(p, "/"))
+		}
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return func(p string) bool { return ignored(patterns, p) }, nil
+}
+
+// ignored reports whether p or a folder above it matches a pattern.
+func ignored(patterns []string, p string) bool {
+	for ; p != "." && p != "/"; p = path.Dir(p) {
+		for _, pattern := range patterns {
+			subject := path.Base(p)
+			if strings.Contains(pattern, "/") {
+				subject = p
+			}
+			if ok, _ := path.Match(pattern, subject); ok {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,31 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/sluiceml/sluice/serving/onnx"
+)
+
+// FindPython returns the virtual environment whose programs the users' commands find first in PATH: $SLUICE_PYTHON_ENV, or else the
+// folder .venv in the working folder or the nearest folder above it. Empty when there is none.
+func FindPython() string {
+	if env := os.Getenv(onnx.EnvironmentVariable); env != "" {
+		return env
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		env := filepath.Join(dir, ".venv")
+		if info, err := os.Stat(filepath.Join(env, "bin", "python3")); err == nil && !info.IsDir() {
+			return env
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,180 @@
+// Package worker is the wiring: which workflows, activities, pools and targets exist, how a process reaches Temporal, and what a
+// process that holds a state folder runs.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/store"
+)
+
+// StateDir is the state folder when nothing else is said.
+const StateDir = ".sluice"
+
+// Options says where the state is and what this process does.
+type Options struct {
+	// StateDir is the state folder. Default: .sluice in the working folder.
+	StateDir string
+	// Python is the virtual environment of the users' programs; empty for the one FindPython finds.
+	Python string
+	// Logger takes what Temporal's client and worker say. Default: a file in the state folder.
+	Logger *slog.Logger
+	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
+	Work bool
+	// FrontendPort and UIPort of a server started here; 0 for free ones.
+	FrontendPort, UIPort int
+}
+
+// Session is a process's connection to everything: Temporal, the store and, in a holder, what it runs.
+type Session struct {
+	*Connection
+	Store *store.Store
+	// State is the state folder, absolute.
+	State string
+
+	log      *os.File
+	worker   worker.Worker
+	gateways *Gateways
+	failed   chan error
+}
+
+// Open connects, starting whatever nobody runs yet: see Connect. In the holder of the state folder, and with Options.Work, it also
+// starts a worker and the gateways of the targets that have releases.
+func Open(ctx context.Context, o Options) (_ *Session, err error) {
+	if o.StateDir == "" {
+		o.StateDir = StateDir
+	}
+	s := &Session{failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.State, err = filepath.Abs(o.StateDir); err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		if o.Logger, err = s.openLog(); err != nil {
+			return nil, err
+		}
+	}
+	if s.Store, err = OpenStore(ctx, s.State); err != nil {
+		return nil, err
+	}
+	s.Connection, err = Connect(ctx, ConnectOptions{
+		Dir: s.State, Logger: o.Logger, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.Holder != nil || o.Work {
+		return s, s.work(ctx, o)
+	}
+	return s, nil
+}
+
+// OpenStore opens the store that SLUICE_STORE names, else the state folder's own. It needs nothing to be running.
+func OpenStore(ctx context.Context, state string) (*store.Store, error) {
+	if url := os.Getenv("SLUICE_STORE"); url != "" {
+		return store.Open(ctx, url)
+	}
+	dir, err := filepath.Abs(filepath.Join(state, "store"))
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, "file://"+dir)
+}
+
+// openLog opens the log of this process's Temporal client and worker.
+func (s *Session) openLog() (*slog.Logger, error) {
+	if err := os.MkdirAll(s.State, 0o700); err != nil {
+		return nil, fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", s.State, err)
+	}
+	f, err := os.OpenFile(filepath.Join(s.State, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state folder %s cannot be written: %w: make it writable, or name another with --state", s.State, err)
+	}
+	s.log = f
+	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})), nil
+}
+
+// work starts the worker and the gateways.
+func (s *Session) work(ctx context.Context, o Options) error {
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	s.gateways = NewGateways(s.Store, s.State, o.Logger)
+	s.worker = worker.New(s.Client, contract.TaskQueue, worker.Options{
+		WorkerStopTimeout: stopTimeout,
+		OnFatalError:      s.fail,
+		// The engine's local activities are many and short; each waits for the disk.
+		MaxConcurrentLocalActivityExecutionSize: 200,
+	})
+	if err := s.register(o); err != nil {
+		return err
+	}
+	if err := s.worker.Start(); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	return s.gateways.Restore(ctx)
+}
+
+// stopTimeout is how long a worker waits for its activities when it stops; programs get their grace within it.
+const stopTimeout = 15 * time.Second
+
+// sweep removes the folders of attempts that a killed holder left behind.
+func (s *Session) sweep() error {
+	if s.Holder == nil {
+		return nil // a shared state folder may be in use by other workers
+	}
+	if err := os.RemoveAll(filepath.Join(s.State, "tmp")); err != nil {
+		return fmt.Errorf("clear what an earlier process left in %s: %w", s.State, err)
+	}
+	return nil
+}
+
+// Targets returns the URL of every embedded target this process serves, by name.
+func (s *Session) Targets() map[string]string {
+	if s.gateways == nil {
+		return nil
+	}
+	return s.gateways.Addresses()
+}
+
+// fail reports that the worker cannot go on.
+func (s *Session) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// Failed yields the error that ended the worker of this process, if one does.
+func (s *Session) Failed() <-chan error { return s.failed }
+
+// Close stops what Open started. Runs go on when Sluice is next started.
+func (s *Session) Close() error {
+	var errs []error
+	if s.worker != nil {
+		s.worker.Stop()
+	}
+	if s.gateways != nil {
+		errs = append(errs, s.gateways.Close())
+	}
+	if s.Connection != nil {
+		errs = append(errs, s.Connection.Close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	return errors.Join(errs...)
+}

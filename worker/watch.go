@@ -1,0 +1,130 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// queryTimeout bounds one question to a workflow: without a worker nobody answers.
+const queryTimeout = 5 * time.Second
+
+// State asks a run where it is.
+func (s *Session) State(ctx context.Context, run string) (contract.RunState, error) {
+	var state contract.RunState
+	return state, s.query(ctx, contract.RunWorkflowID(run), &state)
+}
+
+func (s *Session) query(ctx context.Context, workflow string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	value, err := s.Client.QueryWorkflow(ctx, workflow, "", contract.StateQuery)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", workflow, err)
+	}
+	return value.Get(out)
+}
+
+// Detail is what a running step says of itself now.
+type Detail struct {
+	// Text and Share are the step's own progress line; Share is negative when unknown.
+	contract.Progress
+	Train         *contract.TrainState
+	TrainProgress *contract.TrainProgress
+	Rollout       *contract.RolloutState
+}
+
+// Detail asks a running step how far it is: its child workflow for its state, and Temporal for the newest heartbeat details, since
+// progress never enters history.
+func (s *Session) Detail(ctx context.Context, run string, step contract.StepState) (Detail, error) {
+	d := Detail{Progress: contract.Progress{Share: -1}}
+	switch {
+	case step.Child == "":
+		id := contract.ActivityID(step.ID, step.Attempt)
+		return d, s.heartbeat(ctx, contract.RunWorkflowID(run), &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityId() == id
+		})
+	case step.Kind == dsl.KindTrain:
+		d.Train, d.TrainProgress = &contract.TrainState{}, &contract.TrainProgress{}
+		if err := s.query(ctx, step.Child, d.Train); err != nil {
+			return d, err
+		}
+		return d, s.heartbeat(ctx, step.Child, d.TrainProgress, func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityType().GetName() == contract.RunRanksActivity
+		})
+	default:
+		d.Rollout = &contract.RolloutState{}
+		return d, s.query(ctx, step.Child, d.Rollout)
+	}
+}
+
+// heartbeat reads the newest details of the first pending activity that is meant into out; none yet is no error.
+func (s *Session) heartbeat(
+	ctx context.Context, workflow string, out any, meant func(*workflowpb.PendingActivityInfo) bool,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", workflow, err)
+	}
+	for _, pending := range desc.GetPendingActivities() {
+		if !meant(pending) || len(pending.GetHeartbeatDetails().GetPayloads()) == 0 {
+			continue
+		}
+		return converter.GetDefaultDataConverter().FromPayloads(&commonpb.Payloads{
+			Payloads: pending.GetHeartbeatDetails().GetPayloads()[:1],
+		}, out)
+	}
+	return nil
+}
+
+// Wait returns how a run ended, when it has. The word is the run's record, which does not depend on Temporal's retention.
+func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
+	waited := s.Client.GetWorkflow(ctx, contract.RunWorkflowID(run), "").Get(ctx, nil)
+	if ctx.Err() != nil {
+		return contract.RunOutput{}, ctx.Err()
+	}
+	record, err := activities.LoadRun(ctx, s.Store, run)
+	if err != nil {
+		return contract.RunOutput{}, errors.Join(err, waited)
+	}
+	if record.Status == dsl.StatusRunning { // the workflow was terminated, or failed before it could close its record
+		return contract.RunOutput{
+			Status: dsl.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited),
+		}, nil
+	}
+	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
+}
+
+// Cancel asks a run to end; finished is true when it has ended already.
+func (s *Session) Cancel(ctx context.Context, run string) (finished bool, err error) {
+	err = s.Client.CancelWorkflow(ctx, contract.RunWorkflowID(run), "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cancel run %s: %w", run, err)
+	}
+	return false, nil
+}
+
+// Pollers reports whether any worker polls the task queue, so that a client can say why nothing happens.
+func (s *Session) Pollers(ctx context.Context) (bool, error) {
+	desc, err := s.Client.DescribeTaskQueue(ctx, contract.TaskQueue, 0)
+	if err != nil {
+		return false, fmt.Errorf("describe the task queue: %w", err)
+	}
+	return len(desc.GetPollers()) > 0, nil
+}

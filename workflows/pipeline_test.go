@@ -1,0 +1,242 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// world plays the activities: a step does what its entry says, and the judge takes it at its word.
+type world struct {
+	// ends maps a step to the errors of its attempts, in order; after them, or without any, it succeeds.
+	ends map[string][]error
+	// when maps a step to false when its `when` is; gates to the status its gate makes of a success.
+	when  map[string]bool
+	gates map[string]dsl.Status
+
+	mu       sync.Mutex
+	started  []string
+	judged   map[string]contract.JudgeInput
+	finished contract.RunOutput
+}
+
+func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.RegisterWorkflowWithOptions(Pipeline, workflow.RegisterOptions{Name: contract.PipelineWorkflow})
+	w.judged = map[string]contract.JudgeInput{}
+	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	register(contract.BeginActivity, func(context.Context, contract.BeginInput) error { return nil })
+	register(contract.ResolveActivity, w.resolve)
+	register(contract.RunActivity, w.run)
+	register(contract.JudgeActivity, w.judge)
+	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (contract.RunOutput, error) {
+		w.finished = in.RunOutput
+		return in.RunOutput, nil
+	})
+	return env
+}
+
+func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.Resolved, error) {
+	if yes, set := w.when[in.Step]; set && !yes {
+		return contract.Resolved{Skip: true}, nil
+	}
+	return contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.Step, Kind: dsl.KindRun}}, nil
+}
+
+func (w *world) run(_ context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started = append(w.started, in.Step)
+	if errs := w.ends[in.Step]; len(errs) > 0 {
+		w.ends[in.Step] = errs[1:]
+		return contract.StepOutput{}, errs[0]
+	}
+	return contract.StepOutput{Outputs: json.RawMessage(`{}`)}, nil
+}
+
+func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judged, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judged[in.Step] = in
+	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}
+	if gated, set := w.gates[in.Step]; set && in.Status == dsl.StatusSucceeded {
+		out.Status, out.Error, out.ErrorType = gated, "gate", contract.ErrGate
+	}
+	return out, nil
+}
+
+// statuses runs a graph and returns how each step and the run ended.
+func (w *world) statuses(t *testing.T, graph []dsl.Node, reuse ...string) (map[string]dsl.Status, contract.RunOutput) {
+	t.Helper()
+	env := w.environment(t)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{
+		Run: "r", Name: "p", Graph: graph, ReuseFrom: "old", Reuse: reuse,
+	})
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the run did not end")
+	}
+	value, err := env.QueryWorkflow(contract.StateQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state contract.RunState
+	if err := value.Get(&state); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]dsl.Status{}
+	for _, s := range state.Steps {
+		got[s.ID] = s.Status
+	}
+	return got, w.finished
+}
+
+// node makes a step; needs are pairs of step and need.
+func node(id string, needs ...string) dsl.Node {
+	n := dsl.Node{ID: id, Kind: dsl.KindRun, Needs: map[string]dsl.Need{}}
+	for i := 0; i < len(needs); i += 2 {
+		n.After = append(n.After, needs[i])
+		n.Needs[needs[i]] = dsl.Need(needs[i+1])
+	}
+	return n
+}
+
+func userError() error { return contract.Error(contract.ErrUser, "exit code 1", nil) }
+
+func TestHowStepsEnd(t *testing.T) {
+	infra := contract.Error(contract.ErrInfrastructure, "disk", nil)
+	tests := []struct {
+		name  string
+		graph []dsl.Node
+		world world
+		want  map[string]dsl.Status
+		run   dsl.Status
+	}{{
+		name:  "a chain",
+		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed")},
+		want:  map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "c": "succeeded"},
+		run:   dsl.StatusSucceeded,
+	}, {
+		name:  "a failure keeps its readers from running and nobody else",
+		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed"), node("d")},
+		world: world{ends: map[string][]error{"a": {userError()}}},
+		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream", "d": "succeeded"},
+		run:   dsl.StatusFailed,
+	}, {
+		name: "the four needs after a failure",
+		graph: []dsl.Node{
+			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
+		},
+		world: world{ends: map[string][]error{"a": {userError()}}},
+		want:  map[string]dsl.Status{"a": "failed", "passed": "upstream", "not_failed": "upstream", "ended": "succeeded", "failed": "succeeded"},
+		run:   dsl.StatusFailed,
+	}, {
+		name: "the four needs after a skip",
+		graph: []dsl.Node{
+			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
+		},
+		world: world{when: map[string]bool{"a": false}},
+		want:  map[string]dsl.Status{"a": "skipped", "passed": "skipped", "not_failed": "succeeded", "ended": "succeeded", "failed": "skipped"},
+		run:   dsl.StatusSucceeded,
+	}, {
+		name:  "not_failed does not run after an upstream failure",
+		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "not_failed")},
+		world: world{ends: map[string][]error{"a": {userError()}}},
+		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream"},
+		run:   dsl.StatusFailed,
+	}, {
+		name:  "a gate that stops declines the run",
+		graph: []dsl.Node{node("a"), node("b", "a", "passed")},
+		world: world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
+		want:  map[string]dsl.Status{"a": "declined", "b": "upstream"},
+		run:   dsl.StatusDeclined,
+	}, {
+		name:  "infrastructure is retried within the budget",
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
+		world: world{ends: map[string][]error{"a": {infra, infra}}},
+		want:  map[string]dsl.Status{"a": "succeeded"},
+		run:   dsl.StatusSucceeded,
+	}, {
+		name:  "and not beyond it",
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}},
+		world: world{ends: map[string][]error{"a": {infra, infra}}},
+		want:  map[string]dsl.Status{"a": "failed"},
+		run:   dsl.StatusFailed,
+	}, {
+		name:  "a user's error is not retried unless asked",
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
+		world: world{ends: map[string][]error{"a": {userError()}}},
+		want:  map[string]dsl.Status{"a": "failed"},
+		run:   dsl.StatusFailed,
+	}, {
+		name:  "a user's error is retried when asked",
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Errors: []string{"user"}}}},
+		world: world{ends: map[string][]error{"a": {userError()}}},
+		want:  map[string]dsl.Status{"a": "succeeded"},
+		run:   dsl.StatusSucceeded,
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, run := tt.world.statuses(t, tt.graph)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if run.Status != tt.run {
+				t.Errorf("the run ended as %q, want %q", run.Status, tt.run)
+			}
+		})
+	}
+}
+
+func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
+	w := world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
+	w.statuses(t, []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}})
+	attempts := w.judged["a"].Attempts
+	if len(attempts) != 1 || attempts[0].ErrorType != contract.ErrInfrastructure || attempts[0].Error != "disk" {
+		t.Errorf("attempts = %+v, want the one that failed with its reason", attempts)
+	}
+}
+
+func TestReusedStepsAreNotDoneAgain(t *testing.T) {
+	w := world{}
+	got, _ := w.statuses(t, []dsl.Node{node("a"), node("b", "a", "passed")}, "a")
+	if diff := cmp.Diff(map[string]dsl.Status{"a": "succeeded", "b": "succeeded"}, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"b"}, w.started); diff != "" {
+		t.Errorf("started (-want +got):\n%s", diff)
+	}
+	if from := w.judged["a"].ReuseFrom; from != "old" {
+		t.Errorf("a was taken from run %q, want \"old\"", from)
+	}
+}
+
+func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
+	w := world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
+	env := w.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second) // in the middle of a's pause before its second attempt
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
+		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour)}}, node("b", "a", "ended"),
+	}})
+	if w.finished.Status != dsl.StatusCanceled {
+		t.Errorf("the run's record says %q, want canceled", w.finished.Status)
+	}
+	if b := w.judged["b"]; b.Status != dsl.StatusCanceled {
+		t.Errorf("b ended as %q, want canceled", b.Status)
+	}
+	if contract.ErrorType(env.GetWorkflowError()) != contract.ErrCanceled {
+		t.Errorf("the workflow ended with %v, want a cancel", env.GetWorkflowError())
+	}
+}
