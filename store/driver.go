@@ -19,9 +19,13 @@ var (
 	ErrReadOnly = errors.New("not writable")
 	// ErrCorrupt: a blob or an artifact does not match its digest. Returned by the Store, which verifies what it reads.
 	ErrCorrupt = errors.New("does not match its digest")
+	// ErrKey: the key breaks the rules that Driver names.
+	ErrKey = errors.New("bad key")
 )
 
-// Driver is a flat object store. Keys are slash-separated, clean, relative paths of at most 512 bytes from [A-Za-z0-9._=@+-/].
+// Driver is a flat object store. Keys are slash-separated, clean, relative paths of at most 512 bytes from [A-Za-z0-9._=@+-/],
+// 200 between two slashes. No key may ever be a folder of another, as
+// "a" is of "a/b": a file system holds either.
 //
 // An object appears whole or not at all, also when the process or the machine dies during Write, and it is durable when
 // Write returns. Reads see the newest completed Write. All methods are safe for concurrent use by many processes.

@@ -12,10 +12,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
-
-	"github.com/sluiceml/sluice/store/artifact"
+	"path/filepath"
+	"strings"
 )
 
 // Store is the portable half: content addressing, artifacts and JSON records on any Driver.
@@ -27,42 +30,61 @@ type Store struct {
 // New makes a Store on a driver; url is what Open would be given to open it again.
 func New(driver Driver, url string) *Store { return &Store{driver: driver, url: url} }
 
-// Open opens the store at url: "file:///absolute/folder" (created when missing) or "mem://name" (this process only).
-func Open(ctx context.Context, url string) (*Store, error) { panic("being written") }
+// Open opens the store at url: "file:///absolute/folder" (the rest is the path as it is, without escapes; created when missing) or
+// "mem://name" (this process only).
+func Open(_ context.Context, url string) (*Store, error) {
+	if name, ok := strings.CutPrefix(url, "mem://"); ok {
+		return New(openMem(name), url), nil
+	}
+	path, ok := strings.CutPrefix(url, "file://")
+	if !ok || !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("open store %q: not an address of a store; give file:///an/absolute/folder", url)
+	}
+	driver, err := openFile(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", url, err)
+	}
+	return New(driver, url), nil
+}
 
 // URL returns the address that Open takes.
 func (s *Store) URL() string { return s.url }
 
-// PutTree stores the regular files under dir as an artifact and returns its reference. Symbolic links that leave dir, devices and
-// sockets are refused. What is already stored is not written again. skip, when not nil, leaves out slash-separated relative paths.
-func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta map[string]string, skip func(path string) bool) (artifact.Ref, error) {
-	panic("being written")
-}
+// Driver returns the driver, for packages that keep objects of their own (checkpoints, routing).
+func (s *Store) Driver() Driver { return s.driver }
 
-// Manifest loads an artifact's manifest, verifying its digest.
-func (s *Store) Manifest(ctx context.Context, ref artifact.Ref) (artifact.Manifest, error) {
-	panic("being written")
-}
-
-// Fetch materialises an artifact as dir, verifying every file's digest. dir appears whole, by rename, or not at all; an existing
-// dir with the same content is kept. With the file driver files are hard-linked read-only or copied, whichever is safe.
-func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error { panic("being written") }
-
-// PutBlob stores bytes by content and returns "sha256:<hex>".
-func (s *Store) PutBlob(ctx context.Context, r io.Reader) (digest string, size int64, err error) {
-	panic("being written")
-}
-
-// Blob opens a blob; the reader fails at its end when the content does not match the digest.
-func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) { panic("being written") }
+// maxRecord bounds a JSON record.
+const maxRecord = 64 << 20
 
 // PutJSON writes v as a JSON record under key (create-if-absent with opts.IfAbsent).
 func (s *Store) PutJSON(ctx context.Context, key string, v any, opts WriteOptions) error {
-	panic("being written")
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	if len(data) > maxRecord {
+		return fmt.Errorf("write %s: %d bytes, and a record has %d at most", key, len(data), maxRecord)
+	}
+	return s.driver.Write(ctx, key, bytes.NewReader(append(data, '\n')), opts)
 }
 
 // GetJSON reads the record under key into v. ErrNotFound if there is none; records over 64 MiB are refused.
-func (s *Store) GetJSON(ctx context.Context, key string, v any) error { panic("being written") }
-
-// Driver returns the driver, for packages that keep objects of their own (checkpoints, routing).
-func (s *Store) Driver() Driver { return s.driver }
+func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
+	r, err := s.driver.Read(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	// One more for the final newline, and one to see that there is too much.
+	data, err := io.ReadAll(io.LimitReader(r, maxRecord+2))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	if len(data) > maxRecord+1 {
+		return fmt.Errorf("read %s: more than the %d bytes of a record", key, maxRecord)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strings"
+)
+
+// digestPrefix names the algorithm in a digest.
+const digestPrefix = "sha256:"
+
+// spoolInMemory is up to how many bytes PutBlob holds a blob in memory while its digest is not known.
+const spoolInMemory = 1 << 20
+
+// PutBlob stores bytes by content and returns "sha256:<hex>".
+func (s *Store) PutBlob(ctx context.Context, r io.Reader) (digest string, size int64, err error) {
+	head, err := io.ReadAll(io.LimitReader(ctxReader{ctx, r}, spoolInMemory+1))
+	if err != nil {
+		return "", 0, fmt.Errorf("store a blob: %w", err)
+	}
+	if len(head) <= spoolInMemory {
+		return s.putSeeker(ctx, bytes.NewReader(head))
+	}
+	spool, err := os.CreateTemp("", "sluice-blob-")
+	if err != nil {
+		return "", 0, fmt.Errorf("store a blob: %w", err)
+	}
+	defer spool.Close()
+	// Without a name it is gone when the process is.
+	if err := os.Remove(spool.Name()); err != nil {
+		return "", 0, fmt.Errorf("store a blob: %w", err)
+	}
+	if _, err := io.Copy(spool, io.MultiReader(bytes.NewReader(head), ctxReader{ctx, r})); err != nil {
+		return "", 0, fmt.Errorf("store a blob: %w", writeError(err))
+	}
+	return s.putSeeker(ctx, spool)
+}
+
+// putSeeker stores the whole of r: it reads once for the digest and, unless the store has the blob, once more to write it.
+func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, size int64, err error) {
+	digest, size, err = digestOf(ctx, r)
+	if err != nil {
+		return "", 0, err
+	}
+	key, err := blobKey(digest)
+	if err != nil {
+		return "", 0, err
+	}
+	if info, err := s.driver.Stat(ctx, key); err == nil && info.Bytes == size {
+		return digest, size, nil
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return "", 0, err
+	}
+	err = s.driver.Write(ctx, key, newVerifier(r, digest), WriteOptions{})
+	return digest, size, err
+}
+
+func digestOf(ctx context.Context, r io.ReadSeeker) (digest string, size int64, err error) {
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return "", 0, err
+	}
+	sum := sha256.New()
+	size, err = io.Copy(sum, ctxReader{ctx, r})
+	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), size, err
+}
+
+// Blob opens a blob; the reader fails at its end with ErrCorrupt when the content does not match the digest.
+func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) {
+	key, err := blobKey(digest)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.driver.Read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{newVerifier(ctxReader{ctx, r}, digest), r}, nil
+}
+
+// blobKey returns where a blob is, or an error when digest is not one.
+func blobKey(digest string) (string, error) {
+	sum, ok := strings.CutPrefix(digest, digestPrefix)
+	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || sum != strings.ToLower(sum) {
+		return "", fmt.Errorf("%q is not a digest: it has the form sha256:<64 hexadecimal digits>", digest)
+	}
+	return "blobs/" + sum[:2] + "/" + sum, nil
+}
+
+// verifier reads to the end of r only if the content has the digest.
+type verifier struct {
+	r    io.Reader
+	sum  hash.Hash
+	want string
+}
+
+func newVerifier(r io.Reader, digest string) io.Reader {
+	return &verifier{r: r, sum: sha256.New(), want: digest}
+}
+
+func (v *verifier) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	v.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) {
+		if got := digestPrefix + hex.EncodeToString(v.sum.Sum(nil)); got != v.want {
+			return n, fmt.Errorf("blob %s: content %w: it is %s", v.want, ErrCorrupt, got)
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fileDriver keeps each object as a file of that name below a folder.
+//
+// A Write goes to a temporary name on the same file system, is fsynced, and gets its name by link(2), which fails when the name
+// is taken, or rename(2), which replaces it; then the folder is fsynced. So an object is whole or absent whenever the process or
+// the machine stops, and create-if-absent holds between processes.
+type fileDriver struct {
+	root string
+	// synced holds the folders whose own entry this process has made durable.
+	synced sync.Map
+}
+
+// tempDir holds what is being written. The tilde cannot be in a key.
+const tempDir = "tmp~"
+
+// staleAfter is when a temporary file that nobody has written to is taken for a dead writer's. A writer that is only that slow
+// gets an error from its link or rename.
+const staleAfter = time.Hour
+
+func openFile(root string) (*fileDriver, error) {
+	d := &fileDriver{root: root}
+	if err := os.MkdirAll(filepath.Join(root, tempDir), 0o700); err != nil {
+		return nil, writeError(err)
+	}
+	return d, d.removeStale()
+}
+
+// removeStale deletes what writers left that were killed.
+func (d *fileDriver) removeStale() error {
+	dir := filepath.Join(d.root, tempDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || time.Since(info.ModTime()) < staleAfter {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return writeError(err)
+		}
+	}
+	return nil
+}
+
+func (d *fileDriver) path(key string) string { return filepath.Join(d.root, filepath.FromSlash(key)) }
+
+func (d *fileDriver) Read(_ context.Context, key string) (io.ReadCloser, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(d.path(key))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, readError(err))
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("read %s: %w", key, cmp.Or(err, ErrNotFound))
+	}
+	return f, nil
+}
+
+func (d *fileDriver) Stat(_ context.Context, key string) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{}, err
+	}
+	info, err := os.Stat(d.path(key))
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("stat %s: %w", key, readError(err))
+	}
+	return Info{Key: key, Bytes: info.Size()}, nil
+}
+
+func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if err := d.write(ctx, key, r, opts); err != nil {
+		return fmt.Errorf("write %s: %w", key, writeError(err))
+	}
+	return nil
+}
+
+func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts WriteOptions) (err error) {
+	target := d.path(key)
+	// Only to spare the copy; it is link and rename that decide.
+	if info, err := os.Lstat(target); err == nil {
+		if info.IsDir() {
+			return syscall.EISDIR
+		}
+		if opts.IfAbsent {
+			return ErrExists
+		}
+	}
+	temp, err := d.writeTemp(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if removeErr := os.Remove(temp); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
+			err = cmp.Or(err, removeErr)
+		}
+	}()
+	if err := d.makeFolder(path.Dir(key)); err != nil {
+		return err
+	}
+	if opts.IfAbsent {
+		err = os.Link(temp, target)
+		if errors.Is(err, fs.ErrExist) {
+			return ErrExists
+		}
+	} else {
+		err = os.Rename(temp, target)
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(target))
+}
+
+// writeTemp writes r to a new temporary file, durably, and returns its name.
+func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Join(d.root, tempDir), "")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		err = cmp.Or(err, f.Close())
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err := io.Copy(f, ctxReader{ctx, r}); err != nil {
+		return "", err
+	}
+	if err := f.Chmod(0o444); err != nil {
+		return "", err
+	}
+	return f.Name(), f.Sync()
+}
+
+// makeFolder creates the folder of a key and makes it durable, each of its parents first.
+func (d *fileDriver) makeFolder(dir string) error {
+	if _, ok := d.synced.Load(dir); ok || dir == "." {
+		return nil
+	}
+	parent := path.Dir(dir)
+	if err := d.makeFolder(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(d.path(dir), 0o700); err != nil {
+		info, statErr := os.Stat(d.path(dir))
+		if statErr != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return syscall.ENOTDIR
+		}
+	}
+	if err := syncFolder(d.path(parent)); err != nil {
+		return err
+	}
+	d.synced.Store(dir, nil)
+	return nil
+}
+
+func (d *fileDriver) Delete(_ context.Context, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(d.path(key)); err != nil || info.IsDir() {
+		return nil
+	}
+	err := os.Remove(d.path(key))
+	if err == nil {
+		err = syncFolder(filepath.Dir(d.path(key)))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete %s: %w", key, writeError(err))
+	}
+	return nil
+}
+
+func (d *fileDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		err := checkChars(prefix)
+		if err == nil {
+			dir, _ := path.Split(prefix)
+			err = d.list(ctx, strings.TrimSuffix(dir, "/"), prefix, yield)
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Info{}, fmt.Errorf("list %s: %w", prefix, err))
+		}
+	}
+}
+
+// errStop ends a walk whose consumer has had enough.
+var errStop = errors.New("stop")
+
+// list yields the objects below dir whose keys start with prefix.
+func (d *fileDriver) list(ctx context.Context, dir, prefix string, yield func(Info, error) bool) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.path(dir))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// Byte order of whole keys: what is in the folder a comes as a/..., which is after a-b and before a0.
+	order := func(e fs.DirEntry) string {
+		if e.IsDir() {
+			return e.Name() + "/"
+		}
+		return e.Name()
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(order(a), order(b)) })
+	for _, entry := range entries {
+		key := path.Join(dir, entry.Name())
+		if key == tempDir {
+			continue
+		}
+		if entry.IsDir() {
+			if below := key + "/"; strings.HasPrefix(below, prefix) || strings.HasPrefix(prefix, below) {
+				if err := d.list(ctx, key, prefix, yield); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !yield(Info{Key: key, Bytes: info.Size()}, nil) {
+			return errStop
+		}
+	}
+	return nil
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(f.Sync(), f.Close())
+}
+
+// readError turns the operating system's words for "no such object" into ErrNotFound.
+func readError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return ErrNotFound
+	}
+	return err
+}
+
+// writeError adds the type a caller acts on to the operating system's error.
+func writeError(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTEMPTY):
+		return fmt.Errorf("%w: no key can be a folder of another: %w", ErrKey, err)
+	}
+	return err
+}

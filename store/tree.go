@@ -1,0 +1,290 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// parallel is how many files of an artifact are read or written at a time: enough for the file system to gather their fsyncs.
+const parallel = 8
+
+// maxManifest bounds a manifest in bytes: a million files or more.
+const maxManifest = 256 << 20
+
+// PutTree stores the regular files under dir as an artifact and returns its reference. A symbolic link to a file within dir is
+// stored as that file; other links, devices and sockets are refused. What is already stored is not written again. skip, when not
+// nil, leaves out slash-separated relative paths; a folder that it leaves out is not looked into.
+func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta map[string]string, skip func(path string) bool) (artifact.Ref, error) {
+	manifest, err := readTree(ctx, dir, skip, func(f *os.File) (string, int64, error) { return s.putSeeker(ctx, f) })
+	if err != nil {
+		return artifact.Ref{}, fmt.Errorf("store %s as a %s: %w", dir, typ, err)
+	}
+	manifest.Type, manifest.Meta = typ, meta
+	data, err := encodeManifest(manifest)
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	digest, _, err := s.putSeeker(ctx, bytes.NewReader(data))
+	if err != nil {
+		return artifact.Ref{}, fmt.Errorf("store %s as a %s: %w", dir, typ, err)
+	}
+	return refOf(manifest, digest), nil
+}
+
+func refOf(m artifact.Manifest, digest string) artifact.Ref {
+	ref := artifact.Ref{Type: m.Type, Digest: digest, Files: len(m.Files)}
+	for _, f := range m.Files {
+		ref.Bytes += f.Bytes
+	}
+	return ref
+}
+
+// readTree lists the files under dir; put is called for the content of each, several at a time.
+func readTree(ctx context.Context, dir string, skip func(string) bool, put func(*os.File) (string, int64, error)) (artifact.Manifest, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return artifact.Manifest{}, err
+	}
+	defer root.Close()
+	paths, err := listTree(root, skip)
+	if err != nil {
+		return artifact.Manifest{}, err
+	}
+	files := make([]artifact.File, len(paths))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for i, path := range paths {
+		group.Go(func() error {
+			if err := context.Cause(groupCtx); err != nil {
+				return err
+			}
+			file, err := readFile(root, path, put)
+			files[i] = file
+			return err
+		})
+	}
+	return artifact.Manifest{Files: files}, group.Wait()
+}
+
+func readFile(root *os.Root, path string, put func(*os.File) (string, int64, error)) (artifact.File, error) {
+	f, err := root.Open(filepath.FromSlash(path))
+	if err != nil {
+		return artifact.File{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return artifact.File{}, err
+	}
+	digest, size, err := put(f)
+	if errors.Is(err, ErrCorrupt) {
+		err = errors.New("it was changed while it was read")
+	}
+	if err != nil {
+		return artifact.File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return artifact.File{Path: path, Digest: digest, Bytes: size, Exec: info.Mode()&0o100 != 0}, nil
+}
+
+// listTree returns the paths of the files, in byte order.
+func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
+	var paths []string
+	err := fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path != "." && skip != nil && skip(path) {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		if !fs.ValidPath(path) {
+			return fmt.Errorf("%q: the name is not valid UTF-8", path)
+		}
+		// Stat follows links, and the Root follows none that leaves it.
+		info, err := root.Stat(filepath.FromSlash(path))
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: neither a file nor a link to a file (%s)", path, info.Mode().Type())
+		}
+		paths = append(paths, path)
+		return nil
+	})
+	slices.Sort(paths)
+	return paths, err
+}
+
+// encodeManifest returns the canonical form. Files are in byte order of their paths; encoding/json sorts the keys of Meta.
+func encodeManifest(m artifact.Manifest) ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err == nil && len(data) > maxManifest {
+		err = fmt.Errorf("an artifact of %d files is too large: its list has %d bytes, and %d are the most", len(m.Files), len(data), maxManifest)
+	}
+	return data, err
+}
+
+// Manifest loads an artifact's manifest, verifying its digest.
+func (s *Store) Manifest(ctx context.Context, ref artifact.Ref) (artifact.Manifest, error) {
+	m, err := s.manifest(ctx, ref)
+	if err != nil {
+		return artifact.Manifest{}, fmt.Errorf("%s %s: %w", ref.Type, ref.Digest, err)
+	}
+	return m, nil
+}
+
+func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (m artifact.Manifest, err error) {
+	r, err := s.Blob(ctx, ref.Digest)
+	if err != nil {
+		return m, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, maxManifest+1))
+	if err != nil {
+		return m, err
+	}
+	if len(data) > maxManifest {
+		return m, fmt.Errorf("its list of files has more than %d bytes", maxManifest)
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("not an artifact: %w", err)
+	}
+	if m.Type != ref.Type {
+		return m, fmt.Errorf("it is a %s", m.Type)
+	}
+	return m, checkFiles(m.Files)
+}
+
+// checkFiles refuses a list that PutTree would not have written, above all one that would write outside the folder.
+func checkFiles(files []artifact.File) error {
+	for i, f := range files {
+		if !fs.ValidPath(f.Path) || f.Path == "." {
+			return fmt.Errorf("%q is not a path within an artifact", f.Path)
+		}
+		if i > 0 && files[i-1].Path >= f.Path {
+			return fmt.Errorf("%q is out of order", f.Path)
+		}
+		if _, err := blobKey(f.Digest); err != nil {
+			return fmt.Errorf("%s: %w", f.Path, err)
+		}
+	}
+	return nil
+}
+
+// Fetch materialises an artifact as dir, verifying every file's digest. dir appears whole, by rename, or not at all; an existing
+// dir with the same content is kept, an empty one is replaced, any other is ErrExists. Files are copied, not linked to the
+// store's: the reader may be root or change their mode, and what is written to a link would be written to every artifact that
+// has the file.
+func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error {
+	manifest, err := s.Manifest(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	if err := s.fetch(ctx, manifest, filepath.Clean(dir)); err != nil {
+		return fmt.Errorf("fetch %s %s: %w", ref.Type, ref.Digest, writeError(err))
+	}
+	return nil
+}
+
+func (s *Store) fetch(ctx context.Context, m artifact.Manifest, dir string) (err error) {
+	if kept, err := isThere(ctx, m, dir); kept || err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(temp))
+		}
+	}()
+	if err := os.Chmod(temp, 0o755); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, f := range m.Files {
+		group.Go(func() error { return s.fetchFile(groupCtx, f, filepath.Join(temp, filepath.FromSlash(f.Path))) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	err = os.Rename(temp, dir)
+	if errors.Is(err, fs.ErrExist) {
+		// Somebody was faster.
+		if kept, thereErr := isThere(ctx, m, dir); kept {
+			return os.RemoveAll(temp)
+		} else if thereErr != nil {
+			return thereErr
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(dir))
+}
+
+// isThere reports whether dir holds just these files; ErrExists when it holds anything else.
+func isThere(ctx context.Context, m artifact.Manifest, dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil || len(entries) == 0 {
+		return false, err
+	}
+	there, err := readTree(ctx, dir, nil, func(f *os.File) (string, int64, error) { return digestOf(ctx, f) })
+	if err != nil {
+		return false, err
+	}
+	if !slices.Equal(there.Files, m.Files) {
+		return false, fmt.Errorf("%s: %w, with other content", dir, ErrExists)
+	}
+	return true, nil
+}
+
+func (s *Store) fetchFile(ctx context.Context, f artifact.File, path string) (err error) {
+	r, err := s.Blob(ctx, f.Digest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	defer r.Close()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if f.Exec {
+		mode = 0o755
+	}
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, out.Close()) }()
+	if _, err := io.Copy(out, r); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return out.Sync()
+}
