@@ -1,0 +1,153 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Arg is the first argument of the child process. A main that sees it calls Main and nothing else.
+const Arg = "__clean"
+
+// message is one line of what the child says: exactly one field is set, and a result or an error is the last.
+type message struct {
+	Progress *Progress        `json:"progress,omitempty"`
+	Result   *dsl.CleanOutput `json:"result,omitempty"`
+	Error    *Error           `json:"error,omitempty"`
+}
+
+// WorkerMain runs the process as a Beam worker and exits, if Beam started it as one (by the flag --worker). A main calls it before
+// it looks at its own arguments.
+func WorkerMain() {
+	worker := func(arg string) bool { return arg == "--worker" || strings.HasPrefix(arg, "--worker=") }
+	if slices.ContainsFunc(os.Args[1:], worker) {
+		flag.Parse()
+		beam.Init() // exits
+	}
+}
+
+// progressEvery is the time between two lines of progress.
+const progressEvery = time.Second
+
+// Main is the child process: it reads a Job from stdin as JSON and writes messages to stdout, one JSON object a line, the last of
+// them the result or the error. It returns the error too; the process then exits with a code that is not 0.
+func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	out := &messages{encoder: json.NewEncoder(stdout)}
+	result, err := serve(ctx, stdin, out)
+	if err != nil {
+		out.send(message{Error: typed(err)})
+		return err
+	}
+	return out.send(message{Result: &result})
+}
+
+func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput, error) {
+	var job Job
+	if err := json.NewDecoder(stdin).Decode(&job); err != nil {
+		return dsl.CleanOutput{}, fmt.Errorf("read the job: %w", err)
+	}
+	job.setDefaults()
+	// What Beam and prism leave in the temporary folder goes with the work folder.
+	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopGuard := guardMemory(int64(job.Memory), cancel)
+	defer stopGuard()
+	if !beam.Initialized() {
+		beam.Init()
+	}
+	stopProgress := func() {}
+	result, err := execute(ctx, job, func(s *session) { stopProgress = out.progress(s) })
+	stopProgress()
+	return result, err
+}
+
+func (j *Job) setDefaults() {
+	if j.Memory == 0 {
+		j.Memory = defaultMemory
+	}
+	if j.Parallelism <= 0 {
+		j.Parallelism = runtime.GOMAXPROCS(0)
+	}
+}
+
+// messages writes messages from several goroutines.
+type messages struct {
+	mu      sync.Mutex
+	encoder *json.Encoder
+}
+
+func (m *messages) send(msg message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.encoder.Encode(msg)
+}
+
+// progress sends the session's progress until the function it returns is called.
+func (m *messages) progress(s *session) (stop func()) {
+	return every(progressEvery, func() {
+		p := s.progress()
+		m.send(message{Progress: &p})
+	})
+}
+
+// every calls f in the interval until the function it returns is called, which waits for the last call to end.
+func every(interval time.Duration, f func()) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// guardEvery is the time between two looks at the memory in use.
+const guardEvery = 50 * time.Millisecond
+
+// guardMemory tells the collector to keep within the limit, and cancels the job with an error that says so when the process gets
+// larger all the same. A limit on the address space would not do: Go reserves far more of it than it uses.
+func guardMemory(limit int64, cancel context.CancelCauseFunc) (stop func()) {
+	debug.SetMemoryLimit(limit / 10 * 8)
+	return every(guardEvery, func() {
+		if used := residentBytes(); used > limit {
+			cancel(fault(TypeUser, "cleaning needs more memory than its limit of %d MiB; set clean.memory in the environment higher", limit>>20))
+		}
+	})
+}
+
+// residentBytes is the memory this process has in use, or 0 when it is not known.
+func residentBytes() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
+}

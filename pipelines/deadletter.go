@@ -1,0 +1,113 @@
+package pipelines
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// deadRow is a rejected row as the dead letter holds it, one JSON object a line.
+type deadRow struct {
+	// Element is the row as it came to the transform, or its text when that is no JSON object.
+	Element any `json:"element"`
+	// Transform is the name of the transform that rejected it, Reason one of few words, Message the case at hand.
+	Transform string `json:"transform"`
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
+	// Source is the file it was read from, relative to the input's folder, and Offset its first byte there.
+	Source string `json:"source"`
+	Offset int64  `json:"offset"`
+}
+
+// maxDead bounds the text of an element that is no row, and of a message, in bytes.
+const (
+	maxDeadText    = 64 << 10
+	maxDeadMessage = 1 << 10
+)
+
+// deadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
+func deadPath(work string, segment int, unit uint32) string {
+	return filepath.Join(work, "dead", fmt.Sprintf("%03d-%010d", segment, unit))
+}
+
+// deadLetter collects the rejected rows of one unit. There is no file without any.
+type deadLetter struct {
+	path string
+	file *os.File
+	out  *bufio.Writer
+}
+
+func (d *deadLetter) add(r deadRow) error {
+	if d.file == nil {
+		f, err := os.Create(d.path)
+		if err != nil {
+			return fmt.Errorf("create the dead letter: %w", err)
+		}
+		d.file, d.out = f, bufio.NewWriterSize(f, 16<<10)
+	}
+	r.Message = clip(r.Message, maxDeadMessage)
+	e := json.NewEncoder(d.out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("write the dead letter: %w", err)
+	}
+	return nil
+}
+
+func (d *deadLetter) close() error {
+	if d.file == nil {
+		return nil
+	}
+	if err := errors.Join(d.out.Flush(), d.file.Close()); err != nil {
+		return fmt.Errorf("write the dead letter: %w", err)
+	}
+	return nil
+}
+
+// mergeDeadLetters makes one file of all there are, in the order of the input.
+func mergeDeadLetters(work, dir string) error {
+	parts, err := filepath.Glob(filepath.Join(work, "dead", "*"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(parts)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return fmt.Errorf("create the dead letter: %w", err)
+	}
+	return createSynced(filepath.Join(dir, "rejected.jsonl"), func(w io.Writer) error {
+		for _, part := range parts {
+			if err := copyFile(w, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func copyFile(w io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+// clip cuts s to n bytes at most, at a character's end.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
+}

@@ -1,0 +1,159 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func init() {
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&surviveFn{})
+	register.Iter1[[]byte]()
+	register.Emitter2[string, []byte]()
+}
+
+// deduper is a compiled Deduplicate.
+type deduper struct {
+	name   string
+	fields []string
+	order  *dsl.RowProgram // nil: by content alone
+}
+
+func compileDedup(t dsl.Transform, params map[string]any) (*deduper, error) {
+	c, err := decodeConfig[dsl.Deduplicate](t)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := oneOf("method", c.Method, "exact"); err != nil {
+		return nil, err
+	}
+	d := &deduper{name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
+	if c.OrderBy != "" {
+		if d.order, err = dsl.CompileRow(c.OrderBy, params); err != nil {
+			return nil, fmt.Errorf("order_by: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// mark returns the row's key and order; text is the row's JSON.
+func (d *deduper) mark(r row, text []byte) (mark, error) {
+	m := mark{tie: digestOf(text)}
+	m.key = m.tie
+	if len(d.fields) > 0 {
+		values := row{}
+		for _, name := range d.fields {
+			v, ok := r[name]
+			if !ok {
+				return m, reject("missing_field", "the row has no field %s", name)
+			}
+			values[name] = v
+		}
+		key, err := encodeRow(values)
+		if err != nil {
+			return m, err
+		}
+		m.key = digestOf(key)
+	}
+	if d.order == nil {
+		return m, nil
+	}
+	v, err := d.order.Eval(r)
+	if err != nil {
+		return m, reject("expression", "order_by: %v", err)
+	}
+	m.order, err = orderBytes(v)
+	return m, err
+}
+
+// maxOrder is how many bytes of a text count in its order.
+const maxOrder = 256
+
+// orderBytes returns bytes that sort as values do: false, true, numbers, texts, null.
+func orderBytes(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return []byte{1, 1}, nil
+		}
+		return []byte{1, 0}, nil
+	case int64:
+		return orderFloat(float64(v)), nil
+	case float64:
+		return orderFloat(v), nil
+	case string:
+		return append([]byte{3}, v[:min(len(v), maxOrder)]...), nil
+	case nil:
+		return []byte{4}, nil
+	}
+	return nil, reject("expression", "order_by: a %T has no order; use a number, a text or a bool", v)
+}
+
+// orderFloat flips a float's bits so that they sort as unsigned numbers: negative ones wholly, the others in the sign.
+func orderFloat(f float64) []byte {
+	bits := math.Float64bits(f + 0) // + 0 makes -0 the 0 it equals
+	if bits>>63 == 1 {
+		bits = ^bits
+	} else {
+		bits |= 1 << 63
+	}
+	return binary.BigEndian.AppendUint64([]byte{2}, bits)
+}
+
+// surviveFn decides, in one group of marks, which row of each key stays. It emits the offsets of those rows by spill file.
+type surviveFn struct {
+	// Rule is the name of the Deduplicate, Work the work folder.
+	Rule, Work string
+}
+
+// ProcessElement takes the packed marks of one group. Memory: one mark for each key of the group.
+func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	best := map[digest]mark{}
+	total := 0
+	var batch []byte
+	for packed(&batch) {
+		err := marks(batch, func(m mark) {
+			total++
+			if held, ok := best[m.key]; !ok || m.before(held) {
+				best[m.key] = m
+			}
+		})
+		if err != nil {
+			return sessionOf(f.Work).failed(err)
+		}
+	}
+	kept := map[uint32][]byte{}
+	for _, m := range best {
+		kept[m.unit] = binary.BigEndian.AppendUint64(kept[m.unit], m.offset)
+	}
+	for unit, offsets := range kept {
+		emit(strconv.FormatUint(uint64(unit), 10), offsets)
+	}
+	beam.NewCounter(countDropped, f.Rule).Inc(ctx, int64(total-len(best)))
+	return nil
+}
+
+// offsets reads what surviveFn emitted for one spill file, sorted.
+func offsets(packed func(*[]byte) bool) ([]uint64, error) {
+	var list []uint64
+	var batch []byte
+	for packed(&batch) {
+		if len(batch)%8 != 0 {
+			return nil, errors.New("a list of offsets is cut off")
+		}
+		for i := 0; i < len(batch); i += 8 {
+			list = append(list, binary.BigEndian.Uint64(batch[i:]))
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}

@@ -1,0 +1,202 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
+// succeeds; the work folder is the caller's to remove.
+func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutput, error) {
+	p, err := compilePlan(job.Spec, job.Params)
+	if err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	sources, err := findSources(p.source.Path, p.source.Format)
+	if err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	if err := makeFolders(job.WorkDir, p); err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	s := openSession(job.WorkDir, len(sources)*len(p.segments)+len(p.split.parts)*p.shards)
+	defer sessions.Delete(job.WorkDir)
+	report(s)
+	graph, err := build(job, p, sources)
+	if err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	result, err := prism.Execute(ctx, graph)
+	if ctx.Err() != nil {
+		return dsl.CleanOutput{}, stopped(ctx)
+	}
+	if err != nil {
+		return dsl.CleanOutput{}, diskHint(s.cause(err))
+	}
+	out, err := account(result.Metrics().AllMetrics().Counters(), p)
+	if err != nil {
+		return out, err
+	}
+	return out, diskHint(publish(job, out))
+}
+
+// stopped is the error of a job whose context has ended: the cause if it tells its type.
+func stopped(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if e := (*Error)(nil); errors.As(cause, &e) {
+		return e
+	}
+	return fault(TypeCanceled, "cleaning was stopped: %w", cause)
+}
+
+// makeFolders makes the folders the DoFns write to, and every shard's file, since a shard without rows is never written.
+func makeFolders(work string, p *plan) error {
+	for _, dir := range []string{"spill", "dead", "out"} {
+		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
+			return err
+		}
+	}
+	for _, part := range p.split.parts {
+		if err := os.Mkdir(filepath.Join(work, "out", part.name), 0o777); err != nil {
+			return err
+		}
+		for i := range p.shards {
+			if err := os.WriteFile(filepath.Join(work, "out", shardPath(part.name, i, p.shards)), nil, 0o666); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// build makes the Beam graph. Beam panics on a graph it does not like.
+func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("build the Beam graph: %v", r)
+		}
+	}()
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	elements := make([][]byte, len(sources))
+	for i, s := range sources {
+		if elements[i], err = json.Marshal(numberedSource{Unit: uint32(i), Source: s}); err != nil {
+			return nil, err
+		}
+	}
+	graph, scope := beam.NewPipelineWithRoot()
+	first := &readFn{segmentFn{Job: text}}
+	rows := beam.ParDo(scope.Scope(p.sourceName), first, beam.CreateList(scope, elements))
+	for i, s := range p.segments[:len(p.segments)-1] {
+		named := scope.Scope(s.dedup.name)
+		kept := beam.ParDo(named, &surviveFn{Rule: s.dedup.name, Work: job.WorkDir}, beam.GroupByKey(named, rows))
+		rows = beam.ParDo(named, &resumeFn{segmentFn{Job: text, Index: i + 1}}, beam.GroupByKey(named, kept))
+	}
+	named := scope.Scope(p.sinkName)
+	profiles := beam.ParDo(named, &writeFn{Work: job.WorkDir, Segment: len(p.segments) - 1}, beam.GroupByKey(named, rows))
+	beam.ParDo0(named, &profileFn{Work: job.WorkDir}, beam.GroupByKey(named, profiles))
+	return graph, nil
+}
+
+// account reads the counters and checks that they add up.
+func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error) {
+	out := dsl.CleanOutput{Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}}
+	for _, name := range p.rules {
+		out.Rules[name] = dsl.Rule{}
+	}
+	for _, part := range p.split.parts {
+		out.Splits[part.name] = 0
+	}
+	for _, c := range counters {
+		name, n := c.Key.Name, c.Result()
+		switch c.Key.Namespace {
+		case countRead:
+			out.Rows.Read += n
+		case countKept:
+			out.Rows.Kept += n
+			out.Splits[name] += n
+		case countDropped:
+			out.Rows.Dropped += n
+			out.Rules[name] = dsl.Rule{Dropped: out.Rules[name].Dropped + n}
+		case countRejected:
+			out.Rows.Rejected += n
+			out.Reasons[name] += n
+		}
+	}
+	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
+		return out, fault(TypeInfrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
+			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
+			r.Kept+r.Dropped+r.Rejected)
+	}
+	return out, nil
+}
+
+// publish moves what is whole to where it belongs, the dataset last.
+func publish(job Job, out dsl.CleanOutput) error {
+	if out.Rows.Rejected > 0 {
+		dead := filepath.Join(job.WorkDir, "rejected")
+		if err := mergeDeadLetters(job.WorkDir, dead); err != nil {
+			return err
+		}
+		if err := moveFolder(dead, job.DeadLetterDir); err != nil {
+			return err
+		}
+	}
+	return moveFolder(filepath.Join(job.WorkDir, "out"), job.OutputDir)
+}
+
+// moveFolder renames a folder whose files are on the disk, and brings the names there too.
+func moveFolder(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// diskHint says what to do about a full disk.
+func diskHint(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fault(TypeInfrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
+	}
+	return err
+}
+
+// Meta returns what the manifest of the dataset says of it beside its files.
+func Meta(out dsl.CleanOutput) (map[string]string, error) {
+	splits, err := json.Marshal(out.Splits)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"rows": strconv.FormatInt(out.Rows.Kept, 10), "splits": string(splits)}, nil
+}

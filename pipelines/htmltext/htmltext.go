@@ -1,0 +1,159 @@
+// Package htmltext turns HTML into the text a reader would see. It works on tokens, not on a tree: its time and memory are linear
+// in the input, however deep or broken the markup is.
+package htmltext
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Convert returns the text of an HTML document or fragment: entities decoded, white space collapsed as a browser does outside
+// <pre>, block elements and <br> on lines of their own, cells apart, alternative texts in place of images. Scripts, styles,
+// comments and the title are left out.
+func Convert(source string) string {
+	w := writer{}
+	tokens := html.NewTokenizer(strings.NewReader(source))
+	for {
+		switch kind := tokens.Next(); kind {
+		case html.ErrorToken: // the end: a strings.Reader has no other error, and the tokenizer takes any input
+			return strings.TrimSpace(w.out.String())
+		case html.TextToken:
+			if w.hidden == 0 {
+				w.text(string(tokens.Text()))
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			w.start(tokens, kind == html.SelfClosingTagToken)
+		case html.EndTagToken:
+			name, _ := tokens.TagName()
+			w.end(atom.Lookup(name))
+		}
+	}
+}
+
+// writer collects text and the breaks between its pieces.
+type writer struct {
+	out strings.Builder
+	// hidden is the element whose text is left out, until it ends.
+	hidden atom.Atom
+	pre    bool
+	// space and lines are breaks that wait for the next text.
+	space bool
+	lines int
+}
+
+func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
+	name, hasAttr := tokens.TagName()
+	tag := atom.Lookup(name)
+	switch {
+	case hides(tag):
+		if !selfClosing && w.hidden == 0 {
+			w.hidden = tag
+		}
+	case tag == atom.Img && hasAttr && w.hidden == 0:
+		if alt := attribute(tokens, "alt"); alt != "" {
+			w.text(" " + alt + " ")
+		}
+	case tag == atom.Br:
+		w.lines++
+	case tag == atom.Td || tag == atom.Th:
+		w.space = true
+	case tag == atom.Pre:
+		w.pre = !selfClosing
+		w.block(2)
+	default:
+		w.block(blockLines(tag))
+	}
+}
+
+func (w *writer) end(tag atom.Atom) {
+	switch {
+	case w.hidden != 0:
+		if tag == w.hidden {
+			w.hidden = 0
+		}
+	case tag == atom.Pre:
+		w.pre = false
+		w.block(2)
+	default:
+		w.block(blockLines(tag))
+	}
+}
+
+// block asks for at least n line breaks before the next text.
+func (w *writer) block(n int) { w.lines = max(w.lines, n) }
+
+// text writes visible text after the breaks that wait.
+func (w *writer) text(s string) {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if w.pre {
+		w.breaks()
+		w.out.WriteString(s)
+		return
+	}
+	for i, word := range strings.FieldsFunc(s, collapses) {
+		if i > 0 || collapses(rune(s[0])) {
+			w.space = true
+		}
+		w.breaks()
+		w.out.WriteString(word)
+	}
+	if s != "" && collapses(rune(s[len(s)-1])) {
+		w.space = true
+	}
+}
+
+// maxLines is how many line breaks in a row are kept: a spam's thousand <br> say nothing.
+const maxLines = 2
+
+// breaks writes what waits: lines, or else a space.
+func (w *writer) breaks() {
+	if w.out.Len() > 0 {
+		switch {
+		case w.lines > 0:
+			w.out.WriteString("\n\n"[:min(w.lines, maxLines)])
+		case w.space:
+			w.out.WriteByte(' ')
+		}
+	}
+	w.space, w.lines = false, 0
+}
+
+// collapses reports what HTML calls ASCII white space; no-break spaces are text.
+func collapses(r rune) bool {
+	return r == ' ' || r == '\t' || r == '\n' || r == '\r' || r == '\f'
+}
+
+// hides reports whether an element's text is not shown.
+func hides(tag atom.Atom) bool {
+	switch tag {
+	case atom.Script, atom.Style, atom.Title, atom.Template, atom.Noembed, atom.Noframes, atom.Iframe, atom.Textarea:
+		return true
+	}
+	return false
+}
+
+// blockLines is how many line breaks stand around an element: 0 for inline ones.
+func blockLines(tag atom.Atom) int {
+	switch tag {
+	case atom.P, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Dl:
+		return 2
+	case atom.Div, atom.Li, atom.Tr, atom.Table, atom.Hr, atom.Center, atom.Dt, atom.Dd, atom.Form, atom.Option, atom.Body,
+		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Address, atom.Caption, atom.Fieldset:
+		return 1
+	}
+	return 0
+}
+
+func attribute(tokens *html.Tokenizer, name string) string {
+	for {
+		key, value, more := tokens.TagAttr()
+		if string(key) == name {
+			return string(value)
+		}
+		if !more {
+			return ""
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Job is one cleaning.
+type Job struct {
+	// Spec is resolved: each ${inputs.NAME.path} in it is a folder by now.
+	Spec dsl.Clean `json:"spec"`
+	// Params are the pipeline's parameters, as row expressions see them.
+	Params map[string]any `json:"params,omitempty"`
+	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl, schema.json and profile.json. It must be on
+	// the file system of its parent, which exists, and either not exist or be empty.
+	OutputDir string `json:"output_dir"`
+	// DeadLetterDir becomes the folder of the rejected rows, in rejected.jsonl. As OutputDir; it does not appear when no row was
+	// rejected.
+	DeadLetterDir string `json:"dead_letter_dir"`
+	// Memory bounds the child process in bytes. Default 1 GiB.
+	Memory dsl.Size `json:"memory,omitempty"`
+	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.
+	Parallelism int `json:"parallelism,omitempty"`
+	// workDir holds spill files and what is not whole yet. Run makes it beside OutputDir and removes it.
+	WorkDir string `json:"work_dir,omitempty"`
+}
+
+// defaultMemory is the bound when a job has none.
+const defaultMemory = 1 << 30
+
+// Progress tells how far a job is.
+type Progress struct {
+	// Read counts the rows read from the input so far, Kept those written to the dataset.
+	Read int64 `json:"read"`
+	Kept int64 `json:"kept"`
+	// Done is the share of the work that is done, 0 to 1. It never falls.
+	Done float64 `json:"done"`
+}
+
+// The types of an Error. They are words of the whole system's: callers pass them on.
+const (
+	TypeInvalid        = "invalid"        // the spec is wrong: an expression, a schema, a config
+	TypeUser           = "user"           // the data or the memory limit do not fit the spec
+	TypeInfrastructure = "infrastructure" // a disk, the machine or the program failed
+	TypeCanceled       = "canceled"       // somebody asked for the end
+)
+
+// Error is what a job ends with.
+type Error struct {
+	// Type is one of the constants above.
+	Type string `json:"type"`
+	// Message is for the user: what failed, where and why.
+	Message string `json:"message"`
+	cause   error
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the error below, in the process it happened in; what comes from the child has none.
+func (e *Error) Unwrap() error { return e.cause }
+
+// fault makes an Error of a type, with the message of an error made by fmt.Errorf.
+func fault(typ, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Type: typ, Message: err.Error(), cause: err}
+}
+
+// typed returns err as an *Error; what has no type is infrastructure.
+func typed(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Type: TypeInfrastructure, Message: err.Error(), cause: err}
+}

@@ -1,0 +1,104 @@
+package mail
+
+import (
+	"io"
+	"mime"
+	"strings"
+)
+
+// header holds the fields of a header block by lower-case name; of a repeated field the first.
+type header map[string]string
+
+func (h header) get(name string) string { return h[strings.ToLower(name)] }
+
+// maxField bounds how long a field grows by continuation lines, in bytes.
+const maxField = 64 << 10
+
+// readHeader splits an entity into its header fields, unfolded, and its body. An mbox line and lines that are no field are
+// skipped. A block that does not begin like a header at all is all body.
+func readHeader(entity string) (header, string) {
+	h := header{}
+	last := ""
+	rest := entity
+	for first := true; rest != ""; first = false {
+		line, after, _ := strings.Cut(rest, "\n")
+		if line == "" {
+			return h, after
+		}
+		rest = after
+		if first && (strings.HasPrefix(line, "From ") || strings.HasPrefix(line, ">From ")) {
+			continue
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			if last != "" && len(h[last]) < maxField {
+				h[last] += " " + strings.TrimSpace(line)
+			}
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if !found || !fieldName(name) {
+			if len(h) == 0 {
+				return h, entity
+			}
+			last = ""
+			continue
+		}
+		if last = name; h[name] != "" {
+			last = "" // its continuation lines are not the first one's
+			continue
+		}
+		h[name] = strings.TrimSpace(value)
+	}
+	return h, rest
+}
+
+// fieldName reports whether s may name a field: printable ASCII without a space or a colon (RFC 5322 section 3.6.8).
+func fieldName(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// contentType returns the media type, in lower case, and its parameters. RFC 2045 section 5.2: without a usable one it is
+// text/plain. Parameters that net/mail cannot read (unquoted boundaries with special characters, missing semicolons) are read
+// by hand.
+func (h header) contentType() (string, map[string]string) {
+	value := h.get("Content-Type")
+	mediaType, params, err := mime.ParseMediaType(value)
+	if err == nil && strings.Contains(mediaType, "/") {
+		return mediaType, params
+	}
+	fields := strings.FieldsFunc(value, func(r rune) bool { return r == ';' || r == ' ' || r == '\t' })
+	params = map[string]string{}
+	for _, f := range fields {
+		if name, v, found := strings.Cut(f, "="); found {
+			params[strings.ToLower(name)] = strings.Trim(v, `"'`)
+		}
+	}
+	if len(fields) == 0 || !strings.Contains(fields[0], "/") || strings.Contains(fields[0], "=") {
+		return "text/plain", params
+	}
+	return strings.ToLower(fields[0]), params
+}
+
+// words decodes encoded words in the charsets of charset.go.
+var words = mime.WordDecoder{CharsetReader: func(charset string, input io.Reader) (io.Reader, error) {
+	b, err := io.ReadAll(input)
+	if err != nil {
+		return nil, err
+	}
+	return strings.NewReader(decodeCharset(charset, b)), nil
+}}
+
+// decodeWords decodes the encoded words of a field's text; what is not one stays as it is.
+func decodeWords(s string) string {
+	decoded, err := words.DecodeHeader(s)
+	if err != nil {
+		return s
+	}
+	return valid(decoded)
+}

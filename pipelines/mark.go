@@ -1,0 +1,78 @@
+package pipelines
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// mark stands for a row in the groupings: it says where the row lies and how it compares with others.
+type mark struct {
+	// key is the digest of what the grouping is about: the fields that must be equal, or the row.
+	key digest
+	// tie is the digest of the whole row. It orders rows that order does not.
+	tie digest
+	// order is the sort key of Deduplicate, in a form whose bytes sort as the values do.
+	order []byte
+	// unit is the index of the spill file, offset and size the place of the row's JSON in it.
+	unit   uint32
+	offset uint64
+	size   uint32
+}
+
+// append adds the mark's bytes: fixed fields in big endian, then the length of order and order.
+func (m mark) append(b []byte) []byte {
+	b = append(b, m.key[:]...)
+	b = append(b, m.tie[:]...)
+	b = binary.BigEndian.AppendUint32(b, m.unit)
+	b = binary.BigEndian.AppendUint64(b, m.offset)
+	b = binary.BigEndian.AppendUint32(b, m.size)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(m.order)))
+	return append(b, m.order...)
+}
+
+// markHead is the length of a mark without its order.
+const markHead = 16 + 16 + 4 + 8 + 4 + 2
+
+// marks calls yield for each mark packed in b. The order's bytes are b's.
+func marks(b []byte, yield func(mark)) error {
+	for len(b) > 0 {
+		if len(b) < markHead {
+			return fmt.Errorf("a mark of %d bytes is cut off", len(b))
+		}
+		m := mark{
+			key: digest(b[:16]), tie: digest(b[16:32]),
+			unit: binary.BigEndian.Uint32(b[32:]), offset: binary.BigEndian.Uint64(b[36:]), size: binary.BigEndian.Uint32(b[44:]),
+		}
+		n := int(binary.BigEndian.Uint16(b[48:]))
+		b = b[markHead:]
+		if len(b) < n {
+			return fmt.Errorf("the order of a mark is cut off: %d of %d bytes", len(b), n)
+		}
+		m.order, b = b[:n:n], b[n:]
+		yield(m)
+	}
+	return nil
+}
+
+// before reports whether m's row comes before o's: by order, then by content. Rows equal in both are interchangeable, so the
+// place decides only which copy is kept, not what is in it.
+func (m mark) before(o mark) bool {
+	if c := bytes.Compare(m.order, o.order); c != 0 {
+		return c < 0
+	}
+	if c := bytes.Compare(m.tie[:], o.tie[:]); c != 0 {
+		return c < 0
+	}
+	return m.unit < o.unit || (m.unit == o.unit && m.offset < o.offset)
+}
+
+// unit maps a digest to [0, 1) evenly.
+func unit(d digest) float64 {
+	return float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
+}
+
+// bucket maps a digest to one of n groups evenly, by other bits than unit does.
+func bucket(d digest, n int) int {
+	return int(binary.BigEndian.Uint64(d[8:]) % uint64(n))
+}

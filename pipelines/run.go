@@ -1,0 +1,106 @@
+package pipelines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+// stopGrace is the time a cancelled child has to end by itself. It has nothing to save.
+const stopGrace = 2 * time.Second
+
+// tailLines is how much of a crashed child's last words goes into the error.
+const tailLines = 20
+
+// Run runs a job in a child process: exe with the argument Arg, which must call Main. progress, if not nil, is called about once
+// a second from one goroutine. When ctx ends the child is stopped and the error is of type canceled. All errors are *Error.
+//
+// Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
+// artifact references of the result are empty: the caller stores the folders.
+func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl.CleanOutput, error) {
+	work, err := os.MkdirTemp(filepath.Dir(job.OutputDir), ".clean-*")
+	if err != nil {
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "make a work folder for cleaning: %w", err)
+	}
+	defer os.RemoveAll(work)
+	job.WorkDir = work
+	stdin, err := json.Marshal(job)
+	if err != nil {
+		return dsl.CleanOutput{}, fault(TypeInvalid, "encode the cleaning job: %w", err)
+	}
+	return runChild(ctx, exe, stdin, progress)
+}
+
+func runChild(ctx context.Context, exe string, stdin []byte, progress func(Progress)) (dsl.CleanOutput, error) {
+	stdout, childOut, err := os.Pipe()
+	if err != nil {
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
+	}
+	defer stdout.Close()
+	tail := proc.NewTail(tailLines)
+	child, err := proc.Start(ctx, proc.Command{
+		Path: exe, Args: []string{Arg}, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: stopGrace,
+	})
+	childOut.Close()
+	if err != nil {
+		if ctx.Err() != nil {
+			return dsl.CleanOutput{}, stopped(ctx)
+		}
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
+	}
+	last, readErr := readMessages(stdout, progress)
+	exit, err := child.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return dsl.CleanOutput{}, stopped(ctx)
+	case last.Error != nil:
+		return dsl.CleanOutput{}, last.Error
+	case err != nil:
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "the cleaning process: %w", err)
+	case !exit.OK() || last.Result == nil:
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
+	case readErr != nil:
+		return dsl.CleanOutput{}, fault(TypeInfrastructure, "read from the cleaning process: %w", readErr)
+	}
+	return *last.Result, nil
+}
+
+// maxMessage bounds one line of the child's.
+const maxMessage = 16 << 20
+
+// readMessages hands progress on and returns the last message. It reads to the end, so that the child never waits.
+func readMessages(r io.Reader, progress func(Progress)) (last message, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxMessage)
+	for lines.Scan() {
+		var m message
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			_, drainErr := io.Copy(io.Discard, r)
+			return last, errors.Join(fmt.Errorf("the line %.100q: %w", lines.Text(), err), drainErr)
+		}
+		if m.Progress != nil && progress != nil {
+			progress(*m.Progress)
+		}
+		last = m
+	}
+	return last, lines.Err()
+}
+
+func lastWords(tail *proc.Tail) string {
+	text := strings.TrimSpace(tail.String())
+	if text == "" {
+		return ""
+	}
+	return "; its last words:\n" + text
+}

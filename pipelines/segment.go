@@ -1,0 +1,167 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"golang.org/x/sync/errgroup"
+)
+
+func init() {
+	register.DoFn3x1[context.Context, []byte, func(string, []byte), error](&readFn{})
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
+}
+
+// The namespaces of the counters. In each a counter's name is the rule, the reason, the part or allRead.
+const (
+	countRead     = "read"
+	countKept     = "kept"
+	countDropped  = "dropped"
+	countRejected = "rejected"
+)
+
+// allRead is the name of the only counter of its namespace, since Beam wants one.
+const allRead = "rows"
+
+// groups is the number of groups that marks are deduplicated in: one group's keys are in memory at a time.
+const groups = 64
+
+// segmentFn runs a segment. It is what the two DoFns below share; Beam carries the exported fields.
+type segmentFn struct {
+	// Job is the job's JSON.
+	Job []byte
+	// Index of the segment in the plan.
+	Index int
+
+	job     Job
+	plan    *plan
+	session *session
+	workers *errgroup.Group
+	mu      sync.Mutex
+	results []unitResult
+}
+
+// readFn is the first segment. Its elements are sources, numbered.
+type readFn struct{ segmentFn }
+
+// resumeFn is a later segment. Its elements are the rows to keep of one spill file of the segment before.
+type resumeFn struct{ segmentFn }
+
+// unitResult is what one unit of work came to.
+type unitResult struct {
+	marks  map[string][]byte // packed, by group
+	counts map[[2]string]int64
+}
+
+// Setup compiles the plan.
+func (s *segmentFn) Setup(context.Context) (err error) {
+	if err = json.Unmarshal(s.Job, &s.job); err != nil {
+		return err
+	}
+	s.session = sessionOf(s.job.WorkDir)
+	s.plan, err = compilePlan(s.job.Spec, s.job.Params)
+	return err
+}
+
+// StartBundle starts the workers.
+func (s *segmentFn) StartBundle(_ context.Context, _ func(string, []byte)) {
+	s.workers = &errgroup.Group{}
+	s.workers.SetLimit(s.job.Parallelism)
+}
+
+// ProcessElement hands one source to a worker and emits what others have finished.
+func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(string, []byte)) error {
+	var e numberedSource
+	if err := json.Unmarshal(element, &e); err != nil {
+		return err
+	}
+	f.start(ctx, e.Unit, func(u *unitWork) error {
+		for _, p := range e.Source.Pieces {
+			err := p.read(f.plan.source.Format, func(offset int64, text []byte, rejected error) error {
+				return u.read(origin{p.Name, offset}, text, rejected)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	f.emit(ctx, emit)
+	return nil
+}
+
+// numberedSource is a source with its place among all, which names its files.
+type numberedSource struct {
+	Unit   uint32 `json:"unit"`
+	Source source `json:"source"`
+}
+
+// ProcessElement hands one spill file to a worker and emits what others have finished.
+func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	unit, err := strconv.ParseUint(key, 10, 32)
+	if err != nil {
+		return err
+	}
+	keep, err := offsets(packed)
+	if err != nil {
+		return err
+	}
+	f.start(ctx, uint32(unit), func(u *unitWork) error {
+		return readSpill(spillPath(f.job.WorkDir, f.Index-1, uint32(unit)), keep, u.resume)
+	})
+	f.emit(ctx, emit)
+	return nil
+}
+
+// FinishBundle waits for the workers and emits the rest.
+func (s *segmentFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
+	err := s.workers.Wait()
+	s.emit(ctx, emit)
+	return s.session.failed(err)
+}
+
+// start runs work on a unit in a worker, when one is free.
+func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork) error) {
+	s.workers.Go(func() (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic in segment %d, unit %d: %v\n%s", s.Index, unit, p, debug.Stack())
+			}
+		}()
+		u, err := s.newUnit(ctx, unit)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(work(u), u.close()); err != nil {
+			return err
+		}
+		s.session.unitDone()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.results = append(s.results, u.unitResult)
+		return nil
+	})
+}
+
+// emit emits the marks and counts of the units that are done. Only Beam's own goroutine may call an emitter.
+func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
+	s.mu.Lock()
+	results := s.results
+	s.results = nil
+	s.mu.Unlock()
+	for _, r := range results {
+		for group, packed := range r.marks {
+			emit(group, packed)
+		}
+		for name, n := range r.counts {
+			beam.NewCounter(name[0], name[1]).Inc(ctx, n)
+		}
+	}
+}

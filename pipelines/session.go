@@ -1,0 +1,65 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
+// error as it was before Beam made text of it. Beam makes its own DoFn values, so they find the session by the work folder. On
+// a runner in another process they have one of their own that nobody reads.
+type session struct {
+	read, kept atomic.Int64
+	units      atomic.Int64 // finished units of work
+	allUnits   int64
+	mu         sync.Mutex
+	first      error
+}
+
+var sessions sync.Map // of *session by work folder
+
+// openSession registers a session; close it with sessions.Delete.
+func openSession(work string, allUnits int) *session {
+	s := &session{allUnits: int64(allUnits)}
+	sessions.Store(work, s)
+	return s
+}
+
+func sessionOf(work string) *session {
+	if s, ok := sessions.Load(work); ok {
+		return s.(*session)
+	}
+	return &session{allUnits: 1}
+}
+
+func (s *session) rowRead()       { s.read.Add(1) }
+func (s *session) rowsKept(n int) { s.kept.Add(int64(n)) }
+func (s *session) unitDone()      { s.units.Add(1) }
+
+// progress returns how far the job is.
+func (s *session) progress() Progress {
+	done := float64(s.units.Load()) / float64(s.allUnits)
+	return Progress{Read: s.read.Load(), Kept: s.kept.Load(), Done: min(done, 1)}
+}
+
+// failed remembers the first error that is not just the end of the context, and returns err.
+func (s *session) failed(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil && err != nil && !errors.Is(err, context.Canceled) {
+		s.first = err
+	}
+	return err
+}
+
+// cause returns the first error of a DoFn, or else err.
+func (s *session) cause(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first != nil {
+		return s.first
+	}
+	return err
+}

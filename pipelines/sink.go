@@ -1,0 +1,164 @@
+package pipelines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+func init() {
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&writeFn{})
+	register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{})
+}
+
+// shardPath is a shard's path in the dataset.
+func shardPath(part string, i, n int) string {
+	return fmt.Sprintf("%s/part-%05d-of-%05d.jsonl", part, i, n)
+}
+
+// writeFn writes the rows of one shard, sorted by their digests, and emits their profile.
+type writeFn struct {
+	// Work is the work folder, Segment the index of the segment whose spill files hold the rows.
+	Work    string
+	Segment int
+}
+
+// ProcessElement takes the packed marks of the shard at this path of the dataset. Memory: the shard's marks and one row.
+func (f *writeFn) ProcessElement(ctx context.Context, path string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	s := sessionOf(f.Work)
+	p, err := f.write(ctx, path, packed)
+	if err != nil {
+		return s.failed(fmt.Errorf("write %s: %w", path, err))
+	}
+	s.rowsKept(int(p.Rows))
+	s.unitDone()
+	beam.NewCounter(countKept, filepath.Dir(path)).Inc(ctx, p.Rows)
+	text, err := json.Marshal(p)
+	if err != nil {
+		return s.failed(err)
+	}
+	emit("", text)
+	return nil
+}
+
+func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) bool) (*profile, error) {
+	var rows []mark
+	var batch []byte
+	for packed(&batch) {
+		if err := marks(batch, func(m mark) { rows = append(rows, m) }); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(rows, func(a, b mark) int { return bytes.Compare(a.key[:], b.key[:]) })
+	spills := spillFiles{work: f.Work, segment: f.Segment, open: map[uint32]*os.File{}}
+	defer spills.close()
+	p := newProfile(path)
+	err := createSynced(filepath.Join(f.Work, "out", path), func(w io.Writer) error {
+		for _, m := range rows {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			text, err := spills.read(m)
+			if err != nil {
+				return err
+			}
+			if err := p.add(text); err != nil {
+				return err
+			}
+			if _, err := w.Write(append(text, '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return p, err
+}
+
+// maxOpenSpills bounds the open files of one shard's writing.
+const maxOpenSpills = 128
+
+// spillFiles reads single rows of a segment's spill files.
+type spillFiles struct {
+	work    string
+	segment int
+	open    map[uint32]*os.File
+}
+
+func (s *spillFiles) read(m mark) ([]byte, error) {
+	f, ok := s.open[m.unit]
+	if !ok {
+		if len(s.open) == maxOpenSpills {
+			s.close()
+		}
+		var err error
+		if f, err = os.Open(spillPath(s.work, s.segment, m.unit)); err != nil {
+			return nil, fmt.Errorf("read a spill file: %w", err)
+		}
+		s.open[m.unit] = f
+	}
+	text := make([]byte, m.size, m.size+1)
+	if _, err := f.ReadAt(text, int64(m.offset)); err != nil {
+		return nil, fmt.Errorf("read a spill file: %w", err)
+	}
+	return text, nil
+}
+
+func (s *spillFiles) close() {
+	for unit, f := range s.open {
+		f.Close()
+		delete(s.open, unit)
+	}
+}
+
+// createSynced creates a file, has it written through a buffer and waits until it is on the disk.
+func createSynced(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
+}
+
+// profileFn merges the profiles of all shards and writes schema.json and profile.json.
+type profileFn struct {
+	Work string
+}
+
+// ProcessElement takes the profiles of all shards.
+func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
+	s := sessionOf(f.Work)
+	var text []byte
+	var all []*profile
+	for packed(&text) {
+		p := &profile{}
+		if err := json.Unmarshal(text, p); err != nil {
+			return s.failed(err)
+		}
+		all = append(all, p)
+	}
+	merged := mergeProfiles(all)
+	return s.failed(errors.Join(
+		writeJSON(filepath.Join(f.Work, "out", "profile.json"), merged),
+		writeJSON(filepath.Join(f.Work, "out", "schema.json"), merged.schema()),
+	))
+}
+
+func writeJSON(path string, v any) error {
+	return createSynced(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}

@@ -1,0 +1,165 @@
+package pipelines
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// rowFunc transforms one row in place. errDropped drops it, a rejection sends it to the dead letter (the row is then as it came
+// in), any other error ends the job. It may be called from several goroutines.
+type rowFunc func(row) error
+
+// rowTransform is a compiled transform that sees one row at a time.
+type rowTransform struct {
+	name  string
+	apply rowFunc
+}
+
+// compileTransform compiles one row transform of the chain.
+func compileTransform(t dsl.Transform, params map[string]any) (rowFunc, error) {
+	switch t.Type {
+	case "MapToFields":
+		return compileAs(t, params, compileMap)
+	case "Filter":
+		return compileAs(t, params, compileFilter)
+	case "DecodeMail":
+		return compileAs(t, params, compileDecodeMail)
+	case "HtmlToText":
+		return compileAs(t, params, compileHTMLToText)
+	case "NormalizeText":
+		return compileAs(t, params, compileNormalize)
+	case "MaskPII":
+		return compileAs(t, params, compileMask)
+	case "ValidateWithSchema":
+		return compileAs(t, params, compileValidate)
+	}
+	return nil, fmt.Errorf("there is no transform of type %q", t.Type)
+}
+
+// compileAs decodes the transform's config and hands it to the compiler of its type.
+func compileAs[C any](t dsl.Transform, params map[string]any, compile func(C, map[string]any) (rowFunc, error)) (rowFunc, error) {
+	config, err := decodeConfig[C](t)
+	if err != nil {
+		return nil, err
+	}
+	return compile(config, params)
+}
+
+func decodeConfig[C any](t dsl.Transform) (config C, err error) {
+	if len(t.Config) == 0 {
+		return config, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(t.Config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&config); err != nil {
+		return config, fmt.Errorf("config: %w", err)
+	}
+	return config, nil
+}
+
+// oneOf checks a word of a config and fills in its default, the first choice.
+func oneOf(key, value string, choices ...string) (string, error) {
+	if value == "" {
+		return choices[0], nil
+	}
+	if !slices.Contains(choices, value) {
+		return "", fmt.Errorf("%s: %q is none of %q", key, value, choices)
+	}
+	return value, nil
+}
+
+// compileMap computes fields.
+func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
+	programs := make(map[string]*dsl.RowProgram, len(c.Fields))
+	for name, e := range c.Fields {
+		p, err := dsl.CompileRow(e, params)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
+		programs[name] = p
+	}
+	return func(r row) error {
+		computed := make(row, len(programs))
+		for name, p := range programs {
+			v, err := p.Eval(r)
+			if err != nil {
+				return reject("expression", "field %s: %v", name, err)
+			}
+			computed[name] = v
+		}
+		if !c.Append {
+			clear(r)
+		}
+		for _, name := range c.Drop {
+			delete(r, name)
+		}
+		for name, v := range computed {
+			r[name] = v
+		}
+		return nil
+	}, nil
+}
+
+// compileFilter drops rows.
+func compileFilter(c dsl.Filter, params map[string]any) (rowFunc, error) {
+	keep, err := compileCondition("keep", c.Keep, params)
+	if err != nil {
+		return nil, err
+	}
+	return func(r row) error {
+		ok, err := keep(r)
+		if err == nil && !ok {
+			return errDropped
+		}
+		return err
+	}, nil
+}
+
+// compileCondition compiles a bool expression over a row; errors in a row are rejections.
+func compileCondition(key string, e dsl.Expr, params map[string]any) (func(row) (bool, error), error) {
+	p, err := dsl.CompileRow(e, params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return func(r row) (bool, error) {
+		v, err := p.Eval(r)
+		if err != nil {
+			return false, reject("expression", "%s: %v", key, err)
+		}
+		b, ok := v.(bool)
+		if !ok {
+			return false, reject("expression", "%s: got %T, not a bool", key, v)
+		}
+		return b, nil
+	}, nil
+}
+
+// mapText returns a transform that rewrites text fields. Null stays null; a missing field and one that is no text reject the row.
+func mapText(fields []string, rewrite func(string) string) (rowFunc, error) {
+	if len(fields) == 0 {
+		return nil, errors.New("fields: name at least one")
+	}
+	return func(r row) error {
+		texts := make([]string, len(fields))
+		for i, name := range fields {
+			v, ok := r[name]
+			if !ok {
+				return reject("missing_field", "the row has no field %s", name)
+			}
+			if texts[i], ok = v.(string); !ok && v != nil {
+				return reject("not_text", "field %s is a %T, not a text", name, v)
+			}
+		}
+		for i, name := range fields {
+			if r[name] != nil {
+				r[name] = rewrite(texts[i])
+			}
+		}
+		return nil
+	}, nil
+}
