@@ -134,7 +134,7 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay wor
 	for begins := true; ; begins = false {
 		in := contract.RolloutLook{
 			Step: r.in, Version: r.opened.Version, Previous: r.opened.Previous, Stage: stage, Tests: r.spec.Tests,
-			Elapsed: workflow.Now(ctx).Sub(began).Seconds(), State: r.judge, Begins: begins,
+			Stages: len(r.spec.Stages), Revision: r.revision, Elapsed: workflow.Now(ctx).Sub(began).Seconds(), State: r.judge, Begins: begins,
 		}
 		var out contract.RolloutLooked
 		if err := r.order(ctx, contract.RolloutLookActivity, "judge stage "+describe(i, stage), in, &out); err != nil {
@@ -174,7 +174,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (con
 		r.state.Phase = "promoting"
 	}
 	detached, _ := workflow.NewDisconnectedContext(ctx)
-	in := contract.RolloutSettle{Step: r.in, Opened: r.opened, Revision: r.revision, Promote: promote, Reason: reason}
+	in := contract.RolloutSettle{Step: r.in, Opened: r.opened, Promote: promote, Reason: reason}
 	if err := r.order(detached, contract.RolloutSettleActivity, r.state.Phase, in, nil); err != nil {
 		return contract.StepOutput{}, err
 	}

@@ -49,7 +49,10 @@ type RolloutLook struct {
 	Version  string    `json:"version"`
 	Previous string    `json:"previous"`
 	Stage    dsl.Stage `json:"stage"`
+	Stages   int       `json:"stages"` // how many the rollout has
 	Tests    dsl.Tests `json:"tests"`
+	// Revision of the routing document that gave the stage its traffic.
+	Revision int64 `json:"revision"`
 	// Elapsed seconds of the stage when the activity is asked.
 	Elapsed float64 `json:"elapsed"`
 	// State is what the judge remembers between looks: counters it saw and the test's evidence. Empty at first.
@@ -66,11 +69,10 @@ type RolloutLooked struct {
 
 // RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before.
 type RolloutSettle struct {
-	Step     StepInput `json:"step"`
-	Opened   RolloutOpened
-	Revision int64  `json:"revision"`
-	Promote  bool   `json:"promote"`
-	Reason   string `json:"reason"`
+	Step    StepInput     `json:"step"`
+	Opened  RolloutOpened `json:"opened"`
+	Promote bool          `json:"promote"`
+	Reason  string        `json:"reason"`
 }
 
 // RolloutTrafficSet is the routing document's revision after a change.

@@ -1,0 +1,180 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Rollouts holds the activities of the rollout kind.
+type Rollouts struct {
+	Store *store.Store
+	// State is the state folder.
+	State string
+	// Engine knows the environments of submissions.
+	Engine *Engine
+	// Target opens a serving target as its environment describes it.
+	Target func(ctx context.Context, name string, spec dsl.Target) (serving.Target, error)
+}
+
+// target opens the target of a rollout step.
+func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.Target, dsl.Rollout, error) {
+	var spec dsl.Rollout
+	if err := LoadSpec(ctx, r.Store, in, &spec); err != nil {
+		return nil, spec, err
+	}
+	sub, err := r.Engine.submission(ctx, in.Submission)
+	if err != nil {
+		return nil, spec, err
+	}
+	t, err := r.Target(ctx, spec.Target, sub.program.Environment().Targets[spec.Target])
+	if err != nil {
+		return nil, spec, contract.Error(contract.ErrInfrastructure, err.Error(), err)
+	}
+	return t, spec, nil
+}
+
+// Open loads the candidate at its target and returns when it could take traffic. What serves is not disturbed.
+func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "loading the model", Share: -1} })()
+	target, spec, err := r.target(ctx, in)
+	if err != nil {
+		return contract.RolloutOpened{}, err
+	}
+	doc, err := target.Current(ctx)
+	if err != nil {
+		return contract.RolloutOpened{}, err
+	}
+	opened := contract.RolloutOpened{URL: target.URL()}
+	if previous, ok := doc.Serving(); ok {
+		opened.Previous = previous.Version
+	}
+	doc, release, err := target.Load(ctx, doc.Revision, routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step})
+	var refused *serving.LoadError
+	if errors.As(err, &refused) {
+		return opened, contract.Error(contract.ErrUser, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
+	} else if err != nil {
+		return opened, err
+	}
+	if opened.Previous == release.Version {
+		opened.Previous = "" // a retry of a rollout whose candidate has all traffic, because nothing served before
+	}
+	opened.Version, opened.Revision = release.Version, doc.Revision
+	return opened, nil
+}
+
+// withdraw gives all traffic to the previous version and unloads whatever else there is.
+func (r *Rollouts) withdraw(ctx context.Context, target serving.Target, previous string) error {
+	split := serving.Split{Weights: map[string]float64{}}
+	if previous != "" {
+		split.Weights[previous] = 1
+	}
+	return r.force(ctx, target, split)
+}
+
+// force sets the traffic whatever the revision is: the rollout holds the target's lock, and only an order of its own that arrived
+// late can have moved it.
+func (r *Rollouts) force(ctx context.Context, target serving.Target, split serving.Split) error {
+	for {
+		doc, err := target.Current(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err = target.SetTraffic(ctx, doc.Revision, split); !errors.Is(err, routing.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Traffic gives the candidate the share of a stage.
+func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "moving traffic", Share: -1} })()
+	target, _, err := r.target(ctx, in.Step)
+	if err != nil {
+		return contract.RolloutTrafficSet{}, err
+	}
+	doc, err := target.Current(ctx)
+	if err != nil {
+		return contract.RolloutTrafficSet{}, err
+	}
+	split := serving.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}}
+	if stable := stableOf(doc, in.Version); stable != "" {
+		split.Weights[stable] = 1 - float64(in.Weight)
+	}
+	if in.Shadow > 0 {
+		split.Shadow = &routing.Shadow{Version: in.Version, Share: float64(in.Shadow)}
+	}
+	doc, err = target.SetTraffic(ctx, in.Revision, split)
+	if errors.Is(err, routing.ErrConflict) {
+		return contract.RolloutTrafficSet{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
+	return contract.RolloutTrafficSet{Revision: doc.Revision}, err
+}
+
+// stableOf returns the version beside the candidate that serves, or served before the candidate got everything.
+func stableOf(doc routing.Document, candidate string) string {
+	best := routing.Release{Weight: -1}
+	for _, r := range doc.Releases {
+		if r.Version != candidate && r.Weight > best.Weight {
+			best = r
+		}
+	}
+	return best.Version
+}
+
+// ReleaseRecord is releases/<target>/<version>.json: how the rollout of a version ended.
+type ReleaseRecord struct {
+	Target   string    `json:"target"`
+	Version  string    `json:"version"`
+	Previous string    `json:"previous,omitempty"`
+	Run      string    `json:"run"`
+	Step     string    `json:"step"`
+	Decision string    `json:"decision"` // promoted, rolled_back
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+}
+
+// Settle ends a rollout. Traffic is moved first and the record written after: what users get matters more than what we know of it.
+func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "settling", Share: -1} })()
+	target, spec, err := r.target(ctx, in.Step)
+	if err != nil {
+		return err
+	}
+	record := ReleaseRecord{
+		Target: spec.Target, Version: in.Opened.Version, Previous: in.Opened.Previous, Run: in.Step.Run, Step: in.Step.Step,
+		Decision: "rolled_back", Reason: in.Reason, At: time.Now().UTC(),
+	}
+	if in.Promote {
+		record.Decision = "promoted"
+		split := serving.Split{Weights: map[string]float64{in.Opened.Version: 1}}
+		if in.Opened.Previous != "" {
+			split.Weights[in.Opened.Previous] = 0 // stays loaded: the way back is one document
+		}
+		err = r.force(ctx, target, split)
+	} else {
+		err = r.withdraw(ctx, target, in.Opened.Previous)
+	}
+	if err != nil {
+		return err
+	}
+	key := fmt.Sprintf("releases/%s/%s.json", spec.Target, in.Opened.Version)
+	return r.Store.PutJSON(ctx, key, record, store.WriteOptions{})
+}
+
+// servingRun returns the run behind the release that serves at a target now; empty when none does.
+func servingRun(ctx context.Context, s *store.Store, target string) (string, error) {
+	doc, err := routing.Current(ctx, s, target)
+	if err != nil {
+		return "", err
+	}
+	release, _ := doc.Serving()
+	return release.Run, nil
+}

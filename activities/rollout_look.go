@@ -1,0 +1,93 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/rollout"
+)
+
+const (
+	// lookEvery is the pause between two looks at a stage. The tests stay valid however often one looks.
+	lookEvery = time.Second
+	// lookFor is how long one activity goes on looking: a stage of hours is then a history of a few events a minute.
+	lookFor = 30 * time.Second
+)
+
+// Look judges a stage, once a second, until a look decides or lookFor has passed. It reads cumulative counts, so that an activity
+// that is lost and done again judges the same.
+func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })()
+	target, _, err := r.target(ctx, in.Step)
+	if err != nil {
+		return contract.RolloutLooked{}, err
+	}
+	var state rollout.State
+	if len(in.State) > 0 {
+		if err := json.Unmarshal(in.State, &state); err != nil {
+			return contract.RolloutLooked{}, fmt.Errorf("the judge's state: %w", err)
+		}
+	}
+	if in.Begins {
+		state = state.NextStage()
+	}
+	looks, state, err := r.looks(ctx, target, in, state)
+	if err != nil {
+		return contract.RolloutLooked{}, err
+	}
+	raw, err := json.Marshal(state)
+	return contract.RolloutLooked{Looks: looks, State: raw}, err
+}
+
+func (r *Rollouts) looks(
+	ctx context.Context, target serving.Target, in contract.RolloutLook, state rollout.State,
+) ([]dsl.Look, rollout.State, error) {
+	stage := rollout.Stage{
+		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
+	}
+	if stage.Stable == "" {
+		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
+	}
+	began := time.Now()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var looks []dsl.Look
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, state, ctx.Err()
+		case <-tick.C:
+		}
+		now, err := target.Stats(ctx)
+		if err != nil {
+			return nil, state, err
+		}
+		stage.Elapsed = time.Duration(in.Elapsed*float64(time.Second)) + time.Since(began)
+		var look dsl.Look
+		state, look, _ = rollout.Judge(stage, state, now, stageChecks(stage.Spec.Checks))
+		looks = append(looks, look)
+		if look.Decision != rollout.Hold || time.Since(began) >= lookFor {
+			return looks, state, nil
+		}
+	}
+}
+
+// stageChecks evaluates a stage's conditions on what a look saw.
+func stageChecks(exprs []dsl.Expr) rollout.Checks {
+	return func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check {
+		checks := make([]dsl.Check, len(exprs))
+		for i, e := range exprs {
+			c, err := dsl.EvalStageCheck(e, candidate, stable, delta)
+			if err != nil {
+				c = dsl.Check{Expression: string(e), Verdict: dsl.VerdictError, Error: err.Error()}
+			}
+			checks[i] = c
+		}
+		return checks
+	}
+}
