@@ -1,0 +1,165 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+// AgentProtocol numbers what workers and node agents say to each other. An agent refuses another number than its own.
+const AgentProtocol = 1
+
+// Activity types of a train step on a worker. PlanActivity runs as a local activity.
+const (
+	PlanActivity    = "sluice.train.plan"
+	SealActivity    = "sluice.train.seal"
+	AcquireActivity = "sluice.train.acquire"
+	WatchActivity   = "sluice.train.watch"
+	ReleaseActivity = "sluice.train.release"
+	CollectActivity = "sluice.train.collect"
+)
+
+// Activity types of a node's agent, on the node's own task queue.
+const (
+	PrepareActivity  = "sluice.node.prepare"
+	RunRanksActivity = "sluice.node.run_ranks"
+	AttachActivity   = "sluice.node.attach"
+	StopActivity     = "sluice.node.stop"
+)
+
+// NoticeSignal is sent by an agent to its train workflow, any number of times, when its node has been told that it will go.
+const NoticeSignal = "sluice.notice"
+
+// Notice is what it says.
+type Notice struct {
+	Generation int       `json:"generation"`
+	Node       int       `json:"node"`
+	Until      time.Time `json:"until"` // the node may be gone from then on
+}
+
+// TrainInput starts a train workflow. It retries by itself, since the next try goes on from the last checkpoint.
+type TrainInput struct {
+	StepInput
+	Retry dsl.Retry `json:"retry,omitzero"`
+	// Timeout bounds one attempt; generations that end by preemption belong to the same attempt. 0: none.
+	Timeout dsl.Duration `json:"timeout,omitempty"`
+	// Carried is what an earlier run of the workflow hands over when its history has become long.
+	Carried TrainCarried `json:"carried,omitzero"`
+}
+
+// TrainCarried is the state of a train workflow between two generations.
+type TrainCarried struct {
+	Generations []dsl.Generation `json:"generations,omitempty"`
+	// Failures counts ends that were charged to the step's retries.
+	Failures int `json:"failures,omitempty"`
+	// Unusable are checkpoints that could not be resumed from.
+	Unusable []artifact.Ref `json:"unusable,omitempty"`
+	// AttemptAt is when the attempt that is under way began.
+	AttemptAt time.Time `json:"attempt_at,omitzero"`
+}
+
+// PlanInput asks what gang a step needs.
+type PlanInput struct {
+	StepInput
+}
+
+// TrainPlan is the part of the step's spec that the workflow acts on.
+type TrainPlan struct {
+	Pool     string `json:"pool"`
+	MinNodes int    `json:"min_nodes"`
+	MaxNodes int    `json:"max_nodes"`
+}
+
+// SealInput opens a generation.
+type SealInput struct {
+	training.Key
+	Unusable []artifact.Ref `json:"unusable,omitempty"`
+}
+
+// SealOutput says what the generation resumes from, and how far the one before it is known to have come.
+type SealOutput struct {
+	Seal    checkpoint.Seal `json:"seal"`
+	Reached int64           `json:"reached"`
+}
+
+// AcquireInput asks for a gang; the activity returns a training.Gang.
+type AcquireInput struct {
+	Pool       string `json:"pool"`
+	Submission string `json:"submission"`
+	training.Request
+}
+
+// GangInput names a gang, for Watch (which returns a training.Loss) and Release.
+type GangInput struct {
+	Pool       string       `json:"pool"`
+	Submission string       `json:"submission"`
+	Key        training.Key `json:"key"`
+}
+
+// PrepareInput makes a node ready: workspace, inputs, resume.
+type PrepareInput struct {
+	Protocol int       `json:"protocol"`
+	Step     StepInput `json:"step"`
+	// Generation with what it resumes from.
+	Seal checkpoint.Seal `json:"seal"`
+	Node int             `json:"node"`
+}
+
+// PrepareOutput is what a node says when it is ready.
+type PrepareOutput struct {
+	// MasterPort is a free port of the node; that of node 0 is used.
+	MasterPort int `json:"master_port"`
+	// Unusable says why the checkpoint cannot be resumed from; empty when it can.
+	Unusable string `json:"unusable,omitempty"`
+}
+
+// RunRanksInput runs the node's ranks; AttachActivity takes the same and goes on waiting for ranks that run already.
+type RunRanksInput struct {
+	Protocol      int    `json:"protocol"`
+	Generation    int    `json:"generation"`
+	Node          int    `json:"node"`
+	Nodes         int    `json:"nodes"`
+	MasterAddress string `json:"master_address"`
+	MasterPort    int    `json:"master_port"`
+}
+
+// RanksEnded says how a node's ranks ended. An error of RunRanks in its place is the user's (no such program, a missing output) or
+// the node's.
+type RanksEnded struct {
+	// Code is the exit code, -1 when a signal ended the rank; Signal that signal's number.
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
+	// Stopped: the end followed a Stop or a cancel, and says nothing about the program.
+	Stopped bool `json:"stopped,omitempty"`
+	// Hung: no step was reported for far longer than usual, and the rank was killed.
+	Hung    bool      `json:"hung,omitempty"`
+	EndedAt time.Time `json:"ended_at"`
+	// Step is the last one reported, CommittedStep that of the newest committed checkpoint. Node 0 only.
+	Step          int64 `json:"step,omitempty"`
+	CommittedStep int64 `json:"committed_step,omitempty"`
+	// CommitError says why the last checkpoint could not be committed. Node 0 only.
+	CommitError string `json:"commit_error,omitempty"`
+	// Tail is the end of what the rank printed, when it failed.
+	Tail string `json:"tail,omitempty"`
+	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.
+	Outputs map[string]any `json:"outputs,omitempty"`
+	Metrics string         `json:"metrics,omitempty"`
+}
+
+// StopInput asks a node to end its ranks: SIGTERM, after Grace SIGKILL. The activity returns when they have gone; committing what
+// they left is part of RunRanks.
+type StopInput struct {
+	Generation int           `json:"generation"`
+	Grace      time.Duration `json:"grace"`
+}
+
+// CollectInput turns the end of a training into the step's result; the activity returns a StepOutput.
+type CollectInput struct {
+	StepInput
+	Generations []dsl.Generation `json:"generations"`
+	Outputs     map[string]any   `json:"outputs"`
+	Metrics     string           `json:"metrics"`
+}

@@ -1,0 +1,146 @@
+package activities
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+const (
+	// curvePoints is how many points of the loss curve are kept.
+	curvePoints = 1000
+	// maxMetricsLine bounds one line of metrics.
+	maxMetricsLine = 64 << 10
+)
+
+// curvePoint is one point of the loss curve.
+type curvePoint struct {
+	Step       int64   `json:"step"`
+	Loss       float64 `json:"loss"`
+	Generation int     `json:"generation"`
+}
+
+// Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
+// them once, whatever was lost and repeated on the way.
+func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })()
+	var spec dsl.Train
+	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
+		return contract.StepOutput{}, err
+	}
+	blob, err := t.Store.Blob(ctx, in.Metrics)
+	if err != nil {
+		return contract.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
+	}
+	read, err := readMetrics(blob, spec.Metrics, in.Generations)
+	if err := errors.Join(err, blob.Close()); err != nil {
+		return contract.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
+	}
+	for _, name := range spec.Metrics {
+		if _, ok := read.last[name]; !ok {
+			return contract.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
+				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name), nil)
+		}
+	}
+	out := account(in.Generations)
+	out.Metrics, out.Steps = read.last, read.steps
+	curve, err := json.Marshal(thin(read.curve, curvePoints))
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	if out.Curve, _, err = t.Store.PutBlob(ctx, bytes.NewReader(curve)); err != nil {
+		return contract.StepOutput{}, fmt.Errorf("store the loss curve: %w", err)
+	}
+	all, err := fieldsOf(out)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	maps.Copy(all, in.Outputs)
+	return StoreOutputs(ctx, t.Store, all)
+}
+
+// account adds the generations up. A step is repeated when a generation makes it that an earlier one has made before.
+func account(generations []dsl.Generation) dsl.TrainOutput {
+	out := dsl.TrainOutput{Generations: generations}
+	var reached int64
+	for _, g := range generations {
+		out.StepsLost += g.StepsLost
+		out.StepsRepeated += max(0, min(reached, g.ToStep)-g.FromStep)
+		out.NodeSeconds += float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
+		reached = max(reached, g.ToStep)
+	}
+	return out
+}
+
+// metricsRead is what the metrics say.
+type metricsRead struct {
+	last  map[string]float64 // of each declared metric
+	steps int64
+	curve []curvePoint
+}
+
+// readMetrics reads JSON lines. What is neither declared nor known to Sluice is left out.
+func readMetrics(r io.Reader, declared []string, generations []dsl.Generation) (metricsRead, error) {
+	read := metricsRead{last: map[string]float64{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxMetricsLine)
+	for lines.Scan() {
+		var values map[string]float64
+		if json.Unmarshal(lines.Bytes(), &values) != nil {
+			continue
+		}
+		for _, name := range declared {
+			if v, ok := values[name]; ok {
+				read.last[name] = v
+			}
+		}
+		step := int64(values["step"])
+		loss, ok := values["loss"]
+		if ok && step > read.steps {
+			read.curve = append(read.curve, curvePoint{Step: step, Loss: loss, Generation: generationOf(step, generations)})
+		}
+		read.steps = max(read.steps, step)
+	}
+	return read, lines.Err()
+}
+
+// generationOf is the generation whose work on a step was kept: the last that started before it.
+func generationOf(step int64, generations []dsl.Generation) int {
+	at := 0
+	for _, g := range generations {
+		if g.FromStep < step {
+			at = g.Index
+		}
+	}
+	return at
+}
+
+// thin keeps at most n points, evenly spaced, the first and the last among them.
+func thin(points []curvePoint, n int) []curvePoint {
+	if len(points) <= n {
+		return points
+	}
+	kept := make([]curvePoint, n)
+	for i := range kept {
+		kept[i] = points[i*(len(points)-1)/(n-1)]
+	}
+	return kept
+}
+
+// fieldsOf is a struct as a JSON object.
+func fieldsOf(v any) (map[string]any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	return fields, json.Unmarshal(raw, &fields)
+}

@@ -1,0 +1,83 @@
+// Package agent is the process on each node of a gang: a Temporal worker on a task queue of its own that prepares the node, runs
+// its ranks, commits their checkpoints and passes on the notice that the node will go.
+//
+// The agent reports through heartbeats that it sends itself: they survive a restart of the server, which the SDK's own do not
+// without giving up the activity. When none has succeeded for a minute it kills its ranks, since others may run by then.
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Run serves one node until ctx ends. Every process it started is gone when it returns.
+func Run(ctx context.Context, c Config, logger *slog.Logger) error {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return fmt.Errorf("node folder: %w", err)
+	}
+	s, err := store.Open(ctx, c.Store)
+	if err != nil {
+		return fmt.Errorf("open store %s: %w", c.Store, err)
+	}
+	options := client.Options{
+		HostPort:  c.Address,
+		Namespace: c.Namespace,
+		Identity:  "agent " + c.Queue,
+		Logger:    log.NewStructuredLogger(logger),
+	}
+	if c.Token != "" {
+		options.HeadersProvider = bearer(c.Token)
+	}
+	cl, err := client.DialContext(ctx, options)
+	if err != nil {
+		return fmt.Errorf("connect to Temporal at %s: %w", c.Address, err)
+	}
+	defer cl.Close()
+
+	n := &node{config: c, store: s, client: cl, log: logger}
+	w := worker.New(cl, c.Queue, worker.Options{
+		DisableWorkflowWorker:              true,
+		MaxConcurrentActivityExecutionSize: 8,
+		WorkerStopTimeout:                  stopTimeout,
+		BackgroundActivityContext:          ctx,
+	})
+	n.register(w)
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("poll %s: %w", c.Queue, err)
+	}
+	noticeDone := make(chan struct{})
+	go func() {
+		defer close(noticeDone)
+		n.hearNotice(ctx)
+	}()
+	<-ctx.Done()
+	n.shutdown()
+	w.Stop()
+	<-noticeDone
+	return nil
+}
+
+func (n *node) register(r worker.ActivityRegistry) {
+	r.RegisterActivityWithOptions(n.Prepare, activity.RegisterOptions{Name: contract.PrepareActivity})
+	r.RegisterActivityWithOptions(n.RunRanks, activity.RegisterOptions{Name: contract.RunRanksActivity})
+	r.RegisterActivityWithOptions(n.Attach, activity.RegisterOptions{Name: contract.AttachActivity})
+	r.RegisterActivityWithOptions(n.Stop, activity.RegisterOptions{Name: contract.StopActivity})
+}
+
+// bearer puts the node's token on every call, whether or not the connection is encrypted.
+type bearer string
+
+// GetHeaders implements client.HeadersProvider.
+func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}

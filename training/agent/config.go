@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Config is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
+type Config struct {
+	// Address, Namespace and Token of the Temporal server. Token is empty where the server wants none.
+	Address, Namespace, Token string
+	// Store is the URL of the store.
+	Store string
+	// Queue is the node's task queue.
+	Queue string
+	// Dir is the node's own folder: the pool writes the file "notice" there, the agent the file "training".
+	Dir string
+	// LogDir takes the ranks' output and metrics, in <run>/<step>/.
+	LogDir string
+	// Host is the address at which the other nodes reach this one.
+	Host string
+	// CPUs is how many cores the node may use.
+	CPUs int
+	// PythonEnv is the virtual environment whose programs come first in the ranks' PATH. May be empty.
+	PythonEnv string
+}
+
+// The environment variables of Config.
+const (
+	envAddress   = "SLUICE_TEMPORAL_ADDRESS"
+	envNamespace = "SLUICE_TEMPORAL_NAMESPACE"
+	envToken     = "SLUICE_TEMPORAL_TOKEN"
+	envStore     = "SLUICE_STORE"
+	envQueue     = "SLUICE_NODE_QUEUE"
+	envDir       = "SLUICE_NODE_DIR"
+	envLogDir    = "SLUICE_LOG_DIR"
+	envHost      = "SLUICE_NODE_HOST"
+	envCPUs      = "SLUICE_NODE_CPUS"
+	envPython    = "SLUICE_PYTHON_ENV"
+)
+
+// Environ is the environment for an agent process: base without what belongs to Sluice or Temporal, plus c.
+func (c Config) Environ(base []string) []string {
+	return append(scrub(base),
+		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
+		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
+		envCPUs+"="+strconv.Itoa(c.CPUs), envPython+"="+c.PythonEnv,
+	)
+}
+
+// ConfigFromEnv reads what Environ wrote.
+func ConfigFromEnv() (Config, error) {
+	c := Config{
+		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
+		Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
+		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython),
+	}
+	var missing []string
+	for _, v := range []struct{ name, value string }{
+		{envAddress, c.Address}, {envNamespace, c.Namespace}, {envStore, c.Store}, {envQueue, c.Queue},
+		{envDir, c.Dir}, {envLogDir, c.LogDir}, {envHost, c.Host},
+	} {
+		if v.value == "" {
+			missing = append(missing, v.name)
+		}
+	}
+	if len(missing) > 0 {
+		return c, fmt.Errorf("the environment lacks %s: the agent is started by a pool, not by hand", strings.Join(missing, ", "))
+	}
+	var err error
+	if c.CPUs, err = strconv.Atoi(os.Getenv(envCPUs)); err != nil || c.CPUs < 1 {
+		return c, fmt.Errorf("%s=%q is not a number of cores", envCPUs, os.Getenv(envCPUs))
+	}
+	return c, nil
+}
+
+// scrub drops what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables.
+func scrub(base []string) []string {
+	var kept []string
+	for _, kv := range base {
+		if !hasAnyPrefix(kv, "SLUICE_", "TEMPORAL_", "PET_", "TORCHELASTIC_") {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
+func hasAnyPrefix(s string, prefixes ...string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}

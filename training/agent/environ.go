@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/script"
+)
+
+// rankEnv is the environment of the node's rank: the program's own as the step laid it out, without what is the agent's, plus the two
+// contracts with the script: torchrun's and Sluice's.
+func rankEnv(c Config, p *prepared, in contract.RunRanksInput) []string {
+	rank, world := strconv.Itoa(p.index), strconv.Itoa(in.Nodes)
+	vars := map[string]string{
+		"RANK": rank, "GROUP_RANK": rank, "NODE_RANK": rank, "WORLD_SIZE": world,
+		"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+		"MASTER_ADDR": in.MasterAddress, "MASTER_PORT": strconv.Itoa(in.MasterPort),
+
+		"SLUICE_CHECKPOINT_DIR": p.dirs.checkpoints,
+		"SLUICE_OUTPUT_DIR":     p.folder.Output,
+		"SLUICE_METRICS":        p.dirs.metrics,
+	}
+	if every := time.Duration(p.spec.Checkpoint.Every); every > 0 {
+		vars["SLUICE_CHECKPOINT_EVERY"] = every.String()
+	}
+	if p.seal.Resume != nil {
+		vars["SLUICE_RESUME_DIR"] = p.dirs.resume
+	}
+	if ip := net.ParseIP(c.Host); ip != nil && ip.IsLoopback() {
+		vars["GLOO_SOCKET_IFNAME"] = "lo"
+	}
+	base := scrub(p.folder.Env)
+	if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "OMP_NUM_THREADS=") }) {
+		vars["OMP_NUM_THREADS"] = strconv.Itoa(c.CPUs)
+	}
+	return script.Merge(base, vars)
+}

@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxLine bounds one line of metrics; longer ones are ignored.
+	maxLine = 64 << 10
+	// stallMin and stallFactor say when a rank hangs: no step for stallFactor times the median, but not less than stallMin, since
+	// an evaluation or an export may lie between two steps.
+	stallMin    = 10 * time.Minute
+	stallFactor = 30
+	// stallAfter is how many steps must have been seen before a stall can be told.
+	stallAfter = 5
+)
+
+// line is what Sluice reads of a line of metrics. Other keys are the user's metrics.
+type line struct {
+	Step *int64   `json:"step"`
+	Of   int64    `json:"of"`
+	Loss *float64 `json:"loss"`
+}
+
+// metricsState is where the training is, by its metrics.
+type metricsState struct {
+	Step, Of int64
+	Loss     float64
+	Rate     float64 // steps a second, over the last steps
+}
+
+// metrics follows the file that rank 0 appends a JSON line to with each step.
+type metrics struct {
+	path string
+
+	mu      sync.Mutex
+	offset  int64 // of the first byte that has not been read
+	now     metricsState
+	stepAt  time.Time
+	spacing []time.Duration // of the last steps
+	started bool
+}
+
+// newMetrics follows the metrics from the file's present end on.
+func newMetrics(path string, from int64) *metrics {
+	m := &metrics{path: path, now: metricsState{Step: from}}
+	if info, err := os.Stat(path); err == nil {
+		m.offset = info.Size()
+	}
+	return m
+}
+
+func (m *metrics) state() metricsState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// read takes in the lines that have been appended, and reports whether the first step of this generation was among them.
+func (m *metrics) read() (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f, err := os.Open(m.path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if _, err := f.Seek(m.offset, io.SeekStart); err != nil {
+		return false
+	}
+	before, was := m.now.Step, m.started
+	r := bufio.NewReaderSize(f, maxLine)
+	for {
+		text, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			m.offset += int64(len(text))
+			continue
+		} else if err != nil {
+			break // the rest of the line is still to come
+		}
+		m.offset += int64(len(text))
+		m.take(text)
+	}
+	if m.now.Step > before {
+		m.pace(m.now.Step - before)
+	}
+	return m.started && !was
+}
+
+func (m *metrics) take(text []byte) {
+	var l line
+	if json.Unmarshal(text, &l) != nil || l.Step == nil {
+		return
+	}
+	m.now.Step = max(m.now.Step, *l.Step)
+	m.started = true
+	if l.Of > 0 {
+		m.now.Of = l.Of
+	}
+	if l.Loss != nil {
+		m.now.Loss = *l.Loss
+	}
+}
+
+// pace notes that steps more steps have been made since it was last called.
+func (m *metrics) pace(steps int64) {
+	const kept = 50
+	now := time.Now()
+	if !m.stepAt.IsZero() {
+		m.spacing = append(m.spacing, now.Sub(m.stepAt)/time.Duration(steps))
+		m.spacing = m.spacing[max(0, len(m.spacing)-kept):]
+		var sum time.Duration
+		recent := m.spacing[max(0, len(m.spacing)-10):]
+		for _, s := range recent {
+			sum += s
+		}
+		if sum > 0 {
+			m.now.Rate = float64(len(recent)) / sum.Seconds()
+		}
+	}
+	m.stepAt = now
+}
+
+// stalled reports whether no step has come for far longer than usual.
+func (m *metrics) stalled(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.spacing) < stallAfter {
+		return false
+	}
+	sorted := slices.Sorted(slices.Values(m.spacing))
+	return now.Sub(m.stepAt) > max(stallMin, stallFactor*sorted[len(sorted)/2])
+}
+
+// upTo returns the whole lines of the file up to a step, in order, without those that are not JSON.
+func (m *metrics) upTo(step int64) (io.Reader, error) {
+	raw, err := os.ReadFile(m.path)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	var kept bytes.Buffer
+	for text := range bytes.Lines(raw) {
+		var l line
+		if len(text) <= maxLine && text[len(text)-1] == '\n' && json.Unmarshal(text, &l) == nil && l.Step != nil && *l.Step <= step {
+			kept.Write(text)
+		}
+	}
+	return &kept, nil
+}

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+)
+
+const (
+	// heartbeatEvery is how often the agent says that its ranks run.
+	heartbeatEvery = 2 * time.Second
+	// aloneLimit is how long the ranks may run without the server hearing of it.
+	aloneLimit = 60 * time.Second
+	// orphanLimit is how long ranks live on whose activity the server has given up; Attach may take them over.
+	orphanLimit = 10 * time.Second
+	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is cancelled.
+	stopTimeout = 10 * time.Second
+)
+
+// node is the state of an agent. It serves one generation, so it prepares once and runs once.
+type node struct {
+	config Config
+	store  *store.Store
+	client client.Client
+	log    *slog.Logger
+
+	mu       sync.Mutex
+	prepared *prepared
+	ranks    *ranks
+	holder   int // counts the activities that have waited for the ranks
+}
+
+// RunRanks starts the node's ranks and returns how they ended, after what they left has been committed. It has one attempt.
+func (n *node) RunRanks(ctx context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+	if err := checkProtocol(in.Protocol); err != nil {
+		return contract.RanksEnded{}, err
+	}
+	r, err := n.launch(in)
+	if err != nil {
+		return contract.RanksEnded{}, err
+	}
+	return n.await(ctx, r)
+}
+
+// Attach goes on waiting for ranks whose activity the server gave up.
+func (n *node) Attach(ctx context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+	if err := checkProtocol(in.Protocol); err != nil {
+		return contract.RanksEnded{}, err
+	}
+	n.mu.Lock()
+	r := n.ranks
+	n.mu.Unlock()
+	if r == nil || r.key.Generation != in.Generation {
+		return contract.RanksEnded{}, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
+	}
+	return n.await(ctx, r)
+}
+
+// Stop ends the ranks and returns when they have gone. Stopping what does not run is no error.
+func (n *node) Stop(ctx context.Context, in contract.StopInput) error {
+	n.mu.Lock()
+	r := n.ranks
+	n.mu.Unlock()
+	if r != nil && r.key.Generation == in.Generation {
+		r.stop(ctx, in.Grace)
+	}
+	return nil
+}
+
+// shutdown ends the ranks when the agent ends.
+func (n *node) shutdown() {
+	n.mu.Lock()
+	r := n.ranks
+	n.mu.Unlock()
+	if r != nil {
+		r.stop(context.Background(), stopTimeout)
+		<-r.done
+	}
+}
+
+// launch starts the ranks that were prepared, once.
+func (n *node) launch(in contract.RunRanksInput) (*ranks, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.prepared == nil || n.prepared.key.Generation != in.Generation:
+		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("the node is not prepared for generation %d", in.Generation), nil)
+	case n.ranks != nil:
+		return nil, contract.Error(contract.ErrInfrastructure, "the node's ranks have been started before", nil)
+	}
+	r, err := startRanks(n, n.prepared, in)
+	if err != nil {
+		return nil, err
+	}
+	n.ranks = r
+	return r, nil
+}
+
+// await heartbeats for the activity of ctx until the ranks have ended and returns how. A cancel stops them first. When the
+// server no longer knows the activity, the ranks get a while in which Attach may take them over.
+func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error) {
+	n.mu.Lock()
+	n.holder++
+	holder := n.holder
+	n.mu.Unlock()
+
+	task := activity.GetInfo(ctx).TaskToken
+	beat := time.NewTicker(heartbeatEvery)
+	defer beat.Stop()
+	heard := time.Now()
+	for {
+		select {
+		case <-r.done:
+			return r.ended, r.err
+		case <-ctx.Done():
+			r.stop(context.Background(), stopTimeout)
+			<-r.done
+			return r.ended, r.err
+		case <-beat.C:
+		}
+		switch err := n.heartbeat(task, r); {
+		case err == nil:
+			heard = time.Now()
+		case temporal.IsCanceledError(err):
+			r.stop(context.Background(), stopTimeout)
+		case isNotFound(err):
+			return contract.RanksEnded{}, n.orphan(holder, r)
+		case time.Since(heard) > aloneLimit:
+			n.log.Error("nothing heard from Temporal for too long: the ranks are killed", "for", time.Since(heard), "error", err)
+			r.kill()
+		default:
+			n.log.Warn("heartbeat failed", "error", err)
+		}
+	}
+}
+
+func (n *node) heartbeat(task []byte, r *ranks) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*heartbeatEvery)
+	defer cancel()
+	return n.client.RecordActivityHeartbeat(ctx, task, r.progress())
+}
+
+// orphan kills the ranks if no other activity has begun to wait for them within orphanLimit.
+func (n *node) orphan(holder int, r *ranks) error {
+	select {
+	case <-r.done:
+	case <-time.After(orphanLimit):
+	}
+	n.mu.Lock()
+	taken := n.holder != holder
+	n.mu.Unlock()
+	if !taken {
+		n.log.Warn("the server has given up these ranks: they are killed", "generation", r.key.Generation)
+		r.kill()
+		<-r.done
+	}
+	return errors.New("the server has given up this activity")
+}
+
+func isNotFound(err error) bool {
+	var notFound *serviceerror.NotFound
+	return errors.As(err, &notFound)
+}
+
+func checkProtocol(number int) error {
+	if number == contract.AgentProtocol {
+		return nil
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, contract.AgentProtocol), nil)
+}
+
+// keyOf is the generation that a step's input and number name.
+func keyOf(in contract.StepInput, generation int) training.Key {
+	return training.Key{Run: in.Run, Step: in.Step, Generation: generation}
+}

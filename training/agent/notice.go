@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// NoticeFile appears in the node's folder when the node is going to be taken away: JSON, {"until": RFC 3339 time}.
+const NoticeFile = "notice"
+
+// NodeNotice is the content of NoticeFile.
+type NodeNotice struct {
+	Until time.Time `json:"until"`
+}
+
+// hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
+func (n *node) hearNotice(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		raw, err := os.ReadFile(filepath.Join(n.config.Dir, NoticeFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var notice NodeNotice
+		if err == nil {
+			err = json.Unmarshal(raw, &notice)
+		}
+		if err != nil {
+			n.log.Warn("notice cannot be read", "error", err)
+			continue
+		}
+		if err := n.signal(ctx, notice); err != nil {
+			n.log.Warn("notice cannot be passed on yet", "error", err)
+			continue
+		}
+		return
+	}
+}
+
+func (n *node) signal(ctx context.Context, notice NodeNotice) error {
+	n.mu.Lock()
+	p := n.prepared
+	n.mu.Unlock()
+	if p == nil {
+		return errors.New("the node has not been prepared")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return n.client.SignalWorkflow(ctx, p.workflow, "", contract.NoticeSignal, contract.Notice{
+		Generation: p.key.Generation, Node: p.index, Until: notice.Until,
+	})
+}

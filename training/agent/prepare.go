@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+// maxSpec bounds a resolved spec that is read from the store.
+const maxSpec = 16 << 20
+
+// prepared is a node that is ready to run one generation.
+type prepared struct {
+	key      training.Key
+	index    int
+	workflow string
+	spec     dsl.Train
+	seal     checkpoint.Seal
+	folder   *script.Folder
+	dirs     dirs
+}
+
+// dirs are the folders and files of one generation on this node, beside those of folder.
+type dirs struct {
+	root, checkpoints, commits, resume string
+	metrics, log                       string
+}
+
+// Prepare fetches what the ranks need. Tried again, it starts anew.
+func (n *node) Prepare(ctx context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
+	var out contract.PrepareOutput
+	if err := checkProtocol(in.Protocol); err != nil {
+		return out, err
+	}
+	p := &prepared{
+		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal,
+		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,
+	}
+	if err := loadSpec(ctx, n.store, in.Step, &p.spec); err != nil {
+		return out, err
+	}
+	if err := p.makeDirs(n.config); err != nil {
+		return out, contract.Error(contract.ErrInfrastructure, "make the node's folders: "+err.Error(), err)
+	}
+	if err := n.layOut(ctx, p, in.Step); err != nil {
+		return out, err
+	}
+	if p.seal.Resume != nil {
+		err := n.fetchResume(ctx, p)
+		if errors.Is(err, errUnusable) {
+			out.Unusable = err.Error()
+			return out, nil
+		} else if err != nil {
+			return out, err
+		}
+	}
+	port, err := freePort(n.config.Host)
+	if err != nil {
+		return out, contract.Error(contract.ErrInfrastructure, err.Error(), err)
+	}
+	out.MasterPort = port
+	n.mu.Lock()
+	n.prepared = p
+	n.mu.Unlock()
+	return out, nil
+}
+
+func (p *prepared) makeDirs(c Config) error {
+	root := filepath.Join(c.Dir, "g"+strconv.Itoa(p.key.Generation))
+	if err := os.RemoveAll(root); err != nil {
+		return err
+	}
+	p.dirs = dirs{
+		root:        root,
+		checkpoints: filepath.Join(root, "checkpoints"),
+		commits:     filepath.Join(root, "commits"),
+		resume:      filepath.Join(root, "resume"),
+		metrics:     filepath.Join(c.LogDir, training.MetricsPath(p.key, p.index)),
+		log:         filepath.Join(c.LogDir, training.LogPath(p.key, p.index)),
+	}
+	for _, dir := range []string{p.dirs.checkpoints, p.dirs.commits, filepath.Dir(p.dirs.log)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	// Metrics outlive the node where its log folder does, for the account of what was lost with it.
+	return os.WriteFile(p.dirs.metrics, nil, 0o644)
+}
+
+// layOut brings workspace and inputs to the node.
+func (n *node) layOut(ctx context.Context, p *prepared, in contract.StepInput) error {
+	var err error
+	p.folder, err = script.Prepare(ctx, script.Setup{
+		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: n.config.PythonEnv,
+	})
+	switch {
+	case err == nil:
+		return nil
+	case script.IsUser(err):
+		return contract.Error(contract.ErrUser, err.Error(), err)
+	}
+	return contract.Error(contract.ErrInfrastructure, err.Error(), err)
+}
+
+// errUnusable marks a checkpoint that is damaged, so that the one before it is taken.
+var errUnusable = errors.New("the checkpoint cannot be used")
+
+// fetchResume brings the checkpoint and, on node 0, the metrics up to it. Both are verified by their digests.
+func (n *node) fetchResume(ctx context.Context, p *prepared) error {
+	err := n.store.Fetch(ctx, p.seal.Resume.Checkpoint, p.dirs.resume)
+	if err == nil && p.index == 0 {
+		err = n.fetchMetrics(ctx, p)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case isDamage(err):
+		return fmt.Errorf("%w: step %d: %w", errUnusable, p.seal.Resume.Step, err)
+	}
+	return contract.Error(contract.ErrInfrastructure, "fetch the checkpoint: "+err.Error(), err)
+}
+
+func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
+	lines, err := n.store.Blob(ctx, p.seal.Resume.Metrics)
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	f, err := os.Create(p.dirs.metrics)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, lines)
+	return errors.Join(err, f.Close())
+}
+
+func loadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec *dsl.Train) error {
+	raw := []byte(in.Spec)
+	if in.SpecRef != "" {
+		blob, err := s.Blob(ctx, in.SpecRef)
+		if err == nil {
+			raw, err = io.ReadAll(io.LimitReader(blob, maxSpec))
+			err = errors.Join(err, blob.Close())
+		}
+		if err != nil {
+			return contract.Error(contract.ErrInfrastructure, "read the step's spec: "+err.Error(), err)
+		}
+	}
+	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(spec); err != nil {
+		return contract.Error(contract.ErrInvalid, "the resolved spec of "+in.Step+" cannot be read: "+err.Error(), err)
+	}
+	return nil
+}
+
+// freePort finds a port for the ranks' rendezvous. It lies below the range that the kernel takes ports for outgoing connections
+// from, so that none of those can take it before rank 0 listens.
+func freePort(host string) (int, error) {
+	const low, high, tries = 20000, 32000, 50
+	var last error
+	for range tries {
+		port := low + rand.IntN(high-low)
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			last = err
+			continue
+		}
+		return port, l.Close()
+	}
+	return 0, fmt.Errorf("no free port for the ranks' rendezvous: %w", last)
+}
+
+// isDamage reports whether a checkpoint, as opposed to the way to it, is at fault.
+func isDamage(err error) bool {
+	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNotFound)
+}

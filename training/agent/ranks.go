@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training"
+)
+
+const (
+	// lookEvery is how often the ranks' metrics and checkpoints are looked at.
+	lookEvery = 200 * time.Millisecond
+	// tailLines of a rank's output go into the error of a rank that fails.
+	tailLines = 20
+	// finishLimit bounds what is left to do after the ranks have ended: the last commit, and the outputs.
+	finishLimit = 30 * time.Minute
+)
+
+// TrainingFile appears in the node's folder with the first training step of a generation.
+const TrainingFile = "training"
+
+// ranks are the processes of one generation on this node: one rank a node.
+type ranks struct {
+	key     training.Key
+	node    *node
+	p       *prepared
+	proc    *proc.Process
+	log     *os.File
+	tail    *proc.Tail
+	metrics *metrics
+	commits *committer
+
+	mu      sync.Mutex
+	stopped bool // somebody asked for the end while the rank was running
+	hung    bool
+
+	done  chan struct{} // closed when ended and err are set
+	ended contract.RanksEnded
+	err   error
+}
+
+// startRanks starts the node's rank and watches over it until it has ended.
+func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error) {
+	log, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, contract.Error(contract.ErrInfrastructure, "open the rank's log: "+err.Error(), err)
+	}
+	r := &ranks{
+		key: p.key, node: n, p: p, log: log, tail: proc.NewTail(tailLines),
+		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep()), done: make(chan struct{}),
+	}
+	r.commits = newCommitter(n.store, r)
+	if err := r.start(n.config, in); err != nil {
+		log.Close()
+		if script.IsUser(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil, contract.Error(contract.ErrUser, "command: "+err.Error(), err)
+		}
+		return nil, contract.Error(contract.ErrInfrastructure, err.Error(), err)
+	}
+	go r.supervise()
+	return r, nil
+}
+
+func (r *ranks) start(c Config, in contract.RunRanksInput) error {
+	argv, work := r.p.folder.Argv, r.p.folder.Work
+	env := rankEnv(c, r.p, in)
+	path, err := script.LookPath(argv[0], work, env)
+	if err != nil {
+		return err
+	}
+	out := &bothWriter{r.log, r.tail}
+	r.proc, err = proc.Start(context.Background(), proc.Command{
+		Path: path, Args: argv[1:], Env: env, Dir: work, Stdout: out, Stderr: out,
+	})
+	return err
+}
+
+// bothWriter writes a rank's output to its log and to the tail. A log that cannot be written, on a full disk, must not end the
+// training.
+type bothWriter struct {
+	log  *os.File
+	tail *proc.Tail
+}
+
+func (w *bothWriter) Write(b []byte) (int, error) {
+	_, _ = w.log.Write(b)
+	return w.tail.Write(b)
+}
+
+// supervise watches the rank until it has ended, then commits what it left and collects what it made.
+func (r *ranks) supervise() {
+	defer close(r.done)
+	defer r.log.Close()
+	quit, committed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(committed)
+		r.commits.loop(quit)
+	}()
+	exit, err := r.watch()
+	close(quit)
+	<-committed
+
+	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
+	defer cancel()
+	r.ended = r.ending(exit, r.commits.last(ctx))
+	switch {
+	case err != nil && !errors.Is(err, proc.ErrLost):
+		r.err = contract.Error(contract.ErrInfrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
+	case !exit.OK():
+		r.ended.Tail = r.tail.String()
+	case r.p.index == 0:
+		r.err = r.collect(ctx)
+	default:
+		r.err = r.refuseShards()
+	}
+}
+
+// watch looks at the rank until it has ended.
+func (r *ranks) watch() (proc.Exit, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.proc.Done():
+			r.metrics.read()
+			return r.proc.Wait()
+		case now := <-tick.C:
+			if first := r.metrics.read(); first {
+				r.markTraining()
+			}
+			if r.metrics.stalled(now) {
+				r.mu.Lock()
+				r.hung = true
+				r.mu.Unlock()
+				r.proc.Kill()
+			}
+		}
+	}
+}
+
+// markTraining tells the pool that training is under way.
+func (r *ranks) markTraining() {
+	if err := os.WriteFile(filepath.Join(r.node.config.Dir, TrainingFile), nil, 0o644); err != nil {
+		r.node.log.Warn("cannot mark the start of training", "error", err)
+	}
+}
+
+func (r *ranks) ending(exit proc.Exit, commitErr error) contract.RanksEnded {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := contract.RanksEnded{
+		Code: exit.Code, Signal: int(exit.Signal), Stopped: r.stopped, Hung: r.hung, EndedAt: time.Now(),
+		Step: r.metrics.state().Step, CommittedStep: r.commits.committed(),
+	}
+	if commitErr != nil {
+		e.CommitError = commitErr.Error()
+	}
+	return e
+}
+
+// collect stores the declared outputs and the metrics of a program that has finished.
+func (r *ranks) collect(ctx context.Context) error {
+	outputs, err := script.Collect(ctx, r.node.store, r.p.spec.Outputs, r.p.folder.Output)
+	if script.IsUser(err) {
+		return contract.Error(contract.ErrUser, err.Error(), err)
+	} else if err != nil {
+		return contract.Error(contract.ErrInfrastructure, "store the outputs: "+err.Error(), err)
+	}
+	lines, err := r.metrics.upTo(math.MaxInt64)
+	if err == nil {
+		r.ended.Metrics, _, err = r.node.store.PutBlob(ctx, lines)
+	}
+	if err != nil {
+		return contract.Error(contract.ErrInfrastructure, "store the metrics: "+err.Error(), err)
+	}
+	r.ended.Outputs = outputs
+	return nil
+}
+
+// refuseShards fails a program whose ranks each write a part of the checkpoint, since only rank 0's is committed.
+func (r *ranks) refuseShards() error {
+	steps, err := stepsIn(r.p.dirs.checkpoints)
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	return contract.Error(contract.ErrUser, fmt.Sprintf(
+		"rank %d wrote checkpoint step-%d, but checkpoints are taken from rank 0 only: let rank 0 write the whole of it",
+		r.p.index, slices.Max(steps)), nil)
+}
+
+// stop asks the rank to end, kills it after grace, and returns when it has gone. Called again, it can only shorten the wait.
+func (r *ranks) stop(ctx context.Context, grace time.Duration) {
+	r.mu.Lock()
+	first := !r.stopped
+	select {
+	case <-r.proc.Done():
+		first = false
+	default:
+		r.stopped = true
+	}
+	r.mu.Unlock()
+	if first {
+		if err := r.proc.SignalGroup(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			r.node.log.Warn("SIGTERM to the rank", "error", err)
+		}
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-r.proc.Done():
+		return
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	r.proc.Kill()
+	<-r.proc.Done()
+}
+
+// kill ends the rank at once.
+func (r *ranks) kill() { r.stop(context.Background(), 0) }
+
+// progress is what a heartbeat says.
+func (r *ranks) progress() contract.TrainProgress {
+	m := r.metrics.state()
+	return contract.TrainProgress{
+		Generation: r.key.Generation, Node: r.p.index,
+		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
+	}
+}

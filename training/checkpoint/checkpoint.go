@@ -1,0 +1,199 @@
+// Package checkpoint keeps the committed checkpoints of a training step in the store, and the seals that fence its generations.
+//
+// A commit is a manifest, written last and create-if-absent, that names a checkpoint's artifact and the metrics up to its step. Before
+// generation g starts, a worker writes the seal of g, create-if-absent, which names the one manifest to resume from. A manifest
+// that a node of an older generation commits after that is named by no seal and never read. There is no "latest".
+//
+// Keys, under checkpoints/<run>/<step>/:
+//
+//	g<g>/step-<n>.json   a commit of generation g
+//	g<g>/progress.json   how far generation g is known to have come
+//	seal/<g>             what generation g resumes from
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/training"
+)
+
+// Manifest is one committed checkpoint.
+type Manifest struct {
+	Generation int   `json:"generation"`
+	Step       int64 `json:"step"`
+	// Checkpoint is the folder that the script wrote.
+	Checkpoint artifact.Ref `json:"checkpoint"`
+	// Metrics is the blob of all metrics lines up to Step, those of earlier generations included.
+	Metrics     string    `json:"metrics"`
+	CommittedAt time.Time `json:"committed_at"`
+}
+
+// Seal opens a generation.
+type Seal struct {
+	Generation int `json:"generation"`
+	// Resume is what the generation starts from; nil at the beginning, and where no checkpoint can be used.
+	Resume *Manifest `json:"resume,omitempty"`
+}
+
+// FromStep is the step that the generation starts after.
+func (s Seal) FromStep() int64 {
+	if s.Resume == nil {
+		return 0
+	}
+	return s.Resume.Step
+}
+
+// Progress is how far a generation is known to have come.
+type Progress struct {
+	Step int64 `json:"step"`
+}
+
+func folder(k training.Key) string { return path.Join("checkpoints", k.Run, k.Step) }
+
+func generation(k training.Key) string { return path.Join(folder(k), "g"+strconv.Itoa(k.Generation)) }
+
+func manifestKey(k training.Key, step int64) string {
+	return path.Join(generation(k), "step-"+strconv.FormatInt(step, 10)+".json")
+}
+
+func sealKey(k training.Key) string {
+	return path.Join(folder(k), "seal", strconv.Itoa(k.Generation))
+}
+
+// Commit writes a manifest. Committing the same step again changes nothing.
+func Commit(ctx context.Context, s *store.Store, k training.Key, m Manifest) error {
+	err := s.PutJSON(ctx, manifestKey(k, m.Step), m, store.WriteOptions{IfAbsent: true})
+	if errors.Is(err, store.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// PutProgress records how far a generation has come.
+func PutProgress(ctx context.Context, s *store.Store, k training.Key, p Progress) error {
+	return s.PutJSON(ctx, path.Join(generation(k), "progress.json"), p, store.WriteOptions{})
+}
+
+// GetProgress returns how far a generation is known to have come; zero when it never said.
+func GetProgress(ctx context.Context, s *store.Store, k training.Key) (Progress, error) {
+	var p Progress
+	err := s.GetJSON(ctx, path.Join(generation(k), "progress.json"), &p)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return p, err
+}
+
+// MakeSeal writes the seal of generation k and returns it, or the one that is there already. It names the newest commit of the
+// generations before k that is whole in the store and that unusable does not list.
+func MakeSeal(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (Seal, error) {
+	if seal, err := getSeal(ctx, s, k); !errors.Is(err, store.ErrNotFound) {
+		return seal, err
+	}
+	resume, err := newest(ctx, s, k, unusable)
+	if err != nil {
+		return Seal{}, err
+	}
+	err = s.PutJSON(ctx, sealKey(k), Seal{Generation: k.Generation, Resume: resume}, store.WriteOptions{IfAbsent: true})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return Seal{}, err
+	}
+	// Read back: of two workers that seal at the same time one has won.
+	return getSeal(ctx, s, k)
+}
+
+func getSeal(ctx context.Context, s *store.Store, k training.Key) (Seal, error) {
+	var seal Seal
+	err := s.GetJSON(ctx, sealKey(k), &seal)
+	return seal, err
+}
+
+// newest finds what generation k can resume from. A generation's commits count up to the step that the next one's seal took
+// over, since later ones are a zombie's; those of the generation before k count all, since its seal is being made.
+func newest(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (*Manifest, error) {
+	limit := int64(-1)
+	for g := k.Generation - 1; g >= 1; g-- {
+		old := training.Key{Run: k.Run, Step: k.Step, Generation: g}
+		steps, err := committed(ctx, s, old)
+		if err != nil {
+			return nil, err
+		}
+		for _, step := range slices.Backward(steps) {
+			if limit >= 0 && step > limit {
+				continue
+			}
+			m, err := load(ctx, s, old, step)
+			if err != nil {
+				return nil, err
+			}
+			if m != nil && !slices.Contains(unusable, m.Checkpoint) {
+				return m, nil
+			}
+		}
+		seal, err := getSeal(ctx, s, old)
+		if err != nil {
+			return nil, fmt.Errorf("seal of generation %d: %w", g, err)
+		}
+		limit = seal.FromStep()
+	}
+	return nil, nil
+}
+
+// committed lists the steps of a generation's commits, rising.
+func committed(ctx context.Context, s *store.Store, k training.Key) ([]int64, error) {
+	prefix := generation(k) + "/step-"
+	var steps []int64
+	for info, err := range s.Driver().List(ctx, prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list commits of generation %d: %w", k.Generation, err)
+		}
+		number := strings.TrimSuffix(strings.TrimPrefix(info.Key, prefix), ".json")
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			steps = append(steps, n)
+		}
+	}
+	slices.Sort(steps)
+	return steps, nil
+}
+
+// load returns a commit, or nil when something of it is missing from the store.
+func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Manifest, error) {
+	var m Manifest
+	if err := s.GetJSON(ctx, manifestKey(k, step), &m); err != nil {
+		return nil, err
+	}
+	tree, err := s.Manifest(ctx, m.Checkpoint)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	blobs := []string{m.Metrics}
+	for _, f := range tree.Files {
+		blobs = append(blobs, f.Digest)
+	}
+	for _, digest := range blobs {
+		_, err := s.Driver().Stat(ctx, blobKey(digest))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return &m, nil
+}
+
+// blobKey is where the store's layout puts a blob.
+func blobKey(digest string) string {
+	sum := strings.TrimPrefix(digest, "sha256:")
+	return path.Join("blobs", sum[:min(2, len(sum))], sum)
+}

@@ -1,0 +1,102 @@
+package local
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+)
+
+// interruption is the end that is in store for a generation.
+type interruption struct {
+	node   int
+	after  time.Duration // counted from the gang's first training step
+	notice time.Duration // 0: none is given
+}
+
+// interruptionOf derives a generation's interruption from its key alone, so that a run can be told again. The time lies within a
+// quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
+// without it is right to within one. The clock starts with the first step, because a market so bad that no generation gets past its
+// start-up would show nothing.
+func interruptionOf(in dsl.Interruptions, k training.Key, nodes int) interruption {
+	h := fnv.New64a()
+	h.Write([]byte(k.String()))
+	u := mix(h.Sum64())
+	spread := float64(u>>11) / (1 << 53) // 0 to 1
+	i := interruption{
+		node:  int(u % uint64(nodes)),
+		after: time.Duration(float64(in.MeanUp) * (0.75 + 0.5*spread)),
+	}
+	share, g := float64(in.WithoutNotice), float64(k.Generation)
+	if math.Floor(g*share+1e-9) == math.Floor((g-1)*share+1e-9) {
+		i.notice = time.Duration(in.Notice)
+	}
+	return i
+}
+
+// mix spreads the bits of similar hashes: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// interrupt plays one interruption, unless the gang is released before.
+func (g *gang) interrupt(i interruption) {
+	if !g.training() || !g.wait(i.after) {
+		return
+	}
+	why := "it was interrupted without notice"
+	if i.notice > 0 {
+		why = "it was interrupted after its notice"
+		// A node that cannot be told goes without notice.
+		if err := g.notify(i.node, time.Now().Add(i.notice)); err != nil {
+			why = "it was interrupted, and could not be told: " + err.Error()
+		} else if !g.wait(i.notice) {
+			return
+		}
+	}
+	g.take(i.node, why)
+}
+
+// training waits for the gang's first step. It returns false when the gang is released first.
+func (g *gang) training() bool {
+	for g.wait(pollEvery) {
+		for n := range g.agents {
+			if _, err := os.Stat(filepath.Join(g.nodeDir(n), agent.TrainingFile)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (g *gang) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-g.released:
+		return false
+	}
+}
+
+// notify writes a node's notice, whole or not at all.
+func (g *gang) notify(node int, until time.Time) error {
+	raw, err := json.Marshal(agent.NodeNotice{Until: until})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(g.nodeDir(node), agent.NoticeFile)
+	if err := os.WriteFile(path+".tmp", raw, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}

@@ -1,0 +1,168 @@
+// Package local is a pool whose nodes are processes on this machine. Each node is an agent with a folder of its own, started under
+// internal/proc as a child of the process that acquired it, so that no agent or rank outlives that process. It can play the spot
+// market: see Interruptions in the environment document.
+//
+// The state of a gang is kept in <Dir>/<run>-<step>-g<generation>/gang.json, so that another process, or this one after a restart,
+// can tell which of its nodes still live.
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+)
+
+// host is where all nodes of the pool are.
+const host = "127.0.0.1"
+
+// Options configure a pool.
+type Options struct {
+	// Dir keeps the pool's state and its nodes' folders.
+	Dir string
+	// Nodes is how many nodes there are.
+	Nodes int
+	// Interruptions, when not nil, play the spot market.
+	Interruptions *dsl.Interruptions
+	// AgentPath is the agent's executable.
+	AgentPath string
+	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
+	Agent agent.Config
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	Token func(queuePrefix, workflow string) string
+}
+
+// Pool implements training.Pool.
+type Pool struct {
+	opts Options
+
+	mu    sync.Mutex
+	gangs map[training.Key]*gang
+}
+
+// New makes a pool.
+func New(o Options) *Pool { return &Pool{opts: o, gangs: map[training.Key]*gang{}} }
+
+// Acquire implements training.Pool.
+func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g, ok := p.gangs[r.Key]; ok && g.lives() {
+		return g.Gang, nil
+	}
+	dir := p.dir(r.Key)
+	if old, err := readRecord(dir); err != nil {
+		return training.Gang{}, err
+	} else if old.lives() {
+		return old.Gang, nil
+	}
+	n, err := p.admit(r)
+	if err != nil {
+		return training.Gang{}, err
+	}
+	g, err := p.start(ctx, dir, r, n)
+	if err != nil {
+		return training.Gang{}, err
+	}
+	p.gangs[r.Key] = g
+	return g.Gang, nil
+}
+
+// Watch implements training.Pool.
+func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
+	p.mu.Lock()
+	g, ok := p.gangs[key]
+	p.mu.Unlock()
+	if ok {
+		return g.watch(ctx)
+	}
+	return watchRecord(ctx, p.dir(key))
+}
+
+// Release implements training.Pool.
+func (p *Pool) Release(ctx context.Context, key training.Key) error {
+	p.mu.Lock()
+	g, ok := p.gangs[key]
+	p.mu.Unlock()
+	dir := p.dir(key)
+	if ok {
+		g.end()
+	} else if err := killRecord(ctx, dir); err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	// The record goes last: as long as it is there, Release can be called again.
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	p.mu.Lock()
+	delete(p.gangs, key)
+	p.mu.Unlock()
+	return nil
+}
+
+// Close ends every node that this process started. The gangs' records stay: whoever watches them next sees that they are lost.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, g := range p.gangs {
+		g.end()
+		delete(p.gangs, key)
+	}
+}
+
+func (p *Pool) dir(key training.Key) string { return filepath.Join(p.opts.Dir, key.String()) }
+
+// admit says how many nodes a request gets now.
+func (p *Pool) admit(r training.Request) (int, error) {
+	if r.MinNodes > p.opts.Nodes {
+		return 0, fmt.Errorf("%d nodes are wanted of a pool of %d: %w", r.MinNodes, p.opts.Nodes, training.ErrTooLarge)
+	}
+	free := p.opts.Nodes
+	for _, g := range p.gangs {
+		free -= len(g.Nodes)
+	}
+	if r.MinNodes > free {
+		return 0, fmt.Errorf("%d nodes are wanted and %d of %d are free: %w", r.MinNodes, free, p.opts.Nodes, training.ErrNoCapacity)
+	}
+	return min(r.MaxNodes, free), nil
+}
+
+// start starts the agents of a gang, all or none.
+func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int) (*gang, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	g := &gang{record: record{Dir: dir}, released: make(chan struct{}), gone: make(chan struct{})}
+	for i := range n {
+		config := p.opts.Agent
+		config.Queue = r.Queue(i, uuid.NewString())
+		config.Dir = g.nodeDir(i)
+		config.Host = host
+		config.CPUs = max(1, runtime.NumCPU()/n)
+		if p.opts.Token != nil {
+			config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
+		}
+		g.Nodes = append(g.Nodes, training.Node{Index: i, Name: fmt.Sprintf("local-%d", i), Queue: config.Queue, Address: host})
+		logs := filepath.Join(config.LogDir, r.Run, r.Step)
+		if err := g.startNode(ctx, p.opts.AgentPath, config, filepath.Join(logs, fmt.Sprintf("g%d-agent%d.log", r.Generation, i))); err != nil {
+			g.end()
+			return nil, fmt.Errorf("start node %d: %w", i, err)
+		}
+	}
+	if err := writeRecord(g.record); err != nil {
+		g.end()
+		return nil, err
+	}
+	if in := p.opts.Interruptions; in != nil {
+		g.tasks.Go(func() { g.interrupt(interruptionOf(*in, r.Key, n)) })
+	}
+	return g, nil
+}

@@ -1,0 +1,153 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluiceml/sluice/training"
+)
+
+const (
+	// pollEvery is how often the processes of a gang that another process started are looked at.
+	pollEvery = 200 * time.Millisecond
+	// goneLimit bounds the wait for processes that were killed.
+	goneLimit = 10 * time.Second
+)
+
+// record is what is kept of a gang on disk.
+type record struct {
+	training.Gang
+	Dir       string    `json:"-"`
+	Processes []process `json:"processes"` // the agents, by node
+}
+
+// process names a process for good: its ID alone is given out again.
+type process struct {
+	PID     int    `json:"pid"`
+	Started string `json:"started"` // in clock ticks since boot
+}
+
+// identify returns the identity of a running process.
+func identify(pid int) process { return process{PID: pid, Started: startTime(pid)} }
+
+// alive reports whether the very process runs.
+func (p process) alive() bool { return p.Started != "" && startTime(p.PID) == p.Started }
+
+// startTime is field 22 of /proc/<pid>/stat (proc(5)), "" when there is no such process or it is a zombie.
+func startTime(pid int) string {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return ""
+	}
+	// The second field is the program's name in parentheses, which may itself hold blanks and parentheses.
+	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" {
+		return ""
+	}
+	return fields[19]
+}
+
+func (r record) lives() bool {
+	for _, p := range r.Processes {
+		if p.alive() {
+			return true
+		}
+	}
+	return false
+}
+
+func recordPath(dir string) string { return filepath.Join(dir, "gang.json") }
+
+// writeRecord makes the record appear whole.
+func writeRecord(r record) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.Dir, "gang-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(raw)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("record the gang: %w", err)
+	}
+	return os.Rename(f.Name(), recordPath(r.Dir))
+}
+
+// readRecord returns an empty record where there is none.
+func readRecord(dir string) (record, error) {
+	r := record{Dir: dir}
+	raw, err := os.ReadFile(recordPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	} else if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", recordPath(dir), err)
+	}
+	return r, nil
+}
+
+// watchRecord watches a gang that another process started.
+func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
+	r, err := readRecord(dir)
+	if err != nil {
+		return training.Loss{}, err
+	}
+	if len(r.Processes) == 0 {
+		return training.Loss{Reason: "the pool has no record of the gang"}, nil
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		var gone []int
+		for i, p := range r.Processes {
+			if !p.alive() {
+				gone = append(gone, i)
+			}
+		}
+		if len(gone) > 0 {
+			return training.Loss{Nodes: gone, Reason: fmt.Sprintf("node %d: its agent is gone, with the worker that started it or before", gone[0])}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return training.Loss{}, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// killRecord ends the agents of a gang that another process started; their keepers end what runs under them.
+func killRecord(ctx context.Context, dir string) error {
+	r, err := readRecord(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, goneLimit)
+	defer cancel()
+	for i, p := range r.Processes {
+		for p.alive() {
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill the agent of node %d: %w", i, err)
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("the agent of node %d (pid %d) does not go away: %w", i, p.PID, ctx.Err())
+			case <-time.After(pollEvery / 10):
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+// Package training is about gangs of nodes that train together and may be taken away at any moment. It holds the words that the
+// train workflow, its activities, the pools and the node agent share, and the interface every pool of nodes fulfils.
+package training
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+)
+
+// Key names one generation of a step's gang: one life, from Acquire to Release.
+type Key struct {
+	Run        string `json:"run"`
+	Step       string `json:"step"`
+	Generation int    `json:"generation"` // from 1
+}
+
+// String is fit for a file name where the run's ID is.
+func (k Key) String() string { return fmt.Sprintf("%s-%s-g%d", k.Run, k.Step, k.Generation) }
+
+// QueuePrefix is what the task queues of all nodes of the step begin with.
+func (k Key) QueuePrefix() string { return "node/" + k.Run + "/" + k.Step + "/" }
+
+// Queue is the task queue of one node. The nonce makes it a queue that no other node ever polled.
+func (k Key) Queue(node int, nonce string) string {
+	return fmt.Sprintf("%sg%d/%d-%s", k.QueuePrefix(), k.Generation, node, nonce)
+}
+
+// Node is one machine of a gang, with an agent that polls Queue.
+type Node struct {
+	Index   int    `json:"index"` // from 0, in rank order
+	Name    string `json:"name"`  // for people
+	Queue   string `json:"queue"`
+	Address string `json:"address"` // at which the other nodes reach it
+}
+
+// Gang is what Acquire hands out.
+type Gang struct {
+	Nodes []Node `json:"nodes"`
+}
+
+// Loss says which nodes are known to have gone, and of the first how that was seen.
+type Loss struct {
+	Nodes  []int  `json:"nodes"`
+	Reason string `json:"reason"` // one line
+}
+
+// Request asks a pool for a gang.
+type Request struct {
+	Key
+	// MinNodes and MaxNodes bound the gang; the pool gives as many as it can at once.
+	MinNodes int `json:"min_nodes"`
+	MaxNodes int `json:"max_nodes"`
+	// Workflow is the ID of the workflow that the agents answer to.
+	Workflow string `json:"workflow"`
+}
+
+// Errors that Acquire returns, wrapped with what was wanted and what there is.
+var (
+	// ErrNoCapacity: not now. Asking again later may succeed.
+	ErrNoCapacity = errors.New("no capacity now")
+	// ErrTooLarge: never. The pool is smaller than the smallest gang that was asked for.
+	ErrTooLarge = errors.New("larger than the pool")
+)
+
+// Pool is where nodes come from. All methods are safe for concurrent use and, for one key, may be called again at any time by
+// any worker that shares the pool's state, since a worker may die in the middle of each.
+type Pool interface {
+	// Acquire starts a gang, all of it or nothing, and returns when every node's agent has been started; the agents need not poll
+	// yet. Called again for a gang that lives, it returns the same gang. Where every node is gone it may start another.
+	Acquire(ctx context.Context, r Request) (Gang, error)
+	// Watch blocks until a node of the gang is gone and returns those that are. A gang that the pool has no record of is lost, all
+	// of it: Nodes is empty then. It returns ctx's error when that ends first.
+	Watch(ctx context.Context, key Key) (Loss, error)
+	// Release ends every process on the gang's nodes, at once, and gives the nodes back. A gang that is unknown is no error. When
+	// it returns, nothing of the gang runs any more where the pool can reach it.
+	Release(ctx context.Context, key Key) error
+}
+
+// MetricsPath is where the metrics of a node's rank lie under the log folder.
+func MetricsPath(k Key, rank int) string {
+	return path.Join(k.Run, k.Step, fmt.Sprintf("g%d-rank%d.metrics.jsonl", k.Generation, rank))
+}
+
+// LogPath is where the output of a node's rank lies under the log folder.
+func LogPath(k Key, rank int) string {
+	return path.Join(k.Run, k.Step, fmt.Sprintf("g%d-rank%d.log", k.Generation, rank))
+}

@@ -1,0 +1,257 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+)
+
+// maxFalseStarts is how many generations in a row may lose a node before their ranks run: more is no bad luck.
+const maxFalseStarts = 5
+
+// Train trains on a gang of nodes that may go away at any moment. It lives in generations: seal what to resume from, acquire a gang,
+// run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
+// crash, a hang or the user's error is charged to the step's retries. Cancelled, it stops the ranks and releases the gang first.
+func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
+	t := &train{in: in, carried: in.Carried, notices: workflow.GetSignalChannel(ctx, contract.NoticeSignal)}
+	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
+		return contract.StepOutput{}, err
+	}
+	plan := contract.PlanInput{StepInput: in.StepInput}
+	if err := local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
+		return contract.StepOutput{}, err
+	}
+	if t.carried.AttemptAt.IsZero() {
+		t.carried.AttemptAt = workflow.Now(ctx)
+	}
+	t.budget = newBudget(in.Retry)
+	t.budget.used = t.carried.Failures
+	for {
+		end, err := t.generation(ctx)
+		switch {
+		case err != nil:
+			return contract.StepOutput{}, err
+		case end.how == dsl.EndFinished:
+			return t.collect(ctx, end)
+		}
+		if err := t.settle(ctx, end); err != nil {
+			return contract.StepOutput{}, err
+		}
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+			t.in.Carried = t.carried
+			return contract.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.TrainWorkflow, t.in)
+		}
+	}
+}
+
+// train is the state of one train workflow.
+type train struct {
+	in      contract.TrainInput
+	plan    contract.TrainPlan
+	carried contract.TrainCarried
+	budget  *budget
+	notices workflow.ReceiveChannel
+
+	phase       string
+	current     dsl.Generation
+	nodes       []string
+	falseStarts int
+}
+
+func (t *train) query() (contract.TrainState, error) {
+	return contract.TrainState{
+		Generation: t.current.Index, Phase: t.phase, Nodes: t.nodes, Ended: t.carried.Generations,
+	}, nil
+}
+
+// key names the current generation.
+func (t *train) key() training.Key {
+	return training.Key{Run: t.in.Run, Step: t.in.Step, Generation: t.current.Index}
+}
+
+// generation lives one generation from its seal to its release.
+func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
+	t.current = dsl.Generation{Index: len(t.carried.Generations) + 1, StartedAt: workflow.Now(ctx)}
+	t.nodes = nil
+	l := &life{train: t}
+	if err := t.seal(ctx, l); err != nil {
+		return trainEnd{}, err
+	}
+	if err := t.acquire(ctx, l); err != nil {
+		return trainEnd{}, err
+	}
+	end := l.live(ctx)
+	err := t.release(ctx)
+	t.close(ctx, end)
+	return end, err
+}
+
+// seal opens the generation, and closes the account of the one before: what it did beyond the sealed step is lost.
+func (t *train) seal(ctx workflow.Context, l *life) error {
+	t.enter(ctx, "sealing")
+	var out contract.SealOutput
+	in := contract.SealInput{Key: t.key(), Unusable: t.carried.Unusable}
+	if err := t.remote(ctx, contract.SealActivity, in, &out); err != nil {
+		return err
+	}
+	l.seal = out.Seal
+	t.current.FromStep, t.current.ToStep = out.Seal.FromStep(), out.Seal.FromStep()
+	if out.Seal.Resume != nil {
+		t.current.Checkpoint = out.Seal.Resume.Checkpoint
+	}
+	if n := len(t.carried.Generations); n > 0 {
+		before := &t.carried.Generations[n-1]
+		before.ToStep = max(before.ToStep, out.Reached)
+		before.CommittedStep = t.current.FromStep
+		before.StepsLost = max(0, before.ToStep-before.CommittedStep)
+	}
+	return nil
+}
+
+// acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
+func (t *train) acquire(ctx workflow.Context, l *life) error {
+	t.enter(ctx, "acquiring")
+	in := contract.AcquireInput{
+		Pool: t.plan.Pool, Submission: t.in.Submission,
+		Request: training.Request{
+			Key: t.key(), MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
+		},
+	}
+	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+		err := t.remote(ctx, contract.AcquireActivity, in, &l.gang)
+		if err == nil {
+			break
+		}
+		if contract.ErrorType(err) != contract.ErrPreempted {
+			return t.abandon(ctx, err)
+		}
+		t.phase = "acquiring: " + contract.Message(err)
+		if err := workflow.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+	l.nodes = make([]nodeState, len(l.gang.Nodes))
+	t.current.Nodes = len(l.gang.Nodes)
+	for _, n := range l.gang.Nodes {
+		t.nodes = append(t.nodes, n.Name)
+	}
+	return nil
+}
+
+// abandon releases what a failed or cancelled Acquire may have started.
+func (t *train) abandon(ctx workflow.Context, err error) error {
+	if releaseErr := t.release(ctx); releaseErr != nil {
+		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)
+	}
+	return err
+}
+
+// release gives the gang back, also after a cancel.
+func (t *train) release(ctx workflow.Context) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	in := contract.GangInput{Pool: t.plan.Pool, Submission: t.in.Submission, Key: t.key()}
+	return t.remote(ctx, contract.ReleaseActivity, in, nil)
+}
+
+// close puts the generation into the account.
+func (t *train) close(ctx workflow.Context, end trainEnd) {
+	t.current.EndedAt = workflow.Now(ctx)
+	t.current.End, t.current.Reason = end.how, end.reason
+	t.current.ToStep = max(t.current.ToStep, end.step)
+	t.current.CommittedStep = max(t.current.FromStep, end.committed)
+	t.carried.Generations = append(t.carried.Generations, t.current)
+	if end.unusable {
+		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
+	}
+	if end.ran {
+		t.falseStarts = 0
+	} else {
+		t.falseStarts++
+	}
+}
+
+// settle decides what follows a generation that did not finish: nil for the next one.
+func (t *train) settle(ctx workflow.Context, end trainEnd) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if end.errType == "" {
+		if t.falseStarts >= maxFalseStarts {
+			return contract.Error(contract.ErrInfrastructure, fmt.Sprintf(
+				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.falseStarts, end.reason), nil)
+		}
+		return nil
+	}
+	failure := contract.Error(end.errType, end.message(), nil)
+	pause, again := t.budget.again(failure)
+	if !again {
+		return failure
+	}
+	t.carried.Failures = t.budget.used
+	if err := workflow.Sleep(ctx, pause); err != nil {
+		return err
+	}
+	t.carried.AttemptAt = workflow.Now(ctx)
+	return nil
+}
+
+// collect makes the step's result of the last generation's.
+func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput, error) {
+	t.enter(ctx, "collecting")
+	var out contract.StepOutput
+	in := contract.CollectInput{
+		StepInput: t.in.StepInput, Generations: t.carried.Generations, Outputs: end.outputs, Metrics: end.metrics,
+	}
+	err := t.remote(ctx, contract.CollectActivity, in, &out)
+	t.phase = "done"
+	t.show(ctx)
+	return out, err
+}
+
+// remote runs one of the worker's activities. They are idempotent, so that what a dying worker began is done again.
+func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Minute,
+		HeartbeatTimeout:    heartbeatTimeout,
+		WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 20,
+			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrPreempted},
+		},
+		Summary: fmt.Sprintf("%s, generation %d", strings.TrimPrefix(name, "sluice.train."), t.current.Index),
+	})
+	return workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
+}
+
+// enter begins a phase.
+func (t *train) enter(ctx workflow.Context, phase string) {
+	t.phase = phase
+	t.show(ctx)
+}
+
+// show writes the details that Temporal's UI shows of the workflow.
+func (t *train) show(ctx workflow.Context) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** of run `%s`: generation %d, %s", t.in.Step, t.in.Run, t.current.Index, t.phase)
+	if len(t.nodes) > 0 {
+		fmt.Fprintf(&b, " on %s", strings.Join(t.nodes, ", "))
+	}
+	if t.current.FromStep > 0 {
+		fmt.Fprintf(&b, ", from step %d", t.current.FromStep)
+	}
+	if ended := t.carried.Generations; len(ended) > 0 {
+		b.WriteString("\n\n| generation | nodes | from | to | committed | time | end | |\n|---|---|---|---|---|---|---|---|\n")
+		for _, g := range ended[max(0, len(ended)-detailRows):] {
+			fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %s | %s | %s |\n",
+				g.Index, g.Nodes, g.FromStep, g.ToStep, g.CommittedStep, spent(ctx, g.StartedAt, g.EndedAt), g.End, cell(g.Reason))
+		}
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}

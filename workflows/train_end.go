@@ -1,0 +1,190 @@
+package workflows
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// exitStopped is the exit code by which a script says that it was stopped and has left a checkpoint.
+const exitStopped = 143
+
+// trainEnd is how a generation ended.
+type trainEnd struct {
+	how    dsl.GenerationEnd
+	reason string // one line
+	tail   string // what the rank to blame printed last
+	// errType is empty when nobody is charged for the end.
+	errType string
+	// ran: the ranks were started on some node. unusable: the checkpoint could not be resumed from.
+	ran, unusable bool
+	// step is the last one reported, committed that of the newest committed checkpoint, as far as node 0 could say.
+	step, committed int64
+	outputs         map[string]any
+	metrics         string
+}
+
+// message is the error for the user.
+func (e trainEnd) message() string {
+	if e.tail == "" {
+		return e.reason
+	}
+	return e.reason + "; its last lines:\n" + e.tail
+}
+
+// classify says from all ranks how the generation ended. What explains the others goes first: where a node is lost its peers' errors
+// are its consequence, and a rank killed by a signal makes the others exit with an error of their own.
+func (l *life) classify() trainEnd {
+	end := trainEnd{}
+	for i := range l.nodes {
+		end.ran = end.ran || l.nodes[i].started
+	}
+	if len(l.nodes) > 0 {
+		zero := l.nodes[0].result
+		end.step, end.committed, end.outputs, end.metrics = zero.Step, zero.CommittedStep, zero.Outputs, zero.Metrics
+	}
+	if end.ran && l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) }) {
+		end.how, end.reason = dsl.EndFinished, ""
+		return end
+	}
+	for _, explains := range []func(*trainEnd) bool{
+		l.wasCanceled, l.wasLate, l.wasRefused, l.wasUnusable, l.wasLost, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
+	} {
+		if explains(&end) {
+			return end
+		}
+	}
+	end.how, end.reason, end.errType = dsl.EndCrashed, "the generation ended for no reason that was seen", contract.ErrInfrastructure
+	return end
+}
+
+func (l *life) wasCanceled(end *trainEnd) bool {
+	end.how, end.reason = dsl.EndCanceled, "cancelled"
+	return l.canceled
+}
+
+func (l *life) wasLate(end *trainEnd) bool {
+	end.how, end.reason, end.errType = dsl.EndTimeout, "it took longer than its timeout", contract.ErrTimeout
+	return l.late
+}
+
+// wasRefused: an agent or the step's spec is wrong, which no further try mends.
+func (l *life) wasRefused(end *trainEnd) bool {
+	for i := range l.nodes {
+		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrInvalid {
+			end.how, end.reason, end.errType = dsl.EndUserError, contract.Message(err), contract.ErrInvalid
+			return true
+		}
+	}
+	return false
+}
+
+func (l *life) wasUnusable(end *trainEnd) bool {
+	for i := range l.nodes {
+		if why := l.nodes[i].unusable; why != "" {
+			end.how, end.reason, end.errType, end.unusable = dsl.EndNodeLost, why, "", true
+			end.ran = true // not a false start: the next generation takes the checkpoint before
+			return true
+		}
+	}
+	return false
+}
+
+func (l *life) wasLost(end *trainEnd) bool {
+	end.how, end.errType = dsl.EndNodeLost, ""
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		if !n.gone || n.ended && n.err == nil {
+			continue
+		}
+		end.reason = fmt.Sprintf("node %d does not answer any more", i)
+		if l.loss != nil {
+			end.reason = l.loss.Reason
+		}
+		return true
+	}
+	return false
+}
+
+// first returns the node whose ranks ended first of those that cond holds for, or -1.
+func (l *life) first(cond func(contract.RanksEnded) bool) int {
+	at := -1
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		if n.ended && n.err == nil && cond(n.result) && (at < 0 || n.result.EndedAt.Before(l.nodes[at].result.EndedAt)) {
+			at = i
+		}
+	}
+	return at
+}
+
+func (l *life) hung(end *trainEnd) bool {
+	i := l.first(func(r contract.RanksEnded) bool { return r.Hung })
+	if i < 0 {
+		return false
+	}
+	end.how, end.errType = dsl.EndHung, contract.ErrTimeout
+	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", i, end.step), l.nodes[i].result.Tail
+	return true
+}
+
+func (l *life) crashed(end *trainEnd) bool {
+	i := l.first(func(r contract.RanksEnded) bool { return r.Signal != 0 && !r.Stopped })
+	if i < 0 {
+		return false
+	}
+	r := l.nodes[i].result
+	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
+	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", i, r.Signal, syscall.Signal(r.Signal)), r.Tail
+	return true
+}
+
+func (l *life) userFailed(end *trainEnd) bool {
+	end.how, end.errType = dsl.EndUserError, contract.ErrUser
+	for i := range l.nodes {
+		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrUser {
+			end.reason = contract.Message(err)
+			return true
+		}
+	}
+	i := l.first(func(r contract.RanksEnded) bool { return r.Code > 0 && !r.Stopped })
+	if i < 0 {
+		return false
+	}
+	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", i, l.nodes[i].result.Code), l.nodes[i].result.Tail
+	return true
+}
+
+// nodeFailed: a node could not do its part, and says why.
+func (l *life) nodeFailed(end *trainEnd) bool {
+	for i := range l.nodes {
+		if err := l.nodes[i].err; err != nil {
+			end.how, end.errType, end.reason = dsl.EndCrashed, contract.ErrInfrastructure, fmt.Sprintf("node %d: %s", i, contract.Message(err))
+			return true
+		}
+	}
+	return false
+}
+
+// wasNoticed: stopped on a notice. Unless every rank said that it has left a checkpoint the node counts as lost, for its work is.
+func (l *life) wasNoticed(end *trainEnd) bool {
+	if l.notice == nil {
+		return false
+	}
+	end.how, end.errType, end.reason = dsl.EndNotice, "", fmt.Sprintf("node %d had notice", l.notice.Node)
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
+			end.how = dsl.EndNodeLost
+			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint (exit code %d)", i, n.result.Code)
+			return true
+		}
+	}
+	if why := l.nodes[0].result.CommitError; why != "" {
+		end.how = dsl.EndNodeLost
+		end.reason += ", and the last checkpoint could not be committed: " + why
+	}
+	return true
+}

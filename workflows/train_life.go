@@ -1,0 +1,273 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+const (
+	// pollLimit is how long a node's agent may take to take up a command that a running agent takes up in milliseconds.
+	pollLimit = 5 * time.Second
+	// bootLimit is how long an agent may take from its start to its first command.
+	bootLimit = 2 * time.Minute
+	// prepareLimit bounds fetching workspace, inputs and checkpoint.
+	prepareLimit = time.Hour
+	// ranksHeartbeat is how soon a node is given up that says nothing; its agent reports every 2 s.
+	ranksHeartbeat = 15 * time.Second
+	// watchHeartbeat is how soon Watch moves to another worker.
+	watchHeartbeat = 6 * time.Second
+	// cancelStop and failureStop are how long ranks may take to end after a cancel, and after the failure of one of them.
+	cancelStop  = 10 * time.Second
+	failureStop = 5 * time.Second
+	// noticeMargin is kept free between the end of a stop and the end of the node, for what remains to be uploaded.
+	noticeMargin = 2 * time.Second
+	// commitLimit is how long ranks that have been stopped may take to commit what they left.
+	commitLimit = 10 * time.Minute
+	// lossLimit is how long to wait, when a rank has failed, for the news that a node is gone: the peers of a lost rank fail first.
+	lossLimit = 2 * time.Second
+)
+
+// life is one generation while it lasts. Its coroutines note what they see; live waits for what matters.
+type life struct {
+	*train
+	seal checkpoint.Seal
+	gang training.Gang
+
+	nodes    []nodeState
+	loss     *training.Loss
+	notice   *contract.Notice
+	canceled bool
+	late     bool // the attempt's timeout has passed
+}
+
+// nodeState is what is known of one node of a gang.
+type nodeState struct {
+	prepared bool
+	port     int
+	unusable string // why the checkpoint cannot be resumed from
+	started  bool
+	ended    bool // its ranks, or their preparation, are over: result or err says how
+	result   contract.RanksEnded
+	err      error
+	gone     bool // the node cannot be reached any more
+}
+
+// live prepares the nodes, runs the ranks until the first reason to end, stops those that still run and says how it ended.
+func (l *life) live(ctx workflow.Context) trainEnd {
+	// What runs on the nodes is ended by Stop, gracefully, and not by a cancel of this workflow.
+	nodes, drop := workflow.NewDisconnectedContext(ctx)
+	nodes, drop = workflow.WithCancel(nodes)
+	defer drop()
+	l.watch(nodes)
+	l.hear(nodes)
+
+	l.enter(ctx, "preparing")
+	for i := range l.nodes {
+		workflow.Go(nodes, func(ctx workflow.Context) { l.prepare(ctx, i) })
+	}
+	l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.prepared }) })
+	if !l.broken() {
+		l.enter(ctx, "running")
+		for i := range l.nodes {
+			workflow.Go(nodes, func(ctx workflow.Context) { l.run(ctx, i) })
+		}
+		l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.ended }) })
+	}
+	if l.pending() {
+		l.enter(ctx, "stopping")
+		l.stop(nodes)
+	}
+	l.waitForLoss(nodes)
+	return l.classify()
+}
+
+// await waits for cond, a cancel of the workflow or the attempt's timeout.
+func (l *life) await(ctx workflow.Context, cond func() bool) {
+	var err error
+	ok := true
+	if l.in.Timeout > 0 {
+		left := time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt)
+		ok, err = workflow.AwaitWithTimeout(ctx, max(left, time.Millisecond), cond)
+	} else {
+		err = workflow.Await(ctx, cond)
+	}
+	l.canceled = l.canceled || err != nil
+	l.late = l.late || err == nil && !ok
+}
+
+// broken reports whether there is a reason to end the generation before all ranks have finished.
+func (l *life) broken() bool {
+	if l.canceled || l.late || l.loss != nil || l.notice != nil {
+		return true
+	}
+	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
+		return n.unusable != "" || n.ended && (n.err != nil || !finished(n.result))
+	})
+}
+
+func finished(r contract.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
+
+func (l *life) all(cond func(*nodeState) bool) bool {
+	for i := range l.nodes {
+		if !cond(&l.nodes[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// pending reports whether ranks may still run on a node that can be reached.
+func (l *life) pending() bool {
+	return !l.all(func(n *nodeState) bool { return !n.started || n.ended || n.gone })
+}
+
+// watch notes the loss of nodes as the pool sees it.
+func (l *life) watch(ctx workflow.Context) {
+	workflow.GoNamed(ctx, "watch", func(ctx workflow.Context) {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: 365 * 24 * time.Hour,
+			HeartbeatTimeout:    watchHeartbeat,
+			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
+			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
+		})
+		in := contract.GangInput{Pool: l.plan.Pool, Submission: l.in.Submission, Key: l.key()}
+		var loss training.Loss
+		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
+			return // the generation is over, or nothing can be seen of the pool: heartbeats tell
+		}
+		l.loss = &loss
+		for i := range l.nodes {
+			if len(loss.Nodes) == 0 || slices.Contains(loss.Nodes, i) {
+				l.nodes[i].gone = true
+			}
+		}
+	})
+}
+
+// hear notes the notice that a node of this generation will go. Notices for others come late and mean nothing.
+func (l *life) hear(ctx workflow.Context) {
+	workflow.GoNamed(ctx, "notices", func(ctx workflow.Context) {
+		over := false
+		for !over {
+			selector := workflow.NewSelector(ctx)
+			selector.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { over = true })
+			selector.AddReceive(l.notices, func(c workflow.ReceiveChannel, _ bool) {
+				var notice contract.Notice
+				c.Receive(ctx, &notice)
+				if notice.Generation == l.current.Index && l.notice == nil {
+					l.notice = &notice
+				}
+			})
+			selector.Select(ctx)
+		}
+	})
+}
+
+// prepare makes one node ready.
+func (l *life) prepare(ctx workflow.Context, i int) {
+	node := &l.nodes[i]
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              l.gang.Nodes[i].Queue,
+		ScheduleToStartTimeout: bootLimit,
+		StartToCloseTimeout:    prepareLimit,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser},
+		},
+		Summary: fmt.Sprintf("prepare node %d, generation %d", i, l.current.Index),
+	})
+	in := contract.PrepareInput{Protocol: contract.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
+	var out contract.PrepareOutput
+	if err := workflow.ExecuteActivity(ctx, contract.PrepareActivity, in).Get(ctx, &out); err != nil {
+		node.gone = node.gone || contract.ErrorType(err) == contract.ErrTimeout
+		node.err, node.ended = err, true
+		return
+	}
+	node.port, node.unusable, node.prepared = out.MasterPort, out.Unusable, out.Unusable == ""
+}
+
+// run runs one node's ranks to their end. When the node falls silent, Attach asks whether it is really gone.
+func (l *life) run(ctx workflow.Context, i int) {
+	node := &l.nodes[i]
+	node.started = true
+	in := contract.RunRanksInput{
+		Protocol: contract.AgentProtocol, Generation: l.current.Index, Node: i, Nodes: len(l.nodes),
+		MasterAddress: l.gang.Nodes[0].Address, MasterPort: l.nodes[0].port,
+	}
+	options := workflow.ActivityOptions{
+		TaskQueue:              l.gang.Nodes[i].Queue,
+		ScheduleToStartTimeout: bootLimit,
+		StartToCloseTimeout:    365 * 24 * time.Hour,
+		HeartbeatTimeout:       ranksHeartbeat,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                fmt.Sprintf("ranks of node %d, generation %d", i, l.current.Index),
+	}
+	name := contract.RunRanksActivity
+	for {
+		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
+		if !workerLost(err) || node.gone {
+			// Whoever cannot be attached to, or does not take up a command, is out of reach.
+			node.gone = node.gone || err != nil && (name == contract.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
+			node.err, node.ended = err, true
+			return
+		}
+		name, options.ScheduleToStartTimeout = contract.AttachActivity, pollLimit
+		options.Summary = fmt.Sprintf("attach to node %d, generation %d", i, l.current.Index)
+	}
+}
+
+// stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.
+func (l *life) stop(ctx workflow.Context) {
+	grace := l.grace(ctx)
+	for i := range l.nodes {
+		if node := &l.nodes[i]; node.started && !node.ended && !node.gone {
+			workflow.Go(ctx, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
+		}
+	}
+	if ok, err := workflow.AwaitWithTimeout(ctx, grace+commitLimit, func() bool { return !l.pending() }); err == nil && !ok {
+		workflow.GetLogger(ctx).Warn("ranks that were stopped have not come to an end")
+	}
+}
+
+func (l *life) stopNode(ctx workflow.Context, i int, grace time.Duration) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:              l.gang.Nodes[i].Queue,
+		ScheduleToStartTimeout: pollLimit,
+		StartToCloseTimeout:    grace + pollLimit,
+		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:                fmt.Sprintf("stop node %d within %v, generation %d", i, grace.Round(time.Millisecond), l.current.Index),
+	})
+	in := contract.StopInput{Generation: l.current.Index, Grace: grace}
+	if err := workflow.ExecuteActivity(ctx, contract.StopActivity, in).Get(ctx, nil); err != nil {
+		l.nodes[i].gone = true
+	}
+}
+
+// grace is how long the ranks may take to end.
+func (l *life) grace(ctx workflow.Context) time.Duration {
+	switch {
+	case l.canceled || l.late:
+		return cancelStop
+	case l.notice != nil && l.loss == nil:
+		return max(l.notice.Until.Sub(workflow.Now(ctx))-noticeMargin, time.Second)
+	}
+	return failureStop
+}
+
+// waitForLoss gives the pool time to say that a node is gone, where ranks failed in a way that this would explain.
+func (l *life) waitForLoss(ctx workflow.Context) {
+	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.ended && !n.result.Stopped && (n.err != nil || !finished(n.result)) })
+	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
+		return
+	}
+	if ok, err := workflow.AwaitWithTimeout(ctx, lossLimit, func() bool { return l.loss != nil }); err == nil && ok {
+		workflow.GetLogger(ctx).Info("the failure of a rank follows from the loss of a node", "reason", l.loss.Reason)
+	}
+}
