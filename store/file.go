@@ -98,7 +98,11 @@ func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts Wr
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := d.write(ctx, key, r, opts); err != nil {
+	err := d.write(ctx, key, r, opts)
+	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
+		err = fmt.Errorf("%w: no key can be a folder of another", ErrKey)
+	}
+	if err != nil {
 		return fmt.Errorf("write %s: %w", key, writeError(err))
 	}
 	return nil
@@ -293,8 +297,6 @@ func writeError(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTEMPTY):
-		return fmt.Errorf("%w: no key can be a folder of another: %w", ErrKey, err)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -231,7 +232,8 @@ func (s *Store) fetch(ctx context.Context, m artifact.Manifest, dir string) (err
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	err = os.Rename(temp, dir)
+	// Not os.Rename, which refuses to replace an empty folder.
+	err = syscall.Rename(temp, dir)
 	if errors.Is(err, fs.ErrExist) {
 		// Somebody was faster.
 		if kept, thereErr := isThere(ctx, m, dir); kept {
