@@ -11,6 +11,7 @@ type element struct {
 	marshal   func(data any) (json.RawMessage, error)
 	unmarshal func(flat []byte) (data any, n int, err error)
 	float64s  func(data any) []float64
+	zeros     func(n int) any
 }
 
 var elements = map[Datatype]element{
@@ -38,6 +39,7 @@ func plain[T any](float func(T) float64) element {
 		is:        func(data any) bool { _, ok := data.([]T); return ok },
 		marshal:   func(data any) (json.RawMessage, error) { return json.Marshal(data) },
 		unmarshal: func(flat []byte) (any, int, error) { return decode[T](flat) },
+		zeros:     func(n int) any { return make([]T, n) },
 	}
 	if float != nil {
 		e.float64s = func(data any) []float64 {

@@ -76,15 +76,23 @@ func (t Tensor) Float64s() ([]float64, bool) {
 	return e.float64s(t.Data), true
 }
 
-// MarshalJSON writes the protocol's JSON form. NaN and the infinities have none and are an error.
-func (t Tensor) MarshalJSON() ([]byte, error) {
-	datatype := t.Datatype()
-	if datatype == "" {
-		return nil, fmt.Errorf("tensor %q holds %T, which the protocol has no type for", t.Name, t.Data)
+// Check reports why the tensor has no JSON form: NaN and the infinities have none.
+func (t Tensor) Check() error {
+	if t.Datatype() == "" {
+		return fmt.Errorf("tensor %q holds %T, which the protocol has no type for", t.Name, t.Data)
 	}
 	if values, ok := t.Float64s(); ok && slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-		return nil, fmt.Errorf("tensor %q holds NaN or an infinity, which JSON cannot carry", t.Name)
+		return fmt.Errorf("tensor %q holds NaN or an infinity, which JSON cannot carry", t.Name)
 	}
+	return nil
+}
+
+// MarshalJSON writes the protocol's JSON form. Its errors are Check's.
+func (t Tensor) MarshalJSON() ([]byte, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	datatype := t.Datatype()
 	data, err := elements[datatype].marshal(t.Data)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -175,4 +183,23 @@ func flatten(raw json.RawMessage) ([]byte, error) {
 		out = append(out, c)
 	}
 	return append(out, ']'), nil
+}
+
+// Zero makes a tensor of the described type with every open dimension 1 and every element zero or empty.
+func Zero(meta TensorMetadata) (Tensor, error) {
+	e, ok := elements[meta.Datatype]
+	if !ok {
+		return Tensor{}, fmt.Errorf("input %q: datatype %q is not supported", meta.Name, meta.Datatype)
+	}
+	shape := slices.Clone(meta.Shape)
+	for i, d := range shape {
+		if d < 0 {
+			shape[i] = 1
+		}
+	}
+	n, err := elementCount(shape)
+	if err != nil {
+		return Tensor{}, fmt.Errorf("input %q: %w", meta.Name, err)
+	}
+	return Tensor{Name: meta.Name, Shape: shape, Data: e.zeros(int(n))}, nil
 }

@@ -14,13 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openModel(t *testing.T, name string) *Session {
 	t.Helper()
-	s, err := Open(filepath.Join("testdata", name+".onnx"), Options{})
+	s, err := Open(filepath.Join(onnxtest.Folder(t, name), "model.onnx"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func text(texts ...string) []oip.Tensor {
 }
 
 func TestInferOnText(t *testing.T) {
-	s := openModel(t, "text")
+	s := openModel(t, onnxtest.Text)
 	wantIn := []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}
 	if diff := cmp.Diff(wantIn, s.Inputs()); diff != "" {
 		t.Errorf("inputs (-want +got):\n%s", diff)
@@ -58,7 +59,7 @@ func TestInferOnText(t *testing.T) {
 }
 
 func TestEveryElementTypeSurvives(t *testing.T) {
-	s := openModel(t, "echo")
+	s := openModel(t, onnxtest.Echo)
 	shape := []int64{2, 2}
 	inputs := []oip.Tensor{
 		{Name: "bool", Shape: shape, Data: []bool{true, false, false, true}},
@@ -83,7 +84,7 @@ func TestEveryElementTypeSurvives(t *testing.T) {
 }
 
 func TestInputsThatDoNotFit(t *testing.T) {
-	s := openModel(t, "text")
+	s := openModel(t, onnxtest.Text)
 	for name, inputs := range map[string][]oip.Tensor{
 		"missing":   {},
 		"unknown":   append(text("a"), oip.Tensor{Name: "more", Shape: []int64{1}, Data: []string{"a"}}),
@@ -102,7 +103,7 @@ func TestInputsThatDoNotFit(t *testing.T) {
 }
 
 func TestInferStopsWithItsContext(t *testing.T) {
-	s := openModel(t, "loop")
+	s := openModel(t, onnxtest.Loop)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()
@@ -116,7 +117,7 @@ func TestInferStopsWithItsContext(t *testing.T) {
 }
 
 func TestConcurrentInferAndClose(t *testing.T) {
-	s := openModel(t, "text")
+	s := openModel(t, onnxtest.Text)
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {

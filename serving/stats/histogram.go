@@ -53,7 +53,7 @@ func (h Histogram) Quantile(q float64) time.Duration {
 	for _, i := range h.indexes() {
 		seen += h.Buckets[i]
 		if seen >= rank {
-			return time.Duration(float64(upperEdge(i)) / math.Sqrt(growth)) // the bucket's middle
+			return middle(i)
 		}
 	}
 	return 0
@@ -90,3 +90,14 @@ func lowerEdge(i int) time.Duration {
 	}
 	return upperEdge(i - 1)
 }
+
+// Sum returns the sum of all latencies, each taken for its bucket's middle.
+func (h Histogram) Sum() time.Duration {
+	var sum float64
+	for i, c := range h.Buckets {
+		sum += float64(c) * float64(middle(i))
+	}
+	return time.Duration(sum)
+}
+
+func middle(i int) time.Duration { return time.Duration(float64(upperEdge(i)) / math.Sqrt(growth)) }

@@ -1,0 +1,213 @@
+// Package embedded is the serving target inside Sluice: a gateway on loopback that follows the routing document in the store. The
+// driver writes the document and watches the gateway over HTTP, so that it works from any process of the machine.
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/stats"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	watchEvery  = 50 * time.Millisecond
+	silenceMax  = 20 * time.Second // without any answer, before the gateway is called unavailable
+	callTimeout = 5 * time.Second
+	maxAnswer   = 16 << 20
+)
+
+// Target drives one gateway. It implements serving.Target.
+type Target struct {
+	store  *store.Store
+	name   string
+	url    string
+	client *http.Client
+}
+
+var _ serving.Target = (*Target)(nil)
+
+// New returns the target of a name whose gateway listens at url (http://127.0.0.1:8080). Close releases its connections.
+func New(s *store.Store, name, url string) *Target {
+	return &Target{store: s, name: name, url: url, client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
+}
+
+// Close releases idle connections.
+func (t *Target) Close() { t.client.CloseIdleConnections() }
+
+// URL implements serving.Target.
+func (t *Target) URL() string { return t.url }
+
+// Current implements serving.Target.
+func (t *Target) Current(ctx context.Context) (routing.Document, error) {
+	return routing.Current(ctx, t.store, t.name)
+}
+
+// Load implements serving.Target.
+func (t *Target) Load(ctx context.Context, expected int64, r routing.Release) (routing.Document, routing.Release, error) {
+	doc, err := t.Current(ctx)
+	if err != nil {
+		return routing.Document{}, routing.Release{}, err
+	}
+	i := slices.IndexFunc(doc.Releases, func(have routing.Release) bool {
+		return have.Run == r.Run && have.Step == r.Step && have.Model.Digest == r.Model.Digest
+	})
+	if i < 0 {
+		doc.Versions++
+		r.Version, r.Weight = strconv.FormatInt(doc.Versions, 10), 0
+		doc.Releases = append(doc.Releases, r)
+		if doc, err = routing.Set(ctx, t.store, expected, doc); err != nil {
+			return routing.Document{}, routing.Release{}, err
+		}
+	} else {
+		r = doc.Releases[i]
+	}
+	err = t.watch(ctx, func(s gateway.State) (bool, error) {
+		for _, status := range s.Releases {
+			switch {
+			case status.Version != r.Version || s.Revision < doc.Revision:
+			case status.State == gateway.Failed:
+				return false, &serving.LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
+			default:
+				return status.State == gateway.Ready, nil
+			}
+		}
+		return false, nil
+	})
+	return doc, r, err
+}
+
+// SetTraffic implements serving.Target.
+func (t *Target) SetTraffic(ctx context.Context, expected int64, split serving.Split) (routing.Document, error) {
+	doc, err := t.Current(ctx)
+	if err != nil {
+		return routing.Document{}, err
+	}
+	wanted, err := apply(doc, split)
+	switch {
+	case doc.Revision == expected && err == nil:
+		doc, err = routing.Set(ctx, t.store, expected, wanted)
+	case doc.Revision != expected && (err != nil || !made(doc, wanted, expected)):
+		err = fmt.Errorf("%w: target %s is at revision %d, not %d", routing.ErrConflict, t.name, doc.Revision, expected)
+	}
+	if err != nil {
+		return routing.Document{}, err
+	}
+	err = t.watch(ctx, func(s gateway.State) (bool, error) {
+		if s.Revision > doc.Revision {
+			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
+		}
+		for _, status := range s.Releases {
+			if status.State == gateway.Failed && status.Weight > 0 && s.Revision == doc.Revision {
+				return false, &serving.LoadError{Target: t.name, Version: status.Version, Reason: status.Error}
+			}
+		}
+		return s.Serving == doc.Revision, nil
+	})
+	return doc, err
+}
+
+// apply returns the document with the releases and shares of a split.
+func apply(doc routing.Document, split serving.Split) (routing.Document, error) {
+	keep := maps.Clone(split.Weights)
+	if split.Shadow != nil {
+		if keep == nil {
+			keep = map[string]float64{}
+		}
+		keep[split.Shadow.Version] += 0
+	}
+	var releases []routing.Release
+	for _, r := range doc.Releases {
+		weight, ok := keep[r.Version]
+		if !ok {
+			continue
+		}
+		delete(keep, r.Version)
+		r.Weight = weight
+		releases = append(releases, r)
+	}
+	for _, version := range slices.Sorted(maps.Keys(keep)) {
+		return routing.Document{}, fmt.Errorf("target %s has no release %s", doc.Target, version)
+	}
+	doc.Releases, doc.Shadow = releases, split.Shadow
+	return doc, nil
+}
+
+// made reports whether the document already is what a change of the expected revision would have written.
+func made(doc, wanted routing.Document, expected int64) bool {
+	return doc.Revision == expected+1 && reflect.DeepEqual(doc.Releases, wanted.Releases) && reflect.DeepEqual(doc.Shadow, wanted.Shadow)
+}
+
+// Stats implements serving.Target.
+func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
+	var s stats.Snapshot
+	err := t.call(ctx, http.MethodGet, "/stats", &s)
+	return s, err
+}
+
+// watch pokes the gateway and asks for its state until done says so or fails.
+func (t *Target) watch(ctx context.Context, done func(gateway.State) (bool, error)) error {
+	heard := time.Now()
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	err := t.call(ctx, http.MethodPost, "/reload", nil)
+	for {
+		var state gateway.State
+		if err == nil {
+			err = t.call(ctx, http.MethodGet, "", &state)
+		}
+		switch {
+		case err == nil:
+			heard = time.Now()
+			if ok, err := done(state); ok || err != nil {
+				return err
+			}
+		case time.Since(heard) > silenceMax:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-ticker.C:
+			err = nil
+		}
+	}
+}
+
+// call asks the gateway's control interface.
+func (t *Target) call(ctx context.Context, method, path string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, t.url+"/sluice/v1/targets/"+t.name+path, nil)
+	if err != nil {
+		return fmt.Errorf("target %s: %w", t.name, err)
+	}
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("target %s: %w: %w; it is part of `sluice up`, `sluice serve` and every `sluice run`", t.name, serving.ErrUnavailable, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return fmt.Errorf("target %s: %w: %w", t.name, serving.ErrUnavailable, err)
+	case resp.StatusCode/100 != 2:
+		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, serving.ErrUnavailable, t.url, resp.Status)
+	case answer == nil:
+		return nil
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, serving.ErrUnavailable, t.url, err)
+	}
+	return nil
+}

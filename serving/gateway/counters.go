@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// keepRevisions is how many routing revisions' counts are kept: a rollout looks at the newest only.
+const keepRevisions = 16
+
+// outcome is what came of one request.
+type outcome string
+
+const (
+	answered outcome = "ok"
+	wrong    outcome = "wrong"
+	failure  outcome = "failure"
+)
+
+// comparison is one mirrored request.
+type comparison struct {
+	latency                 time.Duration
+	candidateErr, stableErr bool
+	compared                bool // the stable release gave an answer to compare with
+	agree                   bool
+	maxAbs                  float64
+}
+
+// counters counts outcomes per routing revision and version, and in total per version.
+type counters struct {
+	mu        sync.Mutex
+	revisions []*stats.Revision
+	versions  map[string]stats.Counts
+	shadows   map[string]stats.Shadow
+}
+
+func newCounters() *counters {
+	return &counters{versions: map[string]stats.Counts{}, shadows: map[string]stats.Shadow{}}
+}
+
+// begin makes room for a revision that is served from now on.
+func (c *counters) begin(revision int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at(revision) != nil {
+		return
+	}
+	c.revisions = append(c.revisions, &stats.Revision{Revision: revision, Versions: map[string]stats.Counts{}})
+	c.revisions = c.revisions[max(0, len(c.revisions)-keepRevisions):]
+}
+
+func (c *counters) at(revision int64) *stats.Revision {
+	for _, r := range c.revisions {
+		if r.Revision == revision {
+			return r
+		}
+	}
+	return nil
+}
+
+// request counts one request that chance gave to a version.
+func (c *counters) request(revision int64, version string, what outcome, latency time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.at(revision); r != nil {
+		r.Versions[version] = counted(r.Versions[version], what, latency)
+	}
+	c.versions[version] = counted(c.versions[version], what, latency)
+}
+
+func counted(counts stats.Counts, what outcome, latency time.Duration) stats.Counts {
+	counts.Requests++
+	switch what {
+	case failure:
+		counts.Failures++
+	case wrong:
+		counts.Wrong++
+	}
+	counts.Latency.Add(latency)
+	return counts
+}
+
+// compare counts one mirrored request.
+func (c *counters) compare(revision int64, version string, seen comparison) {
+	c.shadow(revision, version, func(s *stats.Shadow) {
+		s.Mirrored++
+		if seen.compared {
+			s.Samples++
+		}
+		if seen.agree {
+			s.Agree++
+		}
+		s.MaxAbs = max(s.MaxAbs, seen.maxAbs)
+		switch {
+		case seen.candidateErr && seen.stableErr:
+			s.BothErr++
+		case seen.candidateErr:
+			s.CandidateOnly++
+		case seen.stableErr:
+			s.StableOnly++
+		}
+		s.Latency.Add(seen.latency)
+	})
+}
+
+// dropped counts a request that was to be mirrored, but the queue was full.
+func (c *counters) dropped(revision int64, version string) {
+	c.shadow(revision, version, func(s *stats.Shadow) { s.Dropped++ })
+}
+
+func (c *counters) shadow(revision int64, version string, count func(*stats.Shadow)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.at(revision); r != nil {
+		if r.Shadow == nil {
+			r.Shadow = &stats.Shadow{Version: version}
+		}
+		count(r.Shadow)
+	}
+	total := c.shadows[version]
+	total.Version = version
+	count(&total)
+	c.shadows[version] = total
+}
+
+// byRevision copies the counts per revision.
+func (c *counters) byRevision() []stats.Revision {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]stats.Revision, len(c.revisions))
+	for i, r := range c.revisions {
+		out[i] = stats.Revision{Revision: r.Revision, Versions: copyCounts(r.Versions)}
+		if r.Shadow != nil {
+			shadow := stats.Shadow{}.Plus(*r.Shadow)
+			out[i].Shadow = &shadow
+		}
+	}
+	return out
+}
+
+// totals copies the counts per version since the gateway's start.
+func (c *counters) totals() (map[string]stats.Counts, []stats.Shadow) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var shadows []stats.Shadow
+	for _, version := range slices.Sorted(maps.Keys(c.shadows)) {
+		shadows = append(shadows, stats.Shadow{}.Plus(c.shadows[version]))
+	}
+	return copyCounts(c.versions), shadows
+}
+
+func copyCounts(counts map[string]stats.Counts) map[string]stats.Counts {
+	out := make(map[string]stats.Counts, len(counts))
+	for version, c := range counts {
+		out[version] = stats.Counts{}.Plus(c) // Plus copies the histogram
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+// Package gateway serves one target's models over the Open Inference Protocol: it splits traffic between releases as the target's
+// routing document says, mirrors requests to a shadow release, and counts what came of them.
+//
+// The document is followed, never commanded: a gateway polls the store for the next revision (a poke makes it look at once), loads
+// the models a revision needs beside those that serve, and switches when they are ready.
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	pollEvery      = 250 * time.Millisecond // between looks for a new revision
+	retryLoad      = 5 * time.Second        // after a model could not be loaded
+	defaultTimeout = 30 * time.Second       // of one inference
+)
+
+// Upstream answers inference requests for one model. Its methods may be called concurrently; Close is called once, last.
+type Upstream interface {
+	Inputs() []oip.TensorMetadata
+	Outputs() []oip.TensorMetadata
+	// Infer returns all outputs, in the order of Outputs. Inputs that do not fit the model are an oip.Error with status 400.
+	Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error)
+	Close() error
+}
+
+// Loader makes an Upstream of the model artifact in a folder. The folder is gone after it returns.
+type Loader func(ctx context.Context, dir string) (Upstream, error)
+
+// Options configure a Gateway.
+type Options struct {
+	Store *store.Store
+	// Target names the routing document, and the model in the protocol.
+	Target string
+	Load   Loader
+	// Dir is a folder of the gateway's own for models on their way to memory. It is emptied at the start.
+	Dir string
+	// Timeout of one inference. Default 30s.
+	Timeout time.Duration
+	Logger  *slog.Logger
+}
+
+// Gateway is the http.Handler that serves a target. Close ends it.
+type Gateway struct {
+	opts     Options
+	epoch    string
+	log      *slog.Logger
+	mux      *http.ServeMux
+	counters *counters
+	mirror   *mirror
+	poke     chan struct{}
+
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	mirroring  sync.WaitGroup
+
+	mu       sync.RWMutex
+	doc      routing.Document
+	followed bool // doc was read at least once
+	problem  error
+	releases map[string]*release // by version
+	table    *table              // what is served; nil until the first switch
+}
+
+// New starts a gateway. The models are loaded in the background: see State.
+func New(opts Options) (*Gateway, error) {
+	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
+	if err := errors.Join(os.RemoveAll(opts.Dir), os.MkdirAll(opts.Dir, 0o700)); err != nil {
+		return nil, fmt.Errorf("gateway of target %s: %w", opts.Target, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &Gateway{
+		opts:     opts,
+		epoch:    uuid.NewString(),
+		log:      opts.Logger.With("target", opts.Target),
+		counters: newCounters(),
+		poke:     make(chan struct{}, 1),
+		cancel:   cancel,
+		releases: map[string]*release{},
+	}
+	g.mirror = newMirror(g.counters, opts.Timeout)
+	g.mirroring.Go(func() { g.mirror.run(ctx) })
+	g.mux = g.routes()
+	g.background.Go(func() { g.follow(ctx) })
+	return g, nil
+}
+
+// Close stops following the document and unloads the models after the inferences under way have ended.
+func (g *Gateway) Close() error {
+	g.cancel()
+	g.background.Wait()
+	g.mu.Lock()
+	releases := g.releases
+	g.releases, g.table = map[string]*release{}, nil
+	g.mu.Unlock()
+	var err error
+	for _, r := range releases {
+		err = errors.Join(err, r.unload())
+	}
+	g.mirror.close() // nothing can be queued any more: what is queued keeps its release from unloading
+	g.mirroring.Wait()
+	return err
+}
+
+// Poke makes the gateway look for a new revision at once.
+func (g *Gateway) Poke() {
+	select {
+	case g.poke <- struct{}{}:
+	default: // a look is due already
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+
+// follow is the one goroutine that changes what is served.
+func (g *Gateway) follow(ctx context.Context) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		g.read(ctx)
+		g.reconcile(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-g.poke:
+		}
+	}
+}
+
+// read moves doc to the newest revision. It never moves back: revisions are read one after the other.
+func (g *Gateway) read(ctx context.Context) {
+	g.mu.RLock()
+	doc, followed := g.doc, g.followed
+	g.mu.RUnlock()
+	var err error
+	if !followed {
+		doc, err = routing.Current(ctx, g.opts.Store, g.opts.Target)
+		followed = err == nil
+	}
+	for err == nil {
+		var next routing.Document
+		if next, err = routing.At(ctx, g.opts.Store, g.opts.Target, doc.Revision+1); err == nil {
+			doc = next
+		}
+	}
+	if errors.Is(err, store.ErrNotFound) || ctx.Err() != nil {
+		err = nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil && g.problem == nil {
+		g.log.Error("the routing document cannot be read; what serves goes on", "error", err)
+	}
+	g.doc, g.followed, g.problem = doc, followed, err
+}

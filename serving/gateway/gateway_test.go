@@ -1,0 +1,401 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is an upstream whose model file says what it does; real models are served in the conformance suite.
+type scripted struct {
+	behaviour string
+	release   <-chan struct{} // "waits" answers when it is closed
+	closed    sync.Once
+	onClose   func()
+}
+
+func (s *scripted) Inputs() []oip.TensorMetadata {
+	return []oip.TensorMetadata{{Name: "x", Datatype: oip.FP32, Shape: []int64{-1, 1}}}
+}
+
+func (s *scripted) Outputs() []oip.TensorMetadata {
+	return []oip.TensorMetadata{{Name: "y", Datatype: oip.FP32, Shape: []int64{-1, 1}}}
+}
+
+func (s *scripted) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	answer := inputs[0].Data
+	switch s.behaviour {
+	case "fails":
+		return nil, errors.New("out of luck")
+	case "hangs":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "waits":
+		<-s.release
+	case "nan":
+		answer = []float32{float32(math.NaN())}
+	case "refuses":
+		return nil, oip.Invalid("not that")
+	}
+	return []oip.Tensor{{Name: "y", Shape: []int64{1, 1}, Data: answer}}, nil
+}
+
+func (s *scripted) Close() error {
+	s.closed.Do(s.onClose)
+	return nil
+}
+
+// bench is a gateway under test with a store to steer it by.
+type bench struct {
+	*Gateway
+	store   *store.Store
+	release chan struct{}
+	mu      sync.Mutex
+	open    int // upstreams
+}
+
+func newBench(t *testing.T, timeout time.Duration) *bench {
+	t.Helper()
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{store: s, release: make(chan struct{})}
+	b.Gateway, err = New(Options{Store: s, Target: "m", Load: b.load, Dir: filepath.Join(t.TempDir(), "models"), Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if b.open != 0 {
+			t.Errorf("%d models are still in memory after Close", b.open)
+		}
+	})
+	return b
+}
+
+func (b *bench) load(_ context.Context, dir string) (Upstream, error) {
+	behaviour, err := os.ReadFile(filepath.Join(dir, "model"))
+	if err != nil {
+		return nil, err
+	}
+	if string(behaviour) == "unloadable" {
+		return nil, errors.New("no such model")
+	}
+	b.count(1)
+	return &scripted{behaviour: string(behaviour), release: b.release, onClose: func() { b.count(-1) }}, nil
+}
+
+func (b *bench) count(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open += n
+}
+
+func (b *bench) opened() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open
+}
+
+// route writes the next revision: releases with these behaviours and weights. The first is version 1.
+func (b *bench) route(t *testing.T, shadow *routing.Shadow, releases ...weightedBehaviour) routing.Document {
+	t.Helper()
+	doc, err := routing.Current(t.Context(), b.store, "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc.Versions, doc.Releases, doc.Shadow = 9, nil, shadow
+	for _, r := range releases {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "model"), []byte(r.behaviour), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ref, err := b.store.PutTree(t.Context(), artifact.Model, dir, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc.Releases = append(doc.Releases, routing.Release{Version: r.version, Model: ref, Weight: r.weight})
+	}
+	if doc, err = routing.Set(t.Context(), b.store, doc.Revision, doc); err != nil {
+		t.Fatal(err)
+	}
+	b.Poke()
+	return doc
+}
+
+type weightedBehaviour struct {
+	version, behaviour string
+	weight             float64
+}
+
+func (b *bench) until(t *testing.T, holds func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("not in time: %+v", b.State())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (b *bench) untilServing(t *testing.T, revision int64) {
+	t.Helper()
+	b.until(t, func() bool { return b.State().Serving == revision })
+}
+
+func (b *bench) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	return w
+}
+
+const (
+	inferPath = "/v2/models/m/infer"
+	request   = `{"id":"1","inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data":[0.75]}]}`
+)
+
+func TestProtocol(t *testing.T) {
+	b := newBench(t, 0)
+	b.until(t, func() bool { return b.do(http.MethodGet, "/v2/health/ready", "").Code == http.StatusOK })
+	for path, want := range map[string]int{"/v2/models/m": 503, "/v2/models/m/ready": 503, "/v2/health/live": 200} {
+		if got := b.do(http.MethodGet, path, "").Code; got != want {
+			t.Errorf("before any release %s answers %d, want %d", path, got, want)
+		}
+	}
+	if w := b.do(http.MethodPost, inferPath, request); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("before any release infer answers %d", w.Code)
+	}
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1}, weightedBehaviour{"2", "fails", 0})
+	b.untilServing(t, doc.Revision)
+	b.until(t, func() bool { return b.State().Releases[1].State == Ready })
+	asked := strings.Replace(request, `}]}`, `}],"outputs":[{"name":"%s"}]}`, 1)
+	for _, tc := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		contains                 string
+	}{
+		{"server", "GET", "/v2", "", nil, 200, `"name":"sluice"`},
+		{"ready", "GET", "/v2/health/ready", "", nil, 200, `true`},
+		{"model", "GET", "/v2/models/m", "", nil, 200, `"versions":["1","2"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,1]}]`},
+		{"model ready", "GET", "/v2/models/m/ready", "", nil, 200, `true`},
+		{"version ready", "GET", "/v2/models/m/versions/2/ready", "", nil, 200, `true`},
+		{"no such version", "GET", "/v2/models/m/versions/3/ready", "", nil, 503, `false`},
+		{"no such model", "GET", "/v2/models/other", "", nil, 404, `/v2/models/m`},
+		{"infer", "POST", inferPath, request, nil, 200, `{"model_name":"m","model_version":"1","id":"1","outputs":[{"name":"y","shape":[1,1],"datatype":"FP32","data":[0.75]}]}`},
+		{"one output", "POST", inferPath, strings.Replace(asked, "%s", "y", 1), nil, 200, `"name":"y"`},
+		{"no such output", "POST", inferPath, strings.Replace(asked, "%s", "z", 1), nil, 400, `no output`},
+		{"infer of a version", "POST", "/v2/models/m/versions/2/infer", request, nil, 500, `out of luck`},
+		{"infer by header", "POST", inferPath, request, []string{VersionHeader, "2"}, 500, `out of luck`},
+		{"infer of no version", "POST", inferPath, request, []string{VersionHeader, "3"}, 404, `no version 3`},
+		{"no request", "POST", inferPath, `[]`, nil, 400, `{"error":`},
+		{"bad label", "POST", inferPath, strings.Replace(request, `{`, `{"parameters":{"label":0.5},`, 1), nil, 400, `label`},
+		{"reload", "POST", "/sluice/v1/targets/m/reload", "", nil, 202, ``},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := b.do(tc.method, tc.path, tc.body, tc.header...)
+			if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.contains) {
+				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, tc.status, tc.contains)
+			}
+		})
+	}
+	// Of these, only the three good requests that chance assigned are counted.
+	if counts := b.Stats().At(doc.Revision).Versions; counts["1"].Requests != 3 || counts["2"].Requests != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+}
+
+func TestOutcomesAreCounted(t *testing.T) {
+	labelled := strings.Replace(request, `{`, `{"parameters":{"label":0},`, 1)
+	for _, tc := range []struct {
+		behaviour, body                 string
+		status                          int
+		requests, failures, wrongAnswer int64
+	}{
+		{"echo", request, 200, 1, 0, 0},
+		{"echo", labelled, 200, 1, 0, 1},
+		{"fails", request, 500, 1, 1, 0},
+		{"hangs", request, 504, 1, 1, 0},
+		{"nan", request, 500, 1, 1, 0},
+		{"refuses", request, 400, 0, 0, 0},
+	} {
+		t.Run(tc.behaviour, func(t *testing.T) {
+			b := newBench(t, 50*time.Millisecond)
+			doc := b.route(t, nil, weightedBehaviour{"1", tc.behaviour, 1})
+			b.untilServing(t, doc.Revision)
+			w := b.do(http.MethodPost, inferPath, tc.body)
+			if w.Code != tc.status || w.Header().Get(ReleaseHeader) != "1" {
+				t.Errorf("%d %s by release %q", w.Code, w.Body, w.Header().Get(ReleaseHeader))
+			}
+			c := b.Stats().At(doc.Revision).Versions["1"]
+			if c.Requests != tc.requests || c.Failures != tc.failures || c.Wrong != tc.wrongAnswer {
+				t.Errorf("counts %+v", c)
+			}
+		})
+	}
+}
+
+func TestAClientThatGoesAwayIsCounted(t *testing.T) {
+	b := newBench(t, 50*time.Millisecond)
+	doc := b.route(t, nil, weightedBehaviour{"1", "hangs", 1})
+	b.untilServing(t, doc.Revision)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, inferPath, strings.NewReader(request)))
+	if c := b.Stats().At(doc.Revision).Versions["1"]; c.Failures != 1 {
+		t.Errorf("counts %+v, want one failure", c)
+	}
+}
+
+func TestARevisionIsFoundWithoutAPoke(t *testing.T) {
+	b := newBench(t, 0)
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
+	b.untilServing(t, doc.Revision)
+	doc, err := routing.Set(t.Context(), b.store, doc.Revision, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.untilServing(t, doc.Revision)
+}
+
+func TestReleasesThatAreNotNamedAreUnloaded(t *testing.T) {
+	b := newBench(t, 0)
+	doc := b.route(t, nil, weightedBehaviour{"1", "waits", 0.5}, weightedBehaviour{"2", "echo", 0.5})
+	b.until(t, func() bool { return b.opened() == 2 })
+	close(b.release) // for the warm-up
+	b.untilServing(t, doc.Revision)
+	b.route(t, nil, weightedBehaviour{"2", "echo", 1})
+	b.until(t, func() bool { return b.opened() == 1 })
+	if w := b.do(http.MethodPost, inferPath, request); w.Header().Get(ReleaseHeader) != "2" {
+		t.Errorf("release %q answers", w.Header().Get(ReleaseHeader))
+	}
+}
+
+func TestAReleaseThatFailsLeavesItsShareToTheOthers(t *testing.T) {
+	b := newBench(t, 0)
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 0.1}, weightedBehaviour{"2", "unloadable", 0.9})
+	b.untilServing(t, doc.Revision)
+	for range 20 {
+		if w := b.do(http.MethodPost, inferPath, request); w.Code != http.StatusOK || w.Header().Get(ReleaseHeader) != "1" {
+			t.Fatalf("%d by release %q", w.Code, w.Header().Get(ReleaseHeader))
+		}
+	}
+	if r := b.State().Releases[1]; r.State != Failed || !strings.Contains(r.Error, "no such model") {
+		t.Errorf("state %+v", r)
+	}
+	b.route(t, nil, weightedBehaviour{"2", "unloadable", 1})
+	b.until(t, func() bool { return b.State().Revision == doc.Revision+1 })
+	if w := b.do(http.MethodPost, inferPath, request); w.Header().Get(ReleaseHeader) != "1" {
+		t.Errorf("when all of a revision failed, release %q answers; want the one that did", w.Header().Get(ReleaseHeader))
+	}
+}
+
+func TestShadowQueueNeverDelaysUsers(t *testing.T) {
+	b := newBench(t, 0)
+	first := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
+	b.untilServing(t, first.Revision)
+	doc := b.route(t, &routing.Shadow{Version: "2", Share: 1}, weightedBehaviour{"1", "echo", 1}, weightedBehaviour{"2", "waits", 0})
+	b.until(t, func() bool { return b.opened() == 2 })
+	for range warmUps {
+		b.release <- struct{}{}
+	}
+	b.untilServing(t, doc.Revision)
+	const requests = mirrorQueue + 50
+	for range requests {
+		if w := b.do(http.MethodPost, inferPath, request); w.Code != http.StatusOK {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	close(b.release)
+	b.until(t, func() bool {
+		s := b.Stats().At(doc.Revision).Shadow
+		return s.Mirrored+s.Dropped == requests
+	})
+	s := b.Stats().At(doc.Revision).Shadow
+	if s.Dropped < 49 || s.Agree != s.Mirrored || s.MaxAbs != 0 {
+		t.Errorf("shadow %+v", s)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	b := newBench(t, 0)
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
+	b.untilServing(t, doc.Revision)
+	b.do(http.MethodPost, inferPath, request)
+	metrics := b.do(http.MethodGet, "/metrics", "").Body.String()
+	for _, want := range []string{
+		`sluice_requests_total{outcome="ok",target="m",version="1"} 1`,
+		`sluice_request_duration_seconds_bucket{target="m",version="1",le="+Inf"} 1`,
+		`sluice_release_weight{target="m",version="1"} 1`,
+		`sluice_release_ready{target="m",version="1"} 1`,
+		`sluice_routing_revision{target="m"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("no %s in\n%s", want, metrics)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{Store: s, Target: "m", Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	server, err := Serve(t.Context(), 0, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(server.URL() + "/sluice/v1/targets/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state State
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close(), json.Unmarshal(body, &state)); err != nil || state.Target != "m" {
+		t.Errorf("state %s: %v", body, err)
+	}
+	_, digits, _ := strings.Cut(server.URL(), "127.0.0.1:")
+	port, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Serve(t.Context(), port, opts); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "m cannot listen on 127.0.0.1:") {
+		t.Errorf("Serve on a port in use = %v, want ErrPortInUse", err)
+	}
+	if err := server.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

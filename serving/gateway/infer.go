@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+const (
+	// VersionHeader asks for a version by name. Such requests are answered but not counted: their senders chose, not chance.
+	VersionHeader = "X-Sluice-Version"
+	// ReleaseHeader names the version that answered.
+	ReleaseHeader = "X-Sluice-Release"
+
+	maxBody     = 16 << 20
+	maxInFlight = 256 // requests; more are refused at once
+)
+
+// infer answers POST v2/models/M[/versions/V]/infer.
+func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
+	req, err := oip.DecodeRequest(w, r, maxBody)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	label, err := expected(req.Parameters)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	version := r.PathValue("version")
+	if version == "" {
+		version = r.Header.Get(VersionHeader)
+	}
+	a, err := g.assign(version)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	defer a.inflight.Done()
+	w.Header().Set(ReleaseHeader, a.Version)
+	outputs, err := g.run(r.Context(), a, req.Inputs, label)
+	if err == nil {
+		outputs, err = requested(outputs, req.Outputs)
+	}
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs})
+}
+
+// run makes the inference and counts what came of it. It does not end with the client: a client that gives up on a slow release
+// would otherwise hide how slow it is.
+func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label expectation) ([]oip.Tensor, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
+	defer cancel()
+	start := time.Now()
+	outputs, err := inferFinite(ctx, a.upstream, inputs)
+	took := time.Since(start)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &oip.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the inference took longer than %v", g.opts.Timeout)}
+	}
+	invalid := err != nil && oip.ErrorStatus(err) == http.StatusBadRequest
+	if a.counted && !invalid {
+		what := answered
+		switch {
+		case err != nil:
+			what = failure
+			g.log.Warn("an inference failed", "release", a.Version, "error", err)
+		case label.wrong(outputs):
+			what = wrong
+		}
+		g.counters.request(a.revision, a.Version, what, took)
+	}
+	switch {
+	case a.shadow != nil && invalid:
+		a.shadow.inflight.Done()
+	case a.shadow != nil:
+		g.mirror.add(mirrored{revision: a.revision, shadow: a.shadow, inputs: inputs, expected: label, outputs: outputs})
+	}
+	return outputs, err
+}
+
+// inferFinite makes an inference whose answer can be sent: a model that answers NaN has failed.
+func inferFinite(ctx context.Context, upstream Upstream, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	outputs, err := upstream.Infer(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range outputs {
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("the model's answer cannot be sent: %w", err)
+		}
+	}
+	return outputs, nil
+}
+
+// requested picks the outputs a request asked for, all when it named none.
+func requested(outputs []oip.Tensor, wanted []oip.RequestedOutput) ([]oip.Tensor, error) {
+	if len(wanted) == 0 {
+		return outputs, nil
+	}
+	picked := make([]oip.Tensor, len(wanted))
+	for i, want := range wanted {
+		at := slices.IndexFunc(outputs, func(t oip.Tensor) bool { return t.Name == want.Name })
+		if at < 0 {
+			return nil, oip.Invalid("the model has no output %q", want.Name)
+		}
+		picked[i] = outputs[at]
+	}
+	return picked, nil
+}

@@ -1,0 +1,82 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// bounds of the latency histogram that Prometheus sees; the statistics use finer ones.
+var bounds = []time.Duration{
+	250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+}
+
+var (
+	requestsDesc = prometheus.NewDesc("sluice_requests_total", "Requests that chance assigned to a version, by outcome.",
+		[]string{"target", "version", "outcome"}, nil)
+	latencyDesc = prometheus.NewDesc("sluice_request_duration_seconds", "Latency of those requests.",
+		[]string{"target", "version"}, nil)
+	shadowDesc = prometheus.NewDesc("sluice_shadow_total", "Mirrored requests: samples compared, samples that agree, and requests dropped.",
+		[]string{"target", "version", "what"}, nil)
+	weightDesc = prometheus.NewDesc("sluice_release_weight", "Share of the traffic the routing document gives a version.",
+		[]string{"target", "version"}, nil)
+	readyDesc = prometheus.NewDesc("sluice_release_ready", "1 when the version is loaded.",
+		[]string{"target", "version"}, nil)
+	revisionDesc = prometheus.NewDesc("sluice_routing_revision", "Routing revision that is served.",
+		[]string{"target"}, nil)
+)
+
+// collector reads a gateway's counts when Prometheus asks.
+type collector struct{ gateway *Gateway }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	target := c.gateway.opts.Target
+	counter := func(desc *prometheus.Desc, value int64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), append([]string{target}, labels...)...)
+	}
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{target}, labels...)...)
+	}
+	versions, shadows := c.gateway.counters.totals()
+	for version, n := range versions {
+		counter(requestsDesc, n.Requests-n.Errors(), version, string(answered))
+		counter(requestsDesc, n.Wrong, version, string(wrong))
+		counter(requestsDesc, n.Failures, version, string(failure))
+		ch <- latencyMetric(n.Latency, target, version)
+	}
+	for _, s := range shadows {
+		counter(shadowDesc, s.Samples, s.Version, "samples")
+		counter(shadowDesc, s.Agree, s.Version, "agree")
+		counter(shadowDesc, s.Dropped, s.Version, "dropped")
+	}
+	state := c.gateway.State()
+	gauge(revisionDesc, float64(state.Serving))
+	for _, r := range state.Releases {
+		gauge(weightDesc, r.Weight, r.Version)
+		ready := 0.0
+		if r.State == Ready {
+			ready = 1
+		}
+		gauge(readyDesc, ready, r.Version)
+	}
+}
+
+func latencyMetric(h stats.Histogram, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(bounds))
+	for i, n := range h.Cumulative(bounds) {
+		buckets[bounds[i].Seconds()] = uint64(n)
+	}
+	return prometheus.MustNewConstHistogram(latencyDesc, uint64(h.Count()), h.Sum().Seconds(), buckets, labels...)
+}

@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"slices"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+// table is one routing revision as it is served. It is immutable.
+type table struct {
+	revision int64
+	releases []weighted
+	total    float64 // of the weights; below 1 when a release of the revision failed to load
+	shadow   *release
+	share    float64 // of requests that are mirrored
+}
+
+type weighted struct {
+	*release
+	weight float64
+}
+
+func (t *table) uses(r *release) bool {
+	return t != nil && (t.shadow == r || slices.ContainsFunc(t.releases, func(w weighted) bool { return w.release == r }))
+}
+
+func (t *table) equal(other *table) bool {
+	return t != nil && other != nil && t.revision == other.revision && t.shadow == other.shadow && slices.Equal(t.releases, other.releases)
+}
+
+// pick assigns a request by chance.
+func (t *table) pick() *release {
+	at := rand.Float64() * t.total
+	for _, w := range t.releases {
+		if at < w.weight {
+			return w.release
+		}
+		at -= w.weight
+	}
+	return t.releases[len(t.releases)-1].release // rounding
+}
+
+// switchTable serves the document's newest revision, if all it needs has been loaded or has failed to. What failed gets no traffic;
+// when all has failed, what serves goes on serving.
+func (g *Gateway) switchTable() {
+	next := &table{revision: g.doc.Revision}
+	for _, wanted := range g.doc.Releases {
+		r := g.releases[wanted.Version]
+		isShadow := g.doc.Shadow != nil && g.doc.Shadow.Version == wanted.Version
+		if wanted.Weight == 0 && !isShadow {
+			continue
+		}
+		switch {
+		case r.state == Loading:
+			return
+		case r.state == Failed:
+			continue
+		case isShadow:
+			next.shadow, next.share = r, g.doc.Shadow.Share
+		}
+		if wanted.Weight > 0 {
+			next.releases = append(next.releases, weighted{r, wanted.Weight})
+			next.total += wanted.Weight
+		}
+	}
+	_, hasTraffic := g.doc.Serving()
+	if !g.followed || next.equal(g.table) || hasTraffic && len(next.releases) == 0 {
+		return
+	}
+	g.table = next
+	g.counters.begin(next.revision)
+	g.log.Info("routing revision serves", "revision", next.revision)
+}
+
+// assignment is a release that was given a request, and must be told when it is done with it.
+type assignment struct {
+	*release
+	revision int64
+	// counted: chance chose the release, so its outcome may be compared.
+	counted bool
+	// shadow is the release that gets a copy; nil for none.
+	shadow *release
+}
+
+// assign finds the release for a request: the named version, or one by chance when the name is empty.
+func (g *Gateway) assign(version string) (*assignment, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	t := g.table
+	if t == nil || len(t.releases) == 0 {
+		return nil, &oip.Error{Status: http.StatusServiceUnavailable, Message: "no release of " + g.opts.Target + " serves yet"}
+	}
+	a := &assignment{revision: t.revision}
+	if version != "" {
+		r, ok := g.releases[version]
+		if !ok || r.state != Ready {
+			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that serves"}
+		}
+		a.release = r
+	} else {
+		a.release, a.counted = t.pick(), true
+		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
+			a.shadow = t.shadow
+			a.shadow.inflight.Add(1)
+		}
+	}
+	a.release.inflight.Add(1)
+	return a, nil
+}

@@ -1,0 +1,37 @@
+// Package onnxtest holds the small ONNX models that tests serve and compile. generate.py, beside it, makes them and says what each
+// computes.
+package onnxtest
+
+import (
+	"embed"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+//go:embed *.onnx
+var models embed.FS
+
+// The models.
+const (
+	Text      = "text"       // text -> probabilities, class 1 for "spam"
+	TextClose = "text_close" // the same answers, less sure
+	TextWrong = "text_wrong" // the opposite answers
+	Echo      = "echo"       // every element type, unchanged
+	MLP       = "mlp"        // x [N,16] -> logits [N,3]
+	Loop      = "loop"       // n -> n, by counting to it
+)
+
+// Folder returns a new folder with the model as model.onnx, as a model artifact has it.
+func Folder(t testing.TB, model string) string {
+	t.Helper()
+	content, err := models.ReadFile(model + ".onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.onnx"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,238 @@
+// Package rollout judges the stages of a rollout. It is pure: counts in, a decision out, with a state that the caller keeps between
+// looks and that survives as JSON.
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// The decisions of a look.
+const (
+	Hold  = "hold"  // look again later
+	Pass  = "pass"  // go on to the next stage
+	Abort = "abort" // give the traffic back to the stable release
+)
+
+// Defaults of what a stage and the tests leave open.
+const (
+	defaultMinSamples = 100
+	defaultMaxWait    = 15 * time.Minute
+	defaultAlpha      = 0.01
+)
+
+// State is what judging has learnt in earlier looks. The zero value starts a rollout.
+type State struct {
+	// Errors is the error test's evidence over all stages.
+	Errors stats.ErrorEvidence `json:"errors"`
+	// Epoch is the gateway's life that Seen was counted in.
+	Epoch string `json:"epoch,omitempty"`
+	// Seen is the newest look's counts in that epoch, Earlier the sum over the stage's earlier epochs.
+	Seen    Counts `json:"seen"`
+	Earlier Counts `json:"earlier"`
+}
+
+// Counts are the counts of one stage.
+type Counts struct {
+	Candidate stats.Counts `json:"candidate"`
+	Stable    stats.Counts `json:"stable"`
+	Shadow    stats.Shadow `json:"shadow"`
+}
+
+func (c Counts) plus(other Counts) Counts {
+	return Counts{Candidate: c.Candidate.Plus(other.Candidate), Stable: c.Stable.Plus(other.Stable), Shadow: c.Shadow.Plus(other.Shadow)}
+}
+
+// NextStage ends a stage: its evidence stays, its counts go.
+func (s State) NextStage() State { return State{Errors: s.Errors.Next()} }
+
+// Stage is what one look judges.
+type Stage struct {
+	Spec  dsl.Stage
+	Tests dsl.Tests
+	// Of is how many stages the rollout has.
+	Of int
+	// Candidate and Stable are versions. Stable is empty at a target that served nothing: there is nothing to compare with then, and
+	// the stage only waits for its samples.
+	Candidate string
+	Stable    string
+	// Revision is the routing revision of the stage; what was counted under another is not the stage's.
+	Revision int64
+	// Elapsed is the time since the stage began.
+	Elapsed time.Duration
+}
+
+// Checks evaluates the stage's CEL conditions on a look's values.
+type Checks func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check
+
+// Judge makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
+// with its samples is then judged by its checks, once: they decide between pass and abort. Judging them again and again until
+// they hold would let chance pass every candidate.
+func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, dsl.Look, []dsl.Check) {
+	state = state.seen(stage, now)
+	counts := state.Earlier.plus(state.Seen)
+	look := dsl.Look{At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow)}
+	var rejected string
+	if stage.Spec.Shadow > 0 {
+		look.Candidate, look.Stable = shadowSides(counts.Shadow)
+		state.Errors = state.Errors.Look(counts.Shadow.CandidateOnly, counts.Shadow.StableOnly, 0.5)
+	} else {
+		look.Candidate, look.Stable = side(counts.Candidate), side(counts.Stable)
+		state.Errors = state.Errors.Look(counts.Candidate.Errors(), counts.Stable.Errors(), float64(stage.Spec.Weight))
+		rejected = slower(stage, counts)
+	}
+	look.EValue = state.Errors.Value()
+	if state.Errors.Rejects(orDefault(stage.Tests.Errors.Alpha, defaultAlpha)) {
+		rejected = worse(stage, look, counts.Shadow)
+	}
+	if rejected != "" {
+		look.Decision, look.Reason = Abort, rejected
+		return state, look, nil
+	}
+	var made []dsl.Check
+	look.Decision, look.Reason, made = judgeSamples(stage, look, checks)
+	return state, look, made
+}
+
+// seen adds a snapshot to the state. Counts grow within an epoch; a gateway that was started anew counts from nothing.
+func (s State) seen(stage Stage, now stats.Snapshot) State {
+	if s.Epoch != now.Epoch {
+		s.Earlier, s.Epoch = s.Earlier.plus(s.Seen), now.Epoch
+		s.Seen = Counts{}
+	}
+	revision := now.At(stage.Revision)
+	s.Seen.Candidate, s.Seen.Stable = revision.Versions[stage.Candidate], revision.Versions[stage.Stable]
+	if revision.Shadow != nil && revision.Shadow.Version == stage.Candidate {
+		s.Seen.Shadow = *revision.Shadow
+	}
+	return s
+}
+
+// judgeSamples decides by the number of samples, the checks and the time.
+func judgeSamples(stage Stage, look dsl.Look, checks Checks) (decision, reason string, made []dsl.Check) {
+	samples, needed := look.Candidate.Requests, stage.Spec.MinSamples
+	if needed == 0 {
+		needed = defaultMinSamples
+	}
+	what := "answers of the candidate"
+	if stage.Spec.Shadow > 0 {
+		if stage.Stable == "" {
+			return Pass, "nothing serves yet, so there is nothing to mirror", nil
+		}
+		samples, what = look.Delta.Samples, "answers compared"
+	}
+	maxWait := time.Duration(stage.Spec.MaxWait)
+	if maxWait == 0 {
+		maxWait = defaultMaxWait
+	}
+	switch {
+	case samples >= needed:
+		return judgeChecks(stage, look, checks)
+	case stage.Elapsed < maxWait:
+		return Hold, fmt.Sprintf("%d of %d %s", samples, needed, what), nil
+	case stage.Spec.OnNoData == Hold:
+		return Hold, fmt.Sprintf("%d of %d %s after %v; waiting on, as on_no_data says", samples, needed, what, maxWait), nil
+	}
+	return Abort, fmt.Sprintf("only %d of %d %s after %v", samples, needed, what, maxWait), nil
+}
+
+func judgeChecks(stage Stage, look dsl.Look, checks Checks) (decision, reason string, made []dsl.Check) {
+	if len(stage.Spec.Checks) > 0 {
+		made = checks(look.Candidate, look.Stable, look.Delta)
+	}
+	var failed []string
+	for _, c := range made {
+		switch c.Verdict {
+		case dsl.VerdictPass:
+		case dsl.VerdictError:
+			failed = append(failed, fmt.Sprintf("%s: %s", c.Expression, c.Error))
+		default:
+			failed = append(failed, c.Expression+" does not hold")
+		}
+	}
+	if len(failed) > 0 {
+		return Abort, strings.Join(failed, "; "), made
+	}
+	return Pass, summary(stage, look), made
+}
+
+func summary(stage Stage, look dsl.Look) string {
+	if stage.Spec.Shadow > 0 {
+		return fmt.Sprintf("%d answers compared, %.1f%% agree, largest difference %.3g",
+			look.Delta.Samples, 100*look.Delta.Agreement, look.Delta.MaxAbs)
+	}
+	return fmt.Sprintf("%d requests with %.2f%% errors, stable %.2f%%", look.Candidate.Requests, 100*look.Candidate.ErrorRate, 100*look.Stable.ErrorRate)
+}
+
+func worse(stage Stage, look dsl.Look, shadow stats.Shadow) string {
+	if stage.Spec.Shadow > 0 {
+		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests the candidate alone got %d wrong, the other alone %d (e-value %.3g)",
+			shadow.Mirrored, shadow.CandidateOnly, shadow.StableOnly, look.EValue)
+	}
+	return fmt.Sprintf("more errors than the release that serves: %.2f%% of %d requests against %.2f%% of %d (e-value %.3g)",
+		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
+}
+
+// slower makes the latency test and says what it found, "" for nothing.
+func slower(stage Stage, counts Counts) string {
+	spec := stage.Tests.Latency
+	if spec.Quantile == 0 || stage.Stable == "" {
+		return ""
+	}
+	test := stats.LatencyTest{
+		Quantile: spec.Quantile,
+		Ratio:    orDefault(spec.Ratio, 1),
+		Alpha:    orDefault(spec.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
+	}
+	look := test.Look(counts.Candidate.Latency, counts.Stable.Latency)
+	if !look.Rejected {
+		return ""
+	}
+	return fmt.Sprintf("slower than allowed: quantile %v of its latency is at least %v, and the serving release's at most %v (allowed ratio %v)",
+		test.Quantile, look.CandidateLower, look.StableUpper, test.Ratio)
+}
+
+func side(c stats.Counts) dsl.SideCounts {
+	return sideOf(c.Requests, c.Errors(), c.Latency)
+}
+
+// shadowSides are both sides of mirrored requests. Only the candidate's latency is known apart from users' requests.
+func shadowSides(s stats.Shadow) (candidate, stable dsl.SideCounts) {
+	return sideOf(s.Mirrored, s.BothErr+s.CandidateOnly, s.Latency), sideOf(s.Mirrored, s.BothErr+s.StableOnly, stats.Histogram{})
+}
+
+func sideOf(requests, errors int64, latency stats.Histogram) dsl.SideCounts {
+	return dsl.SideCounts{
+		Requests:  requests,
+		Errors:    errors,
+		ErrorRate: ratio(errors, requests),
+		P50MS:     milliseconds(latency.Quantile(0.5)),
+		P99MS:     milliseconds(latency.Quantile(0.99)),
+	}
+}
+
+func delta(s stats.Shadow) dsl.Delta {
+	return dsl.Delta{Samples: s.Samples, Agreement: ratio(s.Agree, s.Samples), MaxAbs: s.MaxAbs}
+}
+
+// milliseconds rounds to a microsecond: more digits than the histogram knows are noise to a reader.
+func milliseconds(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
+
+func ratio(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+func orDefault(value, otherwise float64) float64 {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}

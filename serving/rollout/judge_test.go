@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// weightStage is a canary stage of release 2 against release 1.
+func weightStage(weight float64) Stage {
+	return Stage{
+		Spec:      dsl.Stage{Weight: dsl.Share(weight), MinSamples: 100, MaxWait: dsl.Duration(time.Minute)},
+		Of:        2,
+		Candidate: "2",
+		Stable:    "1",
+		Revision:  7,
+		Elapsed:   time.Second,
+	}
+}
+
+func shadowStage() Stage {
+	s := weightStage(0)
+	s.Spec.Shadow = 1
+	return s
+}
+
+func counts(requests, wrong int64, latency time.Duration) stats.Counts {
+	c := stats.Counts{Requests: requests, Wrong: wrong}
+	for range requests {
+		c.Latency.Add(latency)
+	}
+	return c
+}
+
+func snapshot(epoch string, candidate, stable stats.Counts) stats.Snapshot {
+	return stats.Snapshot{Epoch: epoch, Revision: 7, Revisions: []stats.Revision{
+		{Revision: 6, Versions: map[string]stats.Counts{"1": {Requests: 1000, Wrong: 1000}, "2": {Requests: 1000}}},
+		{Revision: 7, Versions: map[string]stats.Counts{"1": stable, "2": candidate}},
+	}}
+}
+
+func shadowed(s stats.Shadow) stats.Snapshot {
+	return stats.Snapshot{Epoch: "e", Revision: 7, Revisions: []stats.Revision{{Revision: 7, Shadow: &s}}}
+}
+
+func TestDecisions(t *testing.T) {
+	ms := time.Millisecond
+	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
+	checked := func(s Stage) Stage { s.Spec.Checks = []dsl.Expr{"x"}; return s }
+	latency := func(s Stage) Stage {
+		s.Tests.Latency = dsl.LatencyTest{Quantile: 0.9, Ratio: 1.2}
+		return s
+	}
+	holding := late(weightStage(0.1))
+	holding.Spec.OnNoData = Hold
+	first := weightStage(1)
+	first.Stable = ""
+	firstShadow := shadowStage()
+	firstShadow.Stable = ""
+	for _, tc := range []struct {
+		name     string
+		stage    Stage
+		now      stats.Snapshot
+		verdict  dsl.Verdict
+		decision string
+		reason   string
+	}{
+		{"no data", weightStage(0.1), stats.Snapshot{Epoch: "e"}, "", Hold, "0 of 100"},
+		{"too few", weightStage(0.1), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "99 of 100"},
+		{"enough", weightStage(0.1), snapshot("e", counts(100, 1, ms), counts(900, 9, ms)), "", Pass, "1.00%"},
+		{"too late", late(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Abort, "only 99 of 100"},
+		{"late but holding", holding, snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "waiting on"},
+		{"bad before enough", weightStage(0.1), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
+		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
+		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
+		{"all traffic", weightStage(1), snapshot("e", counts(100, 100, ms), stats.Counts{}), "", Pass, ""},
+		{"first release", first, snapshot("e", counts(100, 0, ms), stats.Counts{}), "", Pass, ""},
+		{"first release without data", first, stats.Snapshot{Epoch: "e"}, "", Hold, "0 of 100"},
+		{"check holds", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictPass, Pass, ""},
+		{"check fails", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Abort, "does not hold"},
+		{"check breaks", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictError, Abort, "broken"},
+		{"check too early", checked(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Hold, ""},
+		{"shadow", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 100, Samples: 100, Agree: 99}), "", Pass, "99.0% agree"},
+		{"shadow too few", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 99, Samples: 99, Agree: 99}), "", Hold, "99 of 100"},
+		{"shadow bad", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 40, Samples: 40, CandidateOnly: 40}), "", Abort, "the candidate alone got 40"},
+		{"shadow of another", shadowStage(), shadowed(stats.Shadow{Version: "3", Mirrored: 100, Samples: 100}), "", Hold, "0 of 100"},
+		{"first shadow", firstShadow, stats.Snapshot{Epoch: "e"}, "", Pass, "nothing serves"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			checks := func(dsl.SideCounts, dsl.SideCounts, dsl.Delta) []dsl.Check {
+				return []dsl.Check{{Expression: "x", Verdict: tc.verdict, Error: "broken"}}
+			}
+			_, look, made := Judge(tc.stage, State{}, tc.now, checks)
+			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
+				t.Errorf("%s: %s, want %s: %s", look.Decision, look.Reason, tc.decision, tc.reason)
+			}
+			if judged := tc.verdict != "" && tc.decision != Hold; judged != (len(made) == 1) {
+				t.Errorf("checks made: %v", made)
+			}
+			if _, err := json.Marshal(look); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestGatewayRestarts: however the stage's requests fall into lives of the gateway, the counts are their sum, also when the state
+// went through JSON between looks.
+func TestGatewayRestarts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var total, life stats.Counts
+		var state State
+		stage := weightStage(0.5)
+		stage.Spec.MinSamples = 1 << 40
+		epoch := 0
+		var look dsl.Look
+		for range rapid.IntRange(1, 10).Draw(t, "looks") {
+			if rapid.Bool().Draw(t, "restart") {
+				epoch, life = epoch+1, stats.Counts{}
+			}
+			more := counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond)
+			total, life = total.Plus(more), life.Plus(more)
+			state, look, _ = Judge(stage, state, snapshot(fmt.Sprint(epoch), life, life), nil)
+			raw, err := json.Marshal(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = State{}
+			if err := json.Unmarshal(raw, &state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := side(total)
+		if diff := cmp.Diff([]dsl.SideCounts{want, want}, []dsl.SideCounts{look.Candidate, look.Stable}); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestEqualCandidatesPass: a candidate that is as good as what serves passes two stages of 15 looks each, and one that is worse is
+// found, with requests drawn one by one.
+func TestEqualCandidatesPass(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	rollouts := 200
+	aborted := map[float64]int{}
+	for _, rate := range []float64{0.02, 0.08} {
+		for range rollouts {
+			if simulate(rng, rate, 0.02) == Abort {
+				aborted[rate]++
+			}
+		}
+	}
+	if aborted[0.02] > 4 { // alpha is 1%
+		t.Errorf("%d of %d equal candidates were rolled back", aborted[0.02], rollouts)
+	}
+	if aborted[0.08] < 190 {
+		t.Errorf("only %d of %d bad candidates were rolled back", aborted[0.08], rollouts)
+	}
+}
+
+func simulate(rng *rand.Rand, candidateRate, stableRate float64) string {
+	var state State
+	for _, share := range []float64{0.1, 0.5} {
+		stage := weightStage(share)
+		stage.Spec.MinSamples = 1500
+		candidate, stable := stats.Counts{}, stats.Counts{}
+		for {
+			for range 1000 {
+				side, rate := &stable, stableRate
+				if rng.Float64() < share {
+					side, rate = &candidate, candidateRate
+				}
+				side.Requests++
+				if rng.Float64() < rate {
+					side.Wrong++
+				}
+			}
+			var look dsl.Look
+			state, look, _ = Judge(stage, state, snapshot("e", candidate, stable), nil)
+			if look.Decision == Abort {
+				return Abort
+			}
+			if look.Decision == Pass {
+				break
+			}
+		}
+		state = state.NextStage()
+	}
+	return Pass
+}

@@ -1,0 +1,168 @@
+// Package routing keeps the document that says which releases a serving target has and how traffic is split between them. Every
+// change is a new revision, written create-if-absent: of two writers that saw the same revision one succeeds, and a change that
+// arrives late, such as a traffic step that timed out before a roll back, changes nothing.
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// ErrConflict: the document is not at the revision the change was made for. Read it again and decide anew.
+var ErrConflict = errors.New("the target's routing has changed meanwhile")
+
+// Document is the routing of one target. It is the truth: a gateway that restarts serves what it says.
+type Document struct {
+	// Target is also the model's name in the inference protocol.
+	Target string `json:"target"`
+	// Revision counts the changes; 0 means that nothing was ever released.
+	Revision int64 `json:"revision"`
+	// Versions is how many versions were ever released; the next is one higher.
+	Versions int64     `json:"versions"`
+	Releases []Release `json:"releases"`
+	// Shadow mirrors requests to a release, when set.
+	Shadow    *Shadow   `json:"shadow,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Release is a model version at a target.
+type Release struct {
+	// Version is a number, counted per target.
+	Version string       `json:"version"`
+	Model   artifact.Ref `json:"model"`
+	// Run and Step are what released it.
+	Run  string `json:"run"`
+	Step string `json:"step"`
+	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
+	Weight float64 `json:"weight"`
+}
+
+// Shadow says which share of requests a release gets copies of. Its answers are compared and thrown away.
+type Shadow struct {
+	Version string  `json:"version"`
+	Share   float64 `json:"share"`
+}
+
+// Release returns the release of a version.
+func (d Document) Release(version string) (Release, bool) {
+	for _, r := range d.Releases {
+		if r.Version == version {
+			return r, true
+		}
+	}
+	return Release{}, false
+}
+
+// Serving returns the release with the largest share of the traffic, false when nothing serves.
+func (d Document) Serving() (Release, bool) {
+	var best Release
+	for _, r := range d.Releases {
+		if r.Weight > best.Weight {
+			best = r
+		}
+	}
+	return best, best.Weight > 0
+}
+
+var targetName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+
+// Validate checks what Set refuses to write.
+func (d Document) Validate() error {
+	if !targetName.MatchString(d.Target) {
+		return fmt.Errorf("%q is no target name", d.Target)
+	}
+	sum := 0.0
+	seen := map[string]bool{}
+	for _, r := range d.Releases {
+		switch n, err := strconv.ParseInt(r.Version, 10, 64); {
+		case err != nil || n < 1 || n > d.Versions:
+			return fmt.Errorf("release %q of target %s: versions are numbers from 1 to %d", r.Version, d.Target, d.Versions)
+		case seen[r.Version]:
+			return fmt.Errorf("release %s of target %s is there twice", r.Version, d.Target)
+		case r.Model.IsZero():
+			return fmt.Errorf("release %s of target %s has no model", r.Version, d.Target)
+		case math.IsNaN(r.Weight) || r.Weight < 0 || r.Weight > 1:
+			return fmt.Errorf("release %s of target %s has weight %v, which is not between 0 and 1", r.Version, d.Target, r.Weight)
+		}
+		seen[r.Version] = true
+		sum += r.Weight
+	}
+	if sum != 0 && math.Abs(sum-1) > 1e-9 {
+		return fmt.Errorf("the weights of target %s add up to %v, not to 1", d.Target, sum)
+	}
+	if s := d.Shadow; s != nil && (!seen[s.Version] || math.IsNaN(s.Share) || s.Share <= 0 || s.Share > 1) {
+		return fmt.Errorf("the shadow of target %s: release %q with share %v; it must be a release, with a share above 0 and up to 1",
+			d.Target, s.Version, s.Share)
+	}
+	return nil
+}
+
+func prefix(target string) string { return "routing/" + target + "/" }
+
+func key(target string, revision int64) string {
+	return fmt.Sprintf("%s%020d", prefix(target), revision)
+}
+
+// At reads one revision of a target's routing. store.ErrNotFound when there is none such (yet).
+func At(ctx context.Context, s *store.Store, target string, revision int64) (Document, error) {
+	var d Document
+	if err := s.GetJSON(ctx, key(target, revision), &d); err != nil {
+		return Document{}, fmt.Errorf("routing of target %s, revision %d: %w", target, revision, err)
+	}
+	if d.Target != target || d.Revision != revision {
+		return Document{}, fmt.Errorf("routing of target %s, revision %d: the record is of %s, revision %d", target, revision, d.Target, d.Revision)
+	}
+	return d, nil
+}
+
+// Current reads a target's routing. A target nothing was ever released to has revision 0.
+func Current(ctx context.Context, s *store.Store, target string) (Document, error) {
+	newest := int64(0)
+	for info, err := range s.Driver().List(ctx, prefix(target)) {
+		if err != nil {
+			return Document{}, fmt.Errorf("routing of target %s: %w", target, err)
+		}
+		revision, err := strconv.ParseInt(strings.TrimPrefix(info.Key, prefix(target)), 10, 64)
+		if err != nil {
+			return Document{}, fmt.Errorf("routing of target %s: %s is no revision", target, info.Key)
+		}
+		newest = revision
+	}
+	if newest == 0 {
+		return Document{Target: target}, nil
+	}
+	return At(ctx, s, target, newest)
+}
+
+// Set makes doc the target's routing if it still is at the expected revision, and returns it as written. ErrConflict if it is not.
+// doc's own revision and time are ignored.
+func Set(ctx context.Context, s *store.Store, expected int64, doc Document) (Document, error) {
+	doc.Revision, doc.UpdatedAt = expected+1, time.Now().UTC()
+	if err := doc.Validate(); err != nil {
+		return Document{}, err
+	}
+	if expected > 0 {
+		if _, err := At(ctx, s, doc.Target, expected); errors.Is(err, store.ErrNotFound) {
+			return Document{}, fmt.Errorf("%w: target %s has no revision %d", ErrConflict, doc.Target, expected)
+		} else if err != nil {
+			return Document{}, err
+		}
+	}
+	err := s.PutJSON(ctx, key(doc.Target, doc.Revision), doc, store.WriteOptions{IfAbsent: true})
+	if errors.Is(err, store.ErrExists) {
+		return Document{}, fmt.Errorf("%w: target %s is past revision %d", ErrConflict, doc.Target, expected)
+	}
+	if err != nil {
+		return Document{}, fmt.Errorf("routing of target %s: %w", doc.Target, err)
+	}
+	return doc, nil
+}
