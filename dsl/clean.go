@@ -2,6 +2,12 @@ package dsl
 
 import (
 	"encoding/json"
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -9,7 +15,7 @@ import (
 // Clean is a Beam pipeline over rows. Its names are Beam YAML's where Beam YAML has them.
 type Clean struct {
 	// Inputs are artifacts; ${inputs.NAME.path} in a read transform is the folder they are brought to.
-	Inputs map[string]artifact.Ref `json:"inputs,omitempty"`
+	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
 	// Transforms form a chain, from one ReadFrom* to one WriteTo*.
 	Transforms []Transform `json:"transforms"`
 }
@@ -20,16 +26,16 @@ func (*Clean) Kind() Kind { return KindClean }
 // Transform is one stage of a cleaning chain.
 type Transform struct {
 	// Type is the transform's name; see the transform specs.
-	Type string `json:"type"`
+	Type string `json:"type" dsl:"literal"`
 	// Name labels it in rules and errors. Default: the type.
-	Name string `json:"name,omitempty"`
+	Name string `json:"name,omitempty" dsl:"literal"`
 	// Config is checked against the type's own spec struct.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
 // CleanOutput is what a clean step hands on.
 type CleanOutput struct {
-	Dataset artifact.Ref `json:"dataset"`
+	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
 	Rows    Rows         `json:"rows"`
 	// Rules counts what each named rule dropped.
 	Rules map[string]Rule `json:"rules"`
@@ -38,7 +44,7 @@ type CleanOutput struct {
 	// Splits counts rows per split.
 	Splits map[string]int64 `json:"splits"`
 	// DeadLetter holds the rejected rows; zero when there are none.
-	DeadLetter artifact.Ref `json:"dead_letter,omitzero"`
+	DeadLetter artifact.Ref `json:"dead_letter,omitzero" dsl:"artifact=dataset"`
 }
 
 // Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, or the step fails.
@@ -52,4 +58,79 @@ type Rows struct {
 // Rule is one named rule's effect.
 type Rule struct {
 	Dropped int64 `json:"dropped"`
+}
+
+var transformType = reflect.TypeFor[Transform]()
+
+// readTransform reads one transform: its config has the shape of its type.
+func readTransform(d *decoder, n *yaml.Node) value {
+	config := lookup(n, "config")
+	typ := lookup(n, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return d.structure(n, transformType, nil)
+	}
+	spec, ok := transformSpecs[typ.Value]
+	if !ok {
+		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
+		return nil
+	}
+	outer := d.forms[rawType]
+	d.forms[rawType] = func(n *yaml.Node, r rules) (value, bool) {
+		if n != config {
+			return nil, false
+		}
+		return d.structure(n, reflect.TypeOf(spec), nil), true
+	}
+	defer func() { d.forms[rawType] = outer }()
+	out := d.structure(n, transformType, nil)
+	if config == nil {
+		for _, f := range fieldsOf(reflect.TypeOf(spec)) {
+			if f.required {
+				d.src.errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ.Value, f.name)
+			}
+		}
+	}
+	return out
+}
+
+func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+	return ts.structFields(reflect.TypeFor[CleanOutput]())
+}
+
+// check demands a chain: one reader first, one writer last.
+func (spec *Clean) check(c *checker, s *step) {
+	chain := lookup(s.body, "transforms")
+	if chain == nil || chain.Kind != yaml.SequenceNode {
+		return
+	}
+	if len(chain.Content) == 0 {
+		c.src.errorf(chain, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
+		return
+	}
+	names := map[string]int{}
+	for i, n := range chain.Content {
+		typ := lookup(n, "type")
+		if typ == nil {
+			continue
+		}
+		first, last := i == 0, i == len(chain.Content)-1
+		reads, writes := strings.HasPrefix(typ.Value, "ReadFrom"), strings.HasPrefix(typ.Value, "WriteTo")
+		switch {
+		case first && !reads:
+			c.src.errorf(typ, "chain", "", "the first transform must read (ReadFrom...), and `%s` does not", typ.Value)
+		case last && !writes:
+			c.src.errorf(typ, "chain", "", "the last transform must write (WriteTo...), and `%s` does not", typ.Value)
+		case !first && reads || !last && writes:
+			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
+		}
+		label, at := typ.Value, typ
+		if name := lookup(n, "name"); name != nil {
+			label, at = name.Value, name
+		}
+		if line, twice := names[label]; twice {
+			c.src.errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
+			continue
+		}
+		names[label] = at.Line
+	}
 }

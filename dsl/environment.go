@@ -2,14 +2,17 @@ package dsl
 
 // Environment names the store, the compute pools and the serving targets; pipelines name pools and targets only.
 type Environment struct {
-	Sluice string `json:"sluice"` // environment/v1
+	// Sluice is environment/v1.
+	Sluice string `json:"sluice" dsl:"enum=environment/v1"`
 	Name   string `json:"name"`
 	// Store holds artifacts and records. Default: a folder in the state folder.
-	Store   StoreSpec         `json:"store,omitempty"`
-	Pools   map[string]Pool   `json:"pools,omitempty"`
-	Targets map[string]Target `json:"targets,omitempty"`
+	Store StoreSpec `json:"store,omitzero"`
+	// Pools are where training nodes come from.
+	Pools map[string]Pool `json:"pools,omitempty" dsl:"names"`
+	// Targets are where models are served.
+	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
 	// Clean sets the Beam runner's limits.
-	Clean CleanSettings `json:"clean,omitempty"`
+	Clean CleanSettings `json:"clean,omitzero"`
 }
 
 // StoreSpec says where the store is.
@@ -27,7 +30,7 @@ type Pool struct {
 // LocalPool plays a pool of machines with local processes.
 type LocalPool struct {
 	// Nodes is how many nodes there are.
-	Nodes int `json:"nodes"`
+	Nodes int `json:"nodes" dsl:"min=1,max=64"`
 	// Interruptions play the spot market. Absent: nodes live as long as they are wanted.
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
 }
@@ -51,11 +54,11 @@ type Target struct {
 // EmbeddedTarget serves the Open Inference Protocol on loopback.
 type EmbeddedTarget struct {
 	// Port to listen on. Default 8080.
-	Port int `json:"port,omitempty"`
+	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
 }
 
 // CleanSettings limit the cleaning's child process.
 type CleanSettings struct {
 	// Memory bounds the child's memory. Default 1GiB.
-	Memory Size `json:"memory,omitempty"`
+	Memory Size `json:"memory,omitempty" dsl:"default=1GiB"`
 }

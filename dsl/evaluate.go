@@ -1,10 +1,15 @@
 package dsl
 
+import (
+	"github.com/google/cel-go/cel"
+	"reflect"
+)
+
 // Evaluate runs the user's own scoring program and takes its metrics from $SLUICE_METRICS.
 type Evaluate struct {
 	Command
 	// Metrics are the names the program reports; any other name is an error.
-	Metrics []string `json:"metrics,omitempty"`
+	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
 }
 
 // Kind implements Spec.
@@ -14,4 +19,15 @@ func (*Evaluate) Kind() Kind { return KindEvaluate }
 type EvaluateOutput struct {
 	// Metrics holds the last value reported of each declared metric.
 	Metrics map[string]float64 `json:"metrics"`
+}
+
+func (spec *Evaluate) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
+	fields := ts.structFields(reflect.TypeFor[EvaluateOutput]())
+	fields["metrics"] = metricsType(ts, id, spec.Metrics)
+	return declaredOutputs(fields, spec.Outputs)
+}
+
+func (spec *Evaluate) check(c *checker, s *step) {
+	requireCommand(c, s)
+	spec.Command.check(c, s)
 }

@@ -1,21 +1,28 @@
 package dsl
 
-import "github.com/sluiceml/sluice/store/artifact"
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/sluiceml/sluice/store/artifact"
+	"go.yaml.in/yaml/v3"
+	"maps"
+	"reflect"
+	"slices"
+)
 
 // Rollout moves a target's traffic to a model stage by stage, and back at once when a test says so.
 type Rollout struct {
 	// Target is where the model is served, by name in the environment. It is also the model's name in the inference protocol.
-	Target string `json:"target"`
+	Target string `json:"target" dsl:"literal"`
 	// Model is the model to release.
-	Model artifact.Ref `json:"model"`
+	Model artifact.Ref `json:"model" dsl:"artifact=model"`
 	// Traffic replays a dataset split through the target while the rollout lasts.
-	Traffic Traffic `json:"traffic,omitempty"`
+	Traffic Traffic `json:"traffic,omitzero"`
 	// Stages in order; the last must be weight 100%.
-	Stages []Stage `json:"stages"`
+	Stages []Stage `json:"stages" dsl:"literal"`
 	// Tests are the sequential tests made at every look of every stage.
-	Tests Tests `json:"tests,omitempty"`
+	Tests Tests `json:"tests,omitzero"`
 	// Ungated must be true in a pipeline whose rollout waits for no gate.
-	Ungated bool `json:"ungated,omitempty"`
+	Ungated bool `json:"ungated,omitempty" dsl:"literal"`
 }
 
 // Kind implements Spec.
@@ -23,11 +30,11 @@ func (*Rollout) Kind() Kind { return KindRollout }
 
 // Traffic replays labelled rows as requests.
 type Traffic struct {
-	Replay artifact.Ref `json:"replay,omitempty"`
+	Replay artifact.Ref `json:"replay,omitzero" dsl:"artifact=dataset"`
 	// Split of the dataset. Default test.
-	Split string `json:"split,omitempty"`
+	Split string `json:"split,omitempty" dsl:"default=test"`
 	// RPS is requests per second. Default 50.
-	RPS float64 `json:"rps,omitempty"`
+	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
 	// Label is the column holding the right answer; a wrong answer counts as an error.
 	Label string `json:"label,omitempty"`
 }
@@ -39,36 +46,36 @@ type Stage struct {
 	// Weight is the candidate's share of traffic.
 	Weight Share `json:"weight,omitempty"`
 	// MinSamples is how many candidate answers the stage needs before it may pass. Default 100.
-	MinSamples int64 `json:"min_samples,omitempty"`
+	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
 	// MaxWait bounds the stage. Default 15m.
-	MaxWait Duration `json:"max_wait,omitempty"`
+	MaxWait Duration `json:"max_wait,omitempty" dsl:"default=15m"`
 	// OnNoData is what happens at MaxWait without MinSamples: abort (default) or hold, which waits on.
-	OnNoData string `json:"on_no_data,omitempty"`
+	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.*
 	// (requests, errors, error_rate, p50_ms, p99_ms); each must hold for the stage to pass.
-	Checks []Expr `json:"checks,omitempty"`
+	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
 
 // Tests are the sequential tests of a rollout. They stay valid at every look.
 type Tests struct {
-	Errors  ErrorTest   `json:"errors,omitempty"`
-	Latency LatencyTest `json:"latency,omitempty"`
+	Errors  ErrorTest   `json:"errors,omitzero"`
+	Latency LatencyTest `json:"latency,omitzero"`
 }
 
 // ErrorTest compares error rates of candidate and stable by an anytime-valid e-process.
 type ErrorTest struct {
 	// Alpha bounds the chance that an equal candidate is ever rolled back. Default 0.01.
-	Alpha float64 `json:"alpha,omitempty"`
+	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 }
 
 // LatencyTest compares a latency quantile of candidate and stable by time-uniform bands.
 type LatencyTest struct {
 	// Quantile, such as 0.99. Zero: no latency test.
-	Quantile float64 `json:"quantile,omitempty"`
+	Quantile float64 `json:"quantile,omitempty" dsl:"min=0,max=0.9999"`
 	// Ratio the candidate's quantile may be of the stable one's.
-	Ratio float64 `json:"ratio,omitempty"`
+	Ratio float64 `json:"ratio,omitempty" dsl:"default=1.2,min=1"`
 	// Alpha as in ErrorTest. Default 0.01.
-	Alpha float64 `json:"alpha,omitempty"`
+	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 }
 
 // RolloutOutput is what a rollout step hands on. A rolled-back rollout fails its step with the same facts in its record.
@@ -123,4 +130,55 @@ type Delta struct {
 	Samples   int64   `json:"samples"`
 	Agreement float64 `json:"agreement"`
 	MaxAbs    float64 `json:"max_abs"`
+}
+
+func (*Rollout) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+	return ts.structFields(reflect.TypeFor[RolloutOutput]())
+}
+
+func (spec *Rollout) check(c *checker, s *step) {
+	if at := lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
+		if _, ok := c.env.Targets[spec.Target]; !ok {
+			c.src.errorf(at, "target", suggest(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
+		}
+	}
+	if at := lookup(s.body, "traffic"); at != nil && lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
+		c.src.errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
+	}
+	spec.checkStages(c, s)
+}
+
+func (spec *Rollout) checkStages(c *checker, s *step) {
+	stages := lookup(s.body, "stages")
+	if stages == nil || stages.Kind != yaml.SequenceNode {
+		return
+	}
+	if len(stages.Content) == 0 {
+		c.src.errorf(stages, "stages", "end with {weight: 100%}", "there are no stages")
+		return
+	}
+	if len(spec.Stages) != len(stages.Content) {
+		return // a stage was too broken to be read, and was reported
+	}
+	var weight Share
+	for i, stage := range spec.Stages {
+		at := stages.Content[i]
+		hasShadow, hasWeight := lookup(at, "shadow") != nil, lookup(at, "weight") != nil
+		switch {
+		case hasShadow == hasWeight:
+			c.src.errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
+		case stage.Shadow+stage.Weight == 0:
+			c.src.errorf(at, "stages", "", "a stage of 0%% sees no traffic")
+		case hasWeight && stage.Weight <= weight:
+			c.src.errorf(lookup(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
+		case hasShadow && weight > 0:
+			c.src.errorf(lookup(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
+		}
+		if hasWeight {
+			weight = stage.Weight
+		}
+	}
+	if last := len(spec.Stages) - 1; spec.Stages[last].Weight != 1 {
+		c.src.errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
+	}
 }

@@ -1,11 +1,30 @@
 package dsl
 
+import (
+	"github.com/google/cel-go/cel"
+)
+
 // Run starts the user's own program once. Its outputs are those it declares.
 type Run struct {
 	Command
 	// Script is a bash script (bash -euo pipefail), never interpolated: values reach it through env. Instead of command.
-	Script string `json:"script,omitempty"`
+	Script string `json:"script,omitempty" dsl:"raw"`
 }
 
 // Kind implements Spec.
 func (*Run) Kind() Kind { return KindRun }
+
+func (spec *Run) outputTypes(_ *typeSystem, _ string) map[string]*cel.Type {
+	return declaredOutputs(map[string]*cel.Type{}, spec.Outputs)
+}
+
+func (spec *Run) check(c *checker, s *step) {
+	script, command := lookup(s.body, "script"), lookup(s.body, "command")
+	switch {
+	case script == nil && command == nil:
+		c.src.errorf(s.body, "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
+	case script != nil && command != nil:
+		c.src.errorf(keyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
+	}
+	spec.Command.check(c, s)
+}

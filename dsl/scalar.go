@@ -1,6 +1,14 @@
 package dsl
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Expr is a CEL expression that is evaluated where its key's documentation says, never by interpolation.
 type Expr string
@@ -13,3 +21,84 @@ type Share float64
 
 // Size is a number of bytes, written "16GiB", "500MB" or as a plain number.
 type Size int64
+
+// ParseDuration reads the written form of a Duration. Negative ones are refused.
+func ParseDuration(s string) (Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration: write 90s, 5m or 1h30m", s)
+	}
+	if d < 0 {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	return Duration(d), nil
+}
+
+// String is the written form.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalJSON writes the written form.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
+
+// UnmarshalJSON reads the written form.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var s string
+	if err := json.Unmarshal(data, &s); err != nil {
+		return fmt.Errorf("a duration is a string: %w", err)
+	}
+	v, err := ParseDuration(s)
+	*d = v
+	return err
+}
+
+// ParseShare reads the written form of a Share.
+func ParseShare(s string) (Share, error) {
+	digits, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("%q is not a share: write it in percent, such as 10%%", s)
+	}
+	if !(v >= 0 && v <= 100) {
+		return 0, fmt.Errorf("%q is not between 0%% and 100%%", s)
+	}
+	return Share(v / 100), nil
+}
+
+// String is the written form.
+func (s Share) String() string {
+	return strconv.FormatFloat(math.Round(float64(s)*1e10)/1e8, 'f', -1, 64) + "%"
+}
+
+var (
+	sizeForm  = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)$`)
+	sizeUnits = map[string]float64{
+		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}
+)
+
+// ParseSize reads the written form of a Size.
+func ParseSize(s string) (Size, error) {
+	m := sizeForm.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return 0, fmt.Errorf("%q is not a size: write 16GiB, 500MB or a number of bytes", s)
+	}
+	unit, ok := sizeUnits[m[2]]
+	if !ok {
+		return 0, fmt.Errorf("%q has no unit of size: write kB, MB, GB, TB, KiB, MiB, GiB or TiB", s)
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || v*unit >= math.MaxInt64 {
+		return 0, fmt.Errorf("%q is too large", s)
+	}
+	return Size(v * unit), nil
+}

@@ -1,25 +1,30 @@
 package dsl
 
-import "github.com/sluiceml/sluice/store/artifact"
+import (
+	"github.com/sluiceml/sluice/store/artifact"
+	"path"
+	"slices"
+	"strings"
+)
 
 // Command is what the kinds share that start the user's own program.
 type Command struct {
 	// Command is the program and its arguments, without a shell.
 	Command []string `json:"command,omitempty"`
 	// Inputs are artifacts brought to the node that runs the step; ${inputs.NAME.path} is the folder there.
-	Inputs map[string]artifact.Ref `json:"inputs,omitempty"`
+	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
 	// Outputs are taken from $SLUICE_OUTPUT_DIR: artifacts by path, values from the file outputs.json in it.
-	Outputs map[string]OutputDecl `json:"outputs,omitempty"`
+	Outputs map[string]OutputDecl `json:"outputs,omitempty" dsl:"literal,names"`
 	// Runtime is the interpreter or image the command runs in. Default: the pool's.
-	Runtime Runtime `json:"runtime,omitempty"`
+	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
 	// Files are the workspace files the step depends on. Default: all.
-	Files []string `json:"files,omitempty"`
+	Files []string `json:"files,omitempty" dsl:"literal"`
 }
 
 // OutputDecl declares one output of a command.
 type OutputDecl struct {
 	// Type is dataset, model, checkpoint, or a value type: string, int, double, bool.
-	Type string `json:"type"`
+	Type string `json:"type" dsl:"enum=dataset|model|checkpoint|string|int|double|bool"`
 	// Path is where an artifact lies under $SLUICE_OUTPUT_DIR: a file or a folder.
 	Path string `json:"path,omitempty"`
 }
@@ -28,4 +33,67 @@ type OutputDecl struct {
 type Runtime struct {
 	// Python is a requirements file of the workspace; it must be met by the project's environment.
 	Python string `json:"python,omitempty"`
+}
+
+// artifactOutputs are the types of outputs that are files, and so have a path.
+var artifactOutputs = []string{"dataset", "model", "checkpoint"}
+
+func requireCommand(c *checker, s *step) {
+	if lookup(s.body, "command") == nil {
+		c.src.errorf(keyNode(s.node, string(s.Kind)), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
+	}
+}
+
+// check reports outputs without a path, and files that are not in the workspace.
+func (cmd *Command) check(c *checker, s *step) {
+	if at := lookup(s.body, "command"); at != nil && len(at.Content) == 0 && len(cmd.Command) == 0 {
+		c.src.errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
+	}
+	for name, decl := range cmd.Outputs {
+		at := lookup(s.body, "outputs", name)
+		isArtifact := slices.Contains(artifactOutputs, decl.Type)
+		switch {
+		case isArtifact && decl.Path == "":
+			c.src.errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
+		case !isArtifact && decl.Path != "" && decl.Type != "":
+			c.src.errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
+		case isArtifact && !isInside(decl.Path):
+			c.src.errorf(lookup(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
+		}
+	}
+	cmd.checkFiles(c, s)
+}
+
+func (cmd *Command) checkFiles(c *checker, s *step) {
+	if c.ws == nil {
+		return
+	}
+	for i, arg := range cmd.Command {
+		if i > 0 && (strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")) && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg) {
+			c.checkFile(s, arg, "command", i)
+		}
+	}
+	for i, file := range cmd.Files {
+		c.checkFile(s, file, "files", i)
+	}
+	if cmd.Runtime.Python != "" {
+		c.checkFile(s, cmd.Runtime.Python, "runtime", "python")
+	}
+}
+
+// checkFile reports a file that the workspace lacks; at is where the body names it.
+func (c *checker) checkFile(s *step, file string, at ...any) {
+	switch node := lookup(s.body, at...); {
+	case node == nil || file == "":
+	case !isInside(file):
+		c.src.errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
+	case !c.ws.Exists(path.Clean(file)):
+		c.src.errorf(node, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
+	}
+}
+
+// isInside reports whether a path stays in the folder it is relative to.
+func isInside(p string) bool {
+	clean := path.Clean(p)
+	return p != "" && !path.IsAbs(p) && clean != ".." && !strings.HasPrefix(clean, "../")
 }

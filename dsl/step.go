@@ -41,39 +41,39 @@ const (
 // Gate is one condition over a step's own outputs.
 type Gate struct {
 	// Check is a CEL expression of type bool over the step's outputs (plain names), params, steps, inputs, run, last and serving.
-	Check Expr `json:"check"`
+	Check Expr `json:"check" dsl:"bool"`
 	// Message is shown when the check does not hold.
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" dsl:"raw"`
 	// OnFail: fail (default) or stop.
-	OnFail OnFail `json:"on_fail,omitempty"`
+	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop"`
 }
 
 // Retry says how often a step is tried again, and after which errors.
 type Retry struct {
 	// Attempts counts the first try. Default 1.
-	Attempts int `json:"attempts,omitempty"`
+	Attempts int `json:"attempts,omitempty" dsl:"default=1,min=1,max=100"`
 	// Backoff is the pause before the second try; it doubles. Default 5s.
-	Backoff Duration `json:"backoff,omitempty"`
+	Backoff Duration `json:"backoff,omitempty" dsl:"default=5s"`
 	// MaxBackoff bounds the pause. Default 1m.
-	MaxBackoff Duration `json:"max_backoff,omitempty"`
+	MaxBackoff Duration `json:"max_backoff,omitempty" dsl:"default=1m"`
 	// Errors lists the error types that are tried again. Default infrastructure, timeout.
-	Errors []string `json:"errors,omitempty"`
+	Errors []string `json:"errors,omitempty" dsl:"enum=user|infrastructure|timeout"`
 }
 
 // Envelope holds the keys every kind of step may have.
 type Envelope struct {
 	// Needs orders steps without passing data: a list (each `passed`) or a map from step to passed, not_failed, ended or failed.
-	Needs map[string]Need `json:"needs,omitempty"`
+	Needs map[string]Need `json:"needs,omitempty" dsl:"literal,enum=passed|not_failed|ended|failed"`
 	// When is a bool expression, evaluated before the step; false skips it.
-	When Expr `json:"when,omitempty"`
+	When Expr `json:"when,omitempty" dsl:"bool"`
 	// Gate judges the step's outputs; no later step may use them before it passed.
-	Gate []Gate `json:"gate,omitempty"`
+	Gate []Gate `json:"gate,omitempty" dsl:"literal"`
 	// Retry is the step's own budget of attempts.
-	Retry Retry `json:"retry,omitempty"`
+	Retry Retry `json:"retry,omitzero" dsl:"literal"`
 	// Timeout bounds one attempt.
-	Timeout Duration `json:"timeout,omitempty"`
+	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
 	// Env adds environment variables to the step's processes.
 	Env map[string]string `json:"env,omitempty"`
 	// Publish registers an output under a name once the gate has passed: {dataset: spam-mail}.
-	Publish map[string]string `json:"publish,omitempty"`
+	Publish map[string]string `json:"publish,omitempty" dsl:"literal,names"`
 }

@@ -1,6 +1,10 @@
 package dsl
 
 import (
+	"github.com/google/cel-go/cel"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/store/artifact"
@@ -10,17 +14,17 @@ import (
 type Train struct {
 	Command
 	// Metrics are the names the script reports in $SLUICE_METRICS; any other name is a lint error.
-	Metrics []string `json:"metrics,omitempty"`
+	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
 	// TotalSteps is how many training steps make the whole job; the script may also report it as "of".
-	TotalSteps int64 `json:"total_steps,omitempty"`
+	TotalSteps int64 `json:"total_steps,omitempty" dsl:"min=1"`
 	// Resources of each node.
-	Resources Resources `json:"resources,omitempty"`
+	Resources Resources `json:"resources,omitzero"`
 	// Nodes is the size of the gang.
-	Nodes Nodes `json:"nodes,omitempty"`
+	Nodes Nodes `json:"nodes,omitzero"`
 	// Pool is where nodes come from, by name in the environment.
-	Pool string `json:"pool,omitempty"`
+	Pool string `json:"pool,omitempty" dsl:"literal"`
 	// Checkpoint says how checkpoints are laid out, advised and kept.
-	Checkpoint CheckpointSpec `json:"checkpoint,omitempty"`
+	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
 }
 
 // Kind implements Spec.
@@ -28,22 +32,22 @@ func (*Train) Kind() Kind { return KindTrain }
 
 // Resources are what one node must have.
 type Resources struct {
-	CPU    float64 `json:"cpu,omitempty"`
+	CPU    float64 `json:"cpu,omitempty" dsl:"min=0"`
 	Memory Size    `json:"memory,omitempty"`
 }
 
 // Nodes is the size of a gang: a number, or {min, max}.
 type Nodes struct {
-	Min int `json:"min,omitempty"`
-	Max int `json:"max,omitempty"`
+	Min int `json:"min,omitempty" dsl:"default=1,min=1"`
+	Max int `json:"max,omitempty" dsl:"min=1"`
 }
 
 // CheckpointSpec says how a training step's checkpoints are handled.
 type CheckpointSpec struct {
 	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
-	Every Duration `json:"every,omitempty"`
+	Every Duration `json:"every,omitempty" dsl:"default=30s"`
 	// Keep is how many committed checkpoints are kept. Default 3.
-	Keep int `json:"keep,omitempty"`
+	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
 }
 
 // TrainOutput is what a train step hands on, beside its declared outputs.
@@ -51,7 +55,7 @@ type TrainOutput struct {
 	// Metrics holds the last value reported of each declared metric.
 	Metrics map[string]float64 `json:"metrics"`
 	// Steps is the number of training steps the finished model has seen.
-	Steps int64 `json:"steps"`
+	Steps int64 `json:"steps_done"`
 	// StepsLost counts steps that were done and not in the checkpoint the next generation resumed from.
 	StepsLost int64 `json:"steps_lost"`
 	// StepsRepeated counts steps that were done a second time.
@@ -76,6 +80,7 @@ const (
 	EndCrashed   GenerationEnd = "crashed"   // a rank was killed by a signal
 	EndHung      GenerationEnd = "hung"
 	EndUserError GenerationEnd = "user_error" // a rank exited with a status of its own
+	EndTimeout   GenerationEnd = "timeout"    // the attempt took longer than the step's timeout
 	EndCanceled  GenerationEnd = "canceled"
 )
 
@@ -95,5 +100,59 @@ type Generation struct {
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
 	// Checkpoint it resumed from.
-	Checkpoint artifact.Ref `json:"checkpoint,omitzero"`
+	Checkpoint artifact.Ref `json:"checkpoint,omitzero" dsl:"artifact=checkpoint"`
+}
+
+var nodesType = reflect.TypeFor[Nodes]()
+
+func (spec *Train) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
+	fields := ts.structFields(reflect.TypeFor[TrainOutput]())
+	fields["metrics"] = metricsType(ts, id, spec.Metrics)
+	return declaredOutputs(fields, spec.Outputs)
+}
+
+func (spec *Train) check(c *checker, s *step) {
+	requireCommand(c, s)
+	spec.Command.check(c, s)
+	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
+		c.src.errorf(lookup(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
+	}
+	spec.checkPool(c, s)
+}
+
+func (spec *Train) checkPool(c *checker, s *step) {
+	if c.env == nil {
+		return
+	}
+	pools := slices.Sorted(maps.Keys(c.env.Pools))
+	at := lookup(s.body, "pool")
+	switch {
+	case at == nil && len(pools) != 1:
+		c.src.errorf(keyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+suggest("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+		return
+	case at == nil:
+		spec.Pool = pools[0]
+	case !slices.Contains(pools, spec.Pool):
+		if spec.Pool != "" {
+			c.src.errorf(at, "pool", suggest(spec.Pool, pools), "the environment `%s` has no pool `%s`", c.env.Name, spec.Pool)
+		}
+		return
+	}
+	if local := c.env.Pools[spec.Pool].Local; local != nil && spec.Nodes.Min > local.Nodes {
+		place := lookup(s.body, "nodes")
+		if place == nil {
+			place = keyNode(s.node, string(KindTrain))
+		}
+		c.src.errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), spec.Pool, local.Nodes)
+	}
+}
+
+// complete fills what the document may leave out and the environment or the rest of the spec says.
+func (spec *Train) complete(env *Environment) {
+	if spec.Pool == "" && len(env.Pools) == 1 {
+		for name := range env.Pools {
+			spec.Pool = name
+		}
+	}
+	spec.Nodes.Max = max(spec.Nodes.Max, spec.Nodes.Min)
 }

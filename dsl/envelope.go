@@ -1,0 +1,29 @@
+package dsl
+
+import (
+	"maps"
+	"slices"
+)
+
+// checkEnvelope reports what types alone do not say of the keys every step has.
+func (c *checker) checkEnvelope(s *step) {
+	if s.Retry.MaxBackoff > 0 && s.Retry.MaxBackoff < s.Retry.Backoff {
+		c.src.errorf(lookup(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
+	}
+	if at := lookup(s.node, "timeout"); at != nil && s.Timeout == 0 && at.Value != "" && s.Timeout.String() == at.Value {
+		c.src.errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
+	}
+	outputs := c.ts.objects["steps."+s.ID]
+	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {
+		t, ok := outputs.fields[name]
+		at := lookup(s.node, "publish", name)
+		switch {
+		case !ok:
+			c.src.errorf(keyNode(lookup(s.node, "publish"), name), "output", suggest(name, typeNames(outputs)), "`%s` is not %s", name, outputs.what)
+		case typeName(t) != "dataset" && typeName(t) != "model":
+			c.src.errorf(keyNode(lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, article(typeName(t)))
+		case !isDocumentName(s.Publish[name]):
+			c.src.errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
+func (e *expression) reportSyntax(src *source, issues *cel.Issues) {
+	first := issues.Errors()[0]
+	message, _, _ := strings.Cut(first.Message, "\n")
+	message = strings.TrimPrefix(message, "Syntax error: ")
+	if i := strings.Index(message, " expecting {"); i >= 0 {
+		message = message[:i]
+	}
+	hint := ""
+	if strings.Contains(e.text, "=") && assignment.MatchString(e.text) {
+		hint = "compare with `==`"
+	} else if strings.Contains(message, "' and '") || words.MatchString(e.text) {
+		hint = "CEL writes `&&`, `||` and `!`"
+	}
+	offset := charOffset(e.text, first.Location.Line(), first.Location.Column())
+	e.report(src, offset, "syntax", hint, "this is not a CEL expression: "+message)
+}
+
+var (
+	assignment = regexp.MustCompile(`[^=!<>]=[^=]`)
+	words      = regexp.MustCompile(`\b(and|or|not)\b`)
+)
+
+// explainer turns CEL's type errors into diagnostics in the words of the pipeline.
+type explainer struct {
+	src  *source
+	ts   *typeSystem
+	vars map[string]*cel.Type
+	e    *expression
+	root *ast.AST
+}
+
+var (
+	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	undefined  = regexp.MustCompile(`^undefined field '([^']*)'`)
+	overload   = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(.*)'$`)
+	mismatch   = regexp.MustCompile(`^expected type '([^']*)' but found '([^']*)'`)
+	operator   = regexp.MustCompile(`^_?([^_a-z]+)_$|^_([^_a-z]+)_$`)
+)
+
+func (x *explainer) report(issues *cel.Issues) {
+	for _, err := range issues.Errors() {
+		code, message, hint := x.explain(err.ExprID, err.Message)
+		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
+		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '.' {
+			offset++ // at the name, not at the dot
+			if offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '?' {
+				offset++
+			}
+		}
+		x.e.report(x.src, offset, code, hint, message)
+	}
+}
+
+func (x *explainer) explain(id int64, message string) (code, text, hint string) {
+	if m := undeclared.FindStringSubmatch(message); m != nil {
+		return x.undeclaredName(m[1])
+	}
+	if m := undefined.FindStringSubmatch(message); m != nil {
+		return x.undefinedField(id, m[1])
+	}
+	if m := overload.FindStringSubmatch(message); m != nil {
+		return x.noOverload(m[1], m[2])
+	}
+	if m := mismatch.FindStringSubmatch(message); m != nil {
+		return "type", fmt.Sprintf("this is a %s where a %s is expected", m[2], m[1]), ""
+	}
+	return "type", message, ""
+}
+
+func (x *explainer) undeclaredName(name string) (code, text, hint string) {
+	if name == "now" {
+		return "name", "there is no `now`: a run gives the same answer whenever it is replayed", "use `run.started_at`"
+	}
+	if notYetNames[name] {
+		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", name), ""
+	}
+	hint = suggest(name, slices.Collect(maps.Keys(x.vars)))
+	if steps := x.ts.objects["steps"]; steps != nil && steps.fields[name] != nil {
+		hint = "write `steps." + name + "`"
+	} else if params := x.ts.objects["params"]; params != nil && params.fields[name] != nil {
+		hint = "write `params." + name + "`"
+	} else if x.e.node != nil && strings.ToUpper(name) == name {
+		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where `${}` belongs to the shell"
+	}
+	return "name", fmt.Sprintf("`%s` is not a name here", name), hint
+}
+
+// undefinedField explains a field that an object lacks: it walks the path from its name to the object, whose type says what the
+// fields are.
+func (x *explainer) undefinedField(id int64, name string) (code, text, hint string) {
+	var owner *objectType
+	var path []segment
+	ast.PreOrderVisit(x.root.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
+		p, ok := pathOf(n)
+		if !ok || len(p) < 2 || p[len(p)-1].name != name || owner != nil {
+			return
+		}
+		if o := x.objectAt(p[:len(p)-1]); o != nil && o.fields[name] == nil {
+			owner, path = o, p
+		}
+	}))
+	if owner == nil {
+		return "output", fmt.Sprintf("there is no field `%s`", name), ""
+	}
+	if owner.name == "run" && name == "trigger" || name == "matrix" || name == "item" {
+		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", reference{path: path}), ""
+	}
+	text = fmt.Sprintf("`%s` is not %s", name, owner.what)
+	return owner.code, text, suggest(name, typeNames(owner))
+}
+
+// objectAt returns the object type that a path leads to.
+func (x *explainer) objectAt(path []segment) *objectType {
+	t := x.vars[path[0].name]
+	if t != nil && isOptional(t) {
+		t = t.Parameters()[0]
+	}
+	for _, seg := range path[1:] {
+		switch {
+		case t == nil:
+			return nil
+		case t.Kind() == types.MapKind:
+			t = t.Parameters()[1]
+		default:
+			o := x.ts.object(t)
+			if o == nil {
+				return nil
+			}
+			t = o.fields[seg.name]
+		}
+		if t != nil && isOptional(t) {
+			t = t.Parameters()[0]
+		}
+	}
+	if t == nil {
+		return nil
+	}
+	return x.ts.object(t)
+}
+
+func (x *explainer) noOverload(function, operands string) (code, text, hint string) {
+	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
+	name := function
+	if m := operator.FindStringSubmatch(function); m != nil {
+		name = m[1] + m[2]
+	}
+	if strings.Contains(operands, "optional(") {
+		hint = "end the optional with `.orValue(...)`"
+	} else if strings.Contains(operands, "int") && strings.Contains(operands, "double") {
+		hint = "CEL does not mix int and double here: write 2.0 for 2, or double(x)"
+	}
+	return "type", fmt.Sprintf("`%s` does not work on %s", name, operands), hint
+}
+
+// notYetNames are names of expressions that later versions have.
+var notYetNames = map[string]bool{"matrix": true, "item": true, "index": true, "datasets": true, "models": true, "previous": true}

@@ -1,0 +1,169 @@
+package dsl
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/ext"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxCost bounds one evaluation of an expression of a pipeline, in CEL's cost units: about 100 ms.
+const maxCost = 1_000_000
+
+// scope says which names an expression sees.
+type scope int
+
+const (
+	scopePlain  scope = iota // params, steps, run, last, serving; inputs where the step has any
+	scopeGate                // these and the step's own outputs
+	scopeRow                 // row and params
+	scopeStage               // candidate, stable and delta
+	scopeResult              // scopePlain after the last step: pipeline outputs
+)
+
+// expression is one CEL expression of a document.
+type expression struct {
+	text  string
+	node  *yaml.Node // the scalar it stands in
+	start int        // where it begins in the scalar's value, in characters
+	scope scope
+	want  want
+
+	checked *cel.Ast
+	program cel.Program
+	watched cel.Program // the same, keeping the values it saw; of conditions only
+	refs    []reference
+	ok      bool
+}
+
+// baseOptions are the functions of every expression. Their names are part of the language.
+var baseOptions = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewCustomEnv(
+		cel.StdLib(),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.EnableMacroCallTracking(),
+		cel.ParserExpressionSizeLimit(10_000),
+		cel.ExpressionNestingDepthLimit(50),
+		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(),
+	)
+})
+
+// newEnv makes an environment with the given variables.
+func newEnv(ts *typeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
+	base, err := baseOptions()
+	if err != nil {
+		return nil, err
+	}
+	options := []cel.EnvOption{cel.CustomTypeProvider(ts), cel.CustomTypeAdapter(ts)}
+	return extend(base, vars, options...)
+}
+
+func extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (*cel.Env, error) {
+	for name, t := range vars {
+		options = append(options, cel.Variable(name, t))
+	}
+	return env.Extend(options...)
+}
+
+// compile checks e in env and readies it for evaluation. Errors go to src.
+func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map[string]*cel.Type) {
+	parsed, issues := env.Parse(e.text)
+	if issues.Err() != nil {
+		e.reportSyntax(src, issues)
+		return
+	}
+	checked, issues := env.Check(parsed)
+	if issues.Err() != nil {
+		(&explainer{src: src, ts: ts, vars: vars, e: e, root: parsed.NativeRep()}).report(issues)
+		return
+	}
+	e.checked = checked
+	if message, hint := e.want.accepts(checked.OutputType()); message != "" {
+		line, col := src.locate(e.node, e.start+leadingSpace(e.text))
+		src.add(SeverityError, line, col, "type", hint, message)
+		return
+	}
+	program, err := env.Program(checked, cel.CostLimit(maxCost))
+	if err != nil {
+		e.report(src, 0, "expression", "", err.Error())
+		return
+	}
+	e.program = program
+	if e.want.typ == boolType {
+		if e.watched, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptTrackState)); err != nil {
+			e.report(src, 0, "expression", "", err.Error())
+			return
+		}
+	}
+	e.refs = references(checked.NativeRep())
+	e.ok = true
+	e.lint(src)
+}
+
+// report adds an error at a character of the expression.
+func (e *expression) report(src *source, offset int, code, hint, message string) {
+	line, col := src.locate(e.node, e.start+offset)
+	src.add(SeverityError, line, col, code, hint, message)
+}
+
+// offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
+// selection at its dot.
+func (e *expression) offset(id int64) int {
+	location := e.checked.NativeRep().SourceInfo().GetStartLocation(id)
+	return charOffset(e.text, location.Line(), location.Column())
+}
+
+// charOffset turns CEL's line (from 1) and column (from 0) into a character offset.
+func charOffset(text string, line, col int) int {
+	offset := 0
+	for _, r := range text {
+		if line <= 1 {
+			break
+		}
+		if r == '\n' {
+			line--
+		}
+		offset++
+	}
+	return offset + max(col, 0)
+}
+
+func leadingSpace(s string) int {
+	for i, r := range []rune(s) {
+		if r != ' ' && r != '\n' && r != '\t' {
+			return i
+		}
+	}
+	return 0
+}
+
+// eval returns the value of e. The activation answers by name when asked.
+func (e *expression) eval(names cel.Activation) (ref.Val, error) {
+	v, _, err := e.program.Eval(names)
+	if err != nil {
+		return nil, fmt.Errorf("`%s`: %w", e.text, err)
+	}
+	return v, nil
+}
+
+// lint warns about what is allowed and seldom meant.
+func (e *expression) lint(src *source) {
+	tree := e.checked.NativeRep()
+	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Divide {
+			return
+		}
+		args := x.AsCall().Args()
+		if tree.GetType(args[0].ID()).Kind() == types.IntKind && tree.GetType(args[1].ID()).Kind() == types.IntKind {
+			line, col := src.locate(e.node, e.start+e.offset(x.ID()))
+			src.add(SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
+		}
+	}))
+}

@@ -1,0 +1,239 @@
+package dsl
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// addEdges gathers what each step needs: its explicit needs, and the steps its expressions read.
+func (c *checker) addEdges() {
+	for _, s := range c.steps {
+		s.needs = maps.Clone(s.Needs)
+		if s.needs == nil {
+			s.needs = map[string]Need{}
+		}
+		for _, id := range slices.Sorted(maps.Keys(s.Needs)) {
+			c.checkNeed(s, id)
+		}
+		for _, e := range s.exprs {
+			for _, r := range e.refs {
+				c.addReference(s, e, r)
+			}
+		}
+	}
+	for _, e := range c.exprs {
+		for _, r := range e.refs {
+			if r.path[0].name == "steps" && len(r.path) == 1 {
+				c.wholeSteps(e, r)
+			}
+		}
+	}
+}
+
+func (c *checker) checkNeed(s *step, id string) {
+	at := needNode(s, id)
+	switch {
+	case id == s.ID:
+		c.src.errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
+	case c.byID[id] == nil:
+		c.src.errorf(at, "step", suggest(id, c.otherIDs(s)), "there is no step `%s`", id)
+	default:
+		return
+	}
+	delete(s.needs, id)
+}
+
+func needNode(s *step, id string) *yaml.Node {
+	needs := lookup(s.node, "needs")
+	if needs.Kind == yaml.SequenceNode {
+		for _, item := range needs.Content {
+			if item.Value == id {
+				return item
+			}
+		}
+	}
+	return keyNode(needs, id)
+}
+
+func (c *checker) otherIDs(s *step) []string {
+	var ids []string
+	for _, other := range c.steps {
+		if other != s {
+			ids = append(ids, other.ID)
+		}
+	}
+	return ids
+}
+
+func (c *checker) wholeSteps(e *expression, r reference) {
+	e.report(c.src, e.offset(r.id), "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
+}
+
+// addReference makes an edge of a reference to a step. A gate makes none: it judges what the step itself waited for.
+func (c *checker) addReference(s *step, e *expression, r reference) {
+	if r.path[0].name != "steps" {
+		return
+	}
+	if len(r.path) == 1 {
+		c.wholeSteps(e, r)
+		return
+	}
+	id, need := r.path[1].name, NeedPassed
+	if r.path[1].optional {
+		need = NeedNotFailed
+	}
+	switch {
+	case id == s.ID && e.scope == scopeGate:
+		e.report(c.src, e.offset(r.id), "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
+		return
+	case id == s.ID:
+		e.report(c.src, e.offset(r.id), "self", "", "`"+id+"` cannot read its own outputs before it ran")
+		return
+	case c.byID[id] == nil || e.scope == scopeGate:
+		return
+	}
+	explicit, has := s.Needs[id]
+	switch {
+	case has && need == NeedPassed && explicit != NeedPassed:
+		e.report(c.src, e.offset(r.id), "needs", "write `steps.?"+id+"`, or need `passed`",
+			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
+	case has && explicit == NeedFailed:
+		e.report(c.src, e.offset(r.id), "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
+	case has:
+	case s.needs[id] != NeedPassed:
+		s.needs[id] = need
+	}
+	if need == NeedPassed && c.byID[id].when != nil && s.when == nil {
+		line, col := c.src.locate(e.node, e.start+e.offset(r.id))
+		c.src.add(SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
+			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
+	}
+}
+
+// sortGraph returns the steps in topological order, or nil after it has reported a cycle.
+func (c *checker) sortGraph() []Node {
+	waiting := make([]int, len(c.steps))
+	dependents := make([][]int, len(c.steps))
+	ready := &indexHeap{}
+	for _, s := range c.steps {
+		waiting[s.index] = len(s.needs)
+		for id := range s.needs {
+			up := c.byID[id].index
+			dependents[up] = append(dependents[up], s.index)
+		}
+		if len(s.needs) == 0 {
+			heap.Push(ready, s.index)
+		}
+	}
+	graph := make([]Node, 0, len(c.steps))
+	for ready.Len() > 0 {
+		i := heap.Pop(ready).(int)
+		graph = append(graph, c.node(c.steps[i]))
+		for _, j := range dependents[i] {
+			if waiting[j]--; waiting[j] == 0 {
+				heap.Push(ready, j)
+			}
+		}
+	}
+	if len(graph) < len(c.steps) {
+		c.reportCycle(waiting)
+		return nil
+	}
+	return graph
+}
+
+func (c *checker) node(s *step) Node {
+	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
+	retry := s.Retry
+	if len(retry.Errors) == 0 {
+		retry.Errors = []string{"infrastructure", "timeout"}
+	}
+	return Node{
+		ID: s.ID, Kind: s.Kind, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry, Timeout: s.Timeout,
+	}
+}
+
+// reportCycle walks needs among the steps that never became ready until one comes again.
+func (c *checker) reportCycle(waiting []int) {
+	var at *step
+	for _, s := range c.steps {
+		if waiting[s.index] > 0 {
+			at = s
+			break
+		}
+	}
+	seen := map[*step]int{}
+	var path []*step
+	for {
+		if from, ok := seen[at]; ok {
+			path = path[from:]
+			break
+		}
+		seen[at] = len(path)
+		path = append(path, at)
+		at = c.stuckNeed(at, waiting)
+	}
+	// The walk went against the flow; a cycle is told from its first step in the document, in the order of the flow.
+	slices.Reverse(path)
+	first := 0
+	for i, s := range path {
+		if s.index < path[first].index {
+			first = i
+		}
+	}
+	path = append(path[first:], path[:first]...)
+	names := make([]string, len(path))
+	for i, s := range path {
+		names[i] = s.ID
+	}
+	c.src.errorf(path[0].key, "cycle", "remove one of these references or `needs`", "the steps wait for each other: %s → %s", strings.Join(names, " → "), names[0])
+}
+
+func (c *checker) stuckNeed(s *step, waiting []int) *step {
+	ids := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
+	for _, id := range ids {
+		if up := c.byID[id]; waiting[up.index] > 0 {
+			return up
+		}
+	}
+	return s
+}
+
+// ancestors returns the steps s waits for, through needs that keep accepts.
+func (c *checker) ancestors(s *step, keep func(Need) bool) map[string]bool {
+	seen := map[string]bool{}
+	todo := []*step{s}
+	for len(todo) > 0 {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for id, need := range at.needs {
+			if keep(need) && !seen[id] {
+				seen[id] = true
+				todo = append(todo, c.byID[id])
+			}
+		}
+	}
+	return seen
+}
+
+// indexHeap is a heap of indices: the smallest first.
+type indexHeap []int
+
+func (h indexHeap) Len() int           { return len(h) }
+func (h indexHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h indexHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *indexHeap) Push(x any) { *h = append(*h, x.(int)) }
+
+// Pop implements heap.Interface.
+func (h *indexHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

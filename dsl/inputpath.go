@@ -1,0 +1,36 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// InputPath is what ${inputs.NAME.path} resolves to: a token with the artifact's digest, replaced by a folder on the node that has
+// the artifact. So a path of one machine never enters a resolved spec.
+func InputPath(name, digest string) string { return "{{sluice:inputs." + name + "@" + digest + "}}" }
+
+var inputToken = regexp.MustCompile(`\{\{sluice:inputs\.([a-z][a-z0-9_]*)@[^{}]*\}\}`)
+
+// ReplaceInputPaths puts folders in the place of tokens; dirs maps an input's name to its folder. A token for a name that is not in
+// dirs is an error.
+func ReplaceInputPaths(s string, dirs map[string]string) (string, error) {
+	if !strings.Contains(s, "{{sluice:") {
+		return s, nil
+	}
+	var missing []string
+	out := inputToken.ReplaceAllStringFunc(s, func(token string) string {
+		name := inputToken.FindStringSubmatch(token)[1]
+		dir, ok := dirs[name]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return dir
+	})
+	if len(missing) > 0 {
+		return "", fmt.Errorf("the input `%s` was not brought here; there are %v", missing[0], slices.Sorted(maps.Keys(dirs)))
+	}
+	return out, nil
+}

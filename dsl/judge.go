@@ -1,0 +1,91 @@
+package dsl
+
+import (
+	"encoding/json"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Judge evaluates a step's gate over its outputs. The verdict is pass only when every check holds; a check that cannot be evaluated
+// makes it error, never pass. Without a gate there are no checks and the verdict is pass.
+func (p *Program) Judge(id string, outputs json.RawMessage, v Vars) ([]Check, Verdict) {
+	s := p.byID[id]
+	if s == nil {
+		return []Check{{Verdict: VerdictError, Error: "there is no step `" + id + "` in " + p.pipeline.Name}}, VerdictError
+	}
+	names := p.names(s, v)
+	own, err := p.ts.decode(objectNamed("steps."+id), outputs)
+	if err != nil {
+		names.broken = err
+	}
+	names.own, _ = own.(*object)
+	verdict := VerdictPass
+	checks := make([]Check, len(s.gates))
+	for i, e := range s.gates {
+		gate := s.Gate[i]
+		check := Check{Expression: e.text, Message: gate.Message, OnFail: gate.OnFail, Line: e.node.Line}
+		holds, values, err := e.judge(names)
+		check.Values = values
+		switch {
+		case err != nil:
+			check.Verdict, check.Error = VerdictError, err.Error()
+			verdict = VerdictError
+		case holds:
+			check.Verdict = VerdictPass
+		default:
+			check.Verdict = VerdictFail
+			if verdict == VerdictPass {
+				verdict = VerdictFail
+			}
+		}
+		checks[i] = check
+	}
+	return checks, verdict
+}
+
+// judge evaluates a bool expression and returns what its references were.
+func (e *expression) judge(names cel.Activation) (holds bool, values map[string]any, err error) {
+	v, details, err := e.watched.Eval(names)
+	values = e.seen(details)
+	if err != nil {
+		return false, values, err
+	}
+	b, ok := v.(types.Bool)
+	return ok && bool(b), values, nil
+}
+
+// seen collects the values that an evaluation had for the expression's references. What was absent says so; what a short circuit
+// left alone is left out.
+func (e *expression) seen(details *cel.EvalDetails) map[string]any {
+	if details == nil || details.State() == nil {
+		return nil
+	}
+	values := make(map[string]any, len(e.refs))
+	for _, r := range e.refs {
+		v, ok := details.State().Value(r.id)
+		if !ok {
+			continue
+		}
+		values[r.String()] = shown(v)
+	}
+	return values
+}
+
+func shown(v ref.Val) any {
+	switch v := v.(type) {
+	case *types.Optional:
+		if !v.HasValue() {
+			return "absent"
+		}
+		return shown(v.GetValue())
+	case *types.Err:
+		return "absent"
+	}
+	native, err := jsonValue(v)
+	if err != nil {
+		return v.Type().TypeName()
+	}
+	return native
+}

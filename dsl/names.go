@@ -1,0 +1,149 @@
+package dsl
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// names answers an expression's names when it asks: the outputs of a step that nobody reads are never decoded.
+type names struct {
+	p      *Program
+	step   *step // whose expression it is; nil for the pipeline's outputs
+	vars   Vars
+	own    *object // the step's own outputs, in a gate
+	broken error   // why own could not be read
+	cache  map[string]any
+}
+
+func (p *Program) names(s *step, v Vars) *names {
+	return &names{p: p, step: s, vars: v, cache: map[string]any{}}
+}
+
+// Parent implements cel.Activation.
+func (n *names) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (n *names) ResolveName(name string) (any, bool) {
+	if v, ok := n.cache[name]; ok {
+		return v, true
+	}
+	v, err := n.value(name)
+	if err != nil {
+		v = types.WrapErr(err)
+	}
+	if v == nil {
+		return nil, false
+	}
+	n.cache[name] = v
+	return v, true
+}
+
+func (n *names) value(name string) (ref.Val, error) {
+	ts := n.p.ts
+	switch name {
+	case "params":
+		return n.params(), nil
+	case "steps":
+		return n.steps(n.vars.Steps), nil
+	case "run":
+		r := n.vars.Run
+		return ts.fixed("run", map[string]ref.Val{
+			"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
+			"cost": ts.fixed("cost", map[string]ref.Val{"usd": types.Double(r.CostUSD)}),
+		}), nil
+	case "last":
+		if n.vars.Last == nil {
+			return types.OptionalNone, nil
+		}
+		return types.OptionalOf(n.earlier(n.vars.Last)), nil
+	case "serving":
+		// CEL takes a selection from an optional to be optional itself. Each target is one by its type, and so it is by its value.
+		return types.OptionalOf(&object{typ: ts.objects["serving"], get: func(target string) (ref.Val, error) {
+			if steps := n.vars.Serving[target]; steps != nil {
+				return n.earlier(steps), nil
+			}
+			return nil, nil
+		}}), nil
+	case "inputs":
+		return n.inputs()
+	}
+	switch {
+	case n.broken != nil:
+		return nil, n.broken
+	case n.own == nil:
+		return nil, nil
+	}
+	return n.own.get(name)
+}
+
+func (n *names) params() ref.Val {
+	fields := make(map[string]ref.Val, len(n.vars.Params))
+	for name, v := range n.vars.Params {
+		// Parameters that travelled as JSON come back with every number a float64.
+		if f, ok := v.(float64); ok && n.p.params[name].Type == "int" {
+			v = int64(f)
+		}
+		fields[name] = n.p.ts.NativeToValue(v)
+	}
+	return n.p.ts.fixed("params", fields)
+}
+
+// steps is the object of those results that passed.
+func (n *names) steps(results map[string]StepResult) *object {
+	seen := map[string]ref.Val{}
+	return &object{typ: n.p.ts.objects["steps"], get: func(id string) (ref.Val, error) {
+		if v, ok := seen[id]; ok {
+			return v, nil
+		}
+		result, ok := results[id]
+		if !ok || result.Status != StatusSucceeded {
+			return nil, nil
+		}
+		v, err := n.p.ts.decode(objectNamed("steps."+id), result.Outputs)
+		if err != nil {
+			return nil, fmt.Errorf("outputs of `%s`: %w", id, err)
+		}
+		seen[id] = v
+		return v, nil
+	}}
+}
+
+// earlier is a run before this one.
+func (n *names) earlier(steps map[string]StepResult) *object {
+	return n.p.ts.fixed("earlier run", map[string]ref.Val{"steps": n.steps(steps)})
+}
+
+// inputs are the step's artifacts, each with the token that stands for its path until it is on a node.
+func (n *names) inputs() (ref.Val, error) {
+	body, _ := n.step.spec.(entries)
+	inputs, _ := body.get("inputs").(entries)
+	fields := make(map[string]ref.Val, len(inputs.keys))
+	for i, name := range inputs.keys {
+		h, ok := inputs.values[i].(hole)
+		if !ok {
+			continue
+		}
+		v, err := h.expr.eval(n)
+		if err != nil {
+			return nil, err
+		}
+		artifact, ok := v.(*object)
+		if !ok {
+			return nil, fmt.Errorf("inputs.%s is no artifact", name)
+		}
+		fields[name] = &object{typ: n.p.ts.objects["input"], get: func(field string) (ref.Val, error) {
+			if field != "path" {
+				return artifact.get(field)
+			}
+			digest, err := artifact.field("digest")
+			if err != nil {
+				return nil, err
+			}
+			return types.String(InputPath(name, fmt.Sprint(digest.Value()))), nil
+		}}
+	}
+	return &object{typ: n.p.ts.objects["input"], get: func(name string) (ref.Val, error) { return fields[name], nil }}, nil
+}

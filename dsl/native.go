@@ -1,0 +1,115 @@
+package dsl
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// jsonValue turns a CEL value into what encoding/json would make of the same JSON, but keeps whole numbers whole.
+func jsonValue(v ref.Val) (any, error) {
+	switch v := v.(type) {
+	case types.Null:
+		return nil, nil
+	case types.Bool:
+		return bool(v), nil
+	case types.Int:
+		return int64(v), nil
+	case types.Uint:
+		if v > math.MaxInt64 {
+			return nil, fmt.Errorf("%d is too large for a field", uint64(v))
+		}
+		return int64(v), nil
+	case types.Double:
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("%v is no JSON number", float64(v))
+		}
+		return float64(v), nil
+	case types.String:
+		return string(v), nil
+	case types.Bytes:
+		return base64.StdEncoding.EncodeToString(v), nil
+	case types.Timestamp:
+		return v.UTC().Format(time.RFC3339Nano), nil
+	case types.Duration:
+		return v.Duration.String(), nil
+	case *object:
+		return v.native()
+	case *types.Optional:
+		if !v.HasValue() {
+			return nil, nil
+		}
+		return jsonValue(v.GetValue())
+	case traits.Lister:
+		return jsonList(v)
+	case traits.Mapper:
+		return jsonObject(v)
+	case *types.Err:
+		return nil, v
+	}
+	return nil, fmt.Errorf("a value of type %s has no form in JSON", v.Type().TypeName())
+}
+
+func jsonList(v traits.Lister) (any, error) {
+	list := []any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		item, err := jsonValue(it.Next())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, nil
+}
+
+func jsonObject(v traits.Mapper) (any, error) {
+	object := map[string]any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		name, ok := key.(types.String)
+		if !ok {
+			return nil, errors.New("a map whose keys are not strings has no form in JSON")
+		}
+		value, err := jsonValue(v.Get(key))
+		if err != nil {
+			return nil, err
+		}
+		object[string(name)] = value
+	}
+	return object, nil
+}
+
+// textOf is a scalar as it reads inside a text: a double that is whole has no decimals.
+func textOf(v ref.Val) (string, error) {
+	switch v := v.(type) {
+	case types.String:
+		return string(v), nil
+	case types.Bool:
+		return strconv.FormatBool(bool(v)), nil
+	case types.Int:
+		return strconv.FormatInt(int64(v), 10), nil
+	case types.Uint:
+		return strconv.FormatUint(uint64(v), 10), nil
+	case types.Double:
+		return formatDouble(float64(v)), nil
+	case types.Duration:
+		return Duration(v.Duration).String(), nil
+	case types.Timestamp:
+		return v.Time.UTC().Format("2006-01-02T15:04:05Z07:00"), nil
+	}
+	return "", fmt.Errorf("a %s has no place inside a text", v.Type().TypeName())
+}
+
+func formatDouble(f float64) string {
+	if f == float64(int64(f)) && f < 1e15 && f > -1e15 {
+		return strconv.FormatInt(int64(f), 10)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}

@@ -1,0 +1,279 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+)
+
+// File is a document and where it came from.
+type File struct {
+	Name   string
+	Source []byte
+}
+
+// Workspace answers whether a file that a pipeline names is there.
+type Workspace interface {
+	// Exists reports whether path, relative to the pipeline's folder, is a file or a folder.
+	Exists(path string) bool
+}
+
+// Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
+type Program struct {
+	pipeline *Pipeline
+	env      *Environment
+	ts       *typeSystem
+	steps    []*step
+	byID     map[string]*step
+	graph    []Node
+	outputs  entries
+	params   map[string]Param
+}
+
+// Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
+// DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
+func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
+	var diags Diagnostics
+	environment := DefaultEnvironment()
+	if env.Source != nil {
+		src := newSource(env)
+		environment = loadEnvironment(src, env.Source)
+		diags = append(diags, src.diags...)
+	}
+	src := newSource(pipeline)
+	l := &loader{src: src}
+	var program *Program
+	if l.load(pipeline.Source) {
+		c := &checker{loader: l, env: environment, ws: ws, usedParams: map[string]bool{}}
+		program = c.check()
+	}
+	diags = append(diags, src.diags...)
+	diags.sort()
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return program, diags
+}
+
+// Pipeline returns the document's known part.
+func (p *Program) Pipeline() *Pipeline { return p.pipeline }
+
+// Environment returns the environment the pipeline was checked against.
+func (p *Program) Environment() *Environment { return p.env }
+
+// Graph returns the steps in topological order, ties in the order of the document.
+func (p *Program) Graph() []Node { return p.graph }
+
+// checker goes over a loaded document.
+type checker struct {
+	*loader
+	env        *Environment
+	ws         Workspace
+	ts         *typeSystem
+	base       *cel.Env
+	vars       map[string]*cel.Type
+	envs       map[string]*cel.Env // by the signature of their variables
+	usedParams map[string]bool
+}
+
+func (c *checker) check() *Program {
+	c.ts, c.envs = newTypeSystem(), map[string]*cel.Env{}
+	c.declare()
+	for _, s := range c.steps {
+		c.compileStep(s)
+	}
+	for _, e := range c.exprs {
+		c.compile(e, nil)
+	}
+	for _, s := range c.steps {
+		c.checkEnvelope(s)
+		s.known.check(c, s)
+	}
+	c.addEdges()
+	graph := c.sortGraph()
+	if graph != nil {
+		c.checkGates()
+	}
+	c.checkParams()
+	return &Program{
+		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
+	}
+}
+
+// declare defines the types of the names that every expression sees.
+func (c *checker) declare() {
+	params := &objectType{name: "params", code: "param", what: "a parameter of this pipeline", fields: map[string]*cel.Type{}}
+	for name, p := range c.pipeline.Params {
+		if t := p.celType(); t != nil {
+			params.fields[name] = t
+		}
+	}
+	steps := &objectType{name: "steps", code: "step", what: "a step of this pipeline", fields: map[string]*cel.Type{}}
+	for _, s := range c.steps {
+		steps.fields[s.ID] = c.ts.define(&objectType{
+			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID),
+		})
+	}
+	stepsType := c.ts.define(steps)
+	serving := &objectType{name: "serving", code: "target", what: "a target of this environment", fields: map[string]*cel.Type{}}
+	earlier := cel.OptionalType(c.ts.define(&objectType{name: "earlier run", what: "a part of an earlier run", fields: map[string]*cel.Type{"steps": stepsType}}))
+	if c.env != nil {
+		for name := range c.env.Targets {
+			serving.fields[name] = earlier
+		}
+	}
+	c.vars = map[string]*cel.Type{
+		"params": c.ts.define(params), "steps": stepsType, "serving": c.ts.define(serving), "last": earlier,
+		"run": c.ts.define(&objectType{name: "run", code: "name", what: "a fact of the run", fields: map[string]*cel.Type{
+			"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType,
+			"cost": c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
+		}}),
+	}
+	env, err := newEnv(c.ts, c.vars)
+	if err != nil {
+		panic(fmt.Sprintf("dsl: %v", err)) // the names above are fixed
+	}
+	c.base = env
+}
+
+// compileStep checks the expressions of a step.
+func (c *checker) compileStep(s *step) {
+	for _, e := range s.exprs {
+		c.compile(e, s)
+	}
+	for _, name := range typeNames(c.ts.objects["steps."+s.ID]) {
+		if _, taken := c.vars[name]; taken || name == "inputs" {
+			c.src.errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
+		}
+	}
+}
+
+func (c *checker) compile(e *expression, s *step) {
+	if e.scope == scopeRow || e.scope == scopeStage {
+		c.compileFree(e)
+		return
+	}
+	extra := map[string]*cel.Type{}
+	if s != nil {
+		if inputs := c.inputsType(s); inputs != nil {
+			extra["inputs"] = inputs
+		}
+		if e.scope == scopeGate {
+			for name, t := range c.ts.objects["steps."+s.ID].fields {
+				extra[name] = t
+			}
+		}
+	}
+	env, vars := c.envWith(extra)
+	e.compile(c.src, c.ts, env, vars)
+	c.use(e)
+}
+
+// compileFree checks an expression over rows, or over a stage's counts: it sees nothing of the pipeline but params.
+func (c *checker) compileFree(e *expression) {
+	ts, vars := stageNames()
+	if e.scope == scopeRow {
+		ts, vars = c.ts, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": c.vars["params"]}
+	}
+	key := fmt.Sprint("free ", e.scope)
+	if c.envs[key] == nil {
+		env, err := newEnv(ts, vars)
+		if err != nil {
+			panic(fmt.Sprintf("dsl: %v", err)) // the names above are fixed
+		}
+		c.envs[key] = env
+	}
+	e.compile(c.src, ts, c.envs[key], vars)
+	c.use(e)
+}
+
+// use notes the parameters an expression reads.
+func (c *checker) use(e *expression) {
+	for _, r := range e.refs {
+		if r.path[0].name == "params" && len(r.path) > 1 {
+			c.usedParams[r.path[1].name] = true
+		} else if r.path[0].name == "params" {
+			for name := range c.pipeline.Params {
+				c.usedParams[name] = true
+			}
+		}
+	}
+}
+
+// inputsType is the object behind `inputs` of a step, or nil when it takes none.
+func (c *checker) inputsType(s *step) *cel.Type {
+	body, _ := s.spec.(entries)
+	inputs, _ := body.get("inputs").(entries)
+	if len(inputs.keys) == 0 {
+		return nil
+	}
+	if _, ok := c.ts.objects["input"]; !ok {
+		c.ts.define(&objectType{name: "input", code: "output", what: "a property of an input", fields: map[string]*cel.Type{
+			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType, "path": cel.StringType,
+		}})
+	}
+	keys := slices.Sorted(slices.Values(inputs.keys))
+	name := "inputs(" + strings.Join(keys, ",") + ")"
+	o := &objectType{name: name, code: "input", what: "an input of this step", fields: map[string]*cel.Type{}}
+	for _, k := range keys {
+		o.fields[k] = objectNamed("input")
+	}
+	return c.ts.define(o)
+}
+
+// envWith returns the environment with extra names; environments are kept, since steps often share them.
+func (c *checker) envWith(extra map[string]*cel.Type) (*cel.Env, map[string]*cel.Type) {
+	if len(extra) == 0 {
+		return c.base, c.vars
+	}
+	vars := make(map[string]*cel.Type, len(c.vars)+len(extra))
+	var signature []string
+	for name, t := range extra {
+		vars[name] = t
+		signature = append(signature, name+":"+t.String())
+	}
+	fresh := make(map[string]*cel.Type, len(extra))
+	for name, t := range extra {
+		if _, taken := c.vars[name]; !taken {
+			fresh[name] = t
+		}
+	}
+	for name, t := range c.vars {
+		vars[name] = t
+	}
+	slices.Sort(signature)
+	key := strings.Join(signature, " ")
+	if c.envs[key] == nil {
+		env, err := extend(c.base, fresh)
+		if err != nil {
+			return c.base, c.vars
+		}
+		c.envs[key] = env
+	}
+	return c.envs[key], vars
+}
+
+// checkParams checks declarations and reports parameters nothing reads.
+func (c *checker) checkParams() {
+	node := lookup(c.root, "params")
+	for name, p := range c.pipeline.Params {
+		at := lookup(node, name)
+		if at == nil {
+			continue
+		}
+		if p.Default != nil {
+			if _, message := p.convert(written(p.Default)); message != "" {
+				place := lookup(at, "default")
+				c.src.errorf(place, "param", "", "the default of `%s` %s", name, message)
+			}
+		}
+		if (p.Min != nil || p.Max != nil) && p.Type != "int" && p.Type != "double" {
+			c.src.errorf(keyNode(node, name), "param", "remove it", "`min` and `max` bound an int or a double, and `%s` is a %s", name, p.Type)
+		}
+		if !c.usedParams[name] {
+			c.src.warnf(keyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package dsl
+
+import (
+	"strconv"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+)
+
+// reference is a name with the path read from it, such as steps.fit.metrics.f1.
+type reference struct {
+	id   int64 // of the whole path's node
+	path []segment
+}
+
+type segment struct {
+	name     string
+	optional bool // read as .?name
+}
+
+// String is the reference as it is written.
+func (r reference) String() string {
+	var s string
+	for i, seg := range r.path {
+		switch {
+		case i == 0:
+			s = seg.name
+		case seg.optional:
+			s += ".?" + seg.name
+		case isIdentifier(seg.name):
+			s += "." + seg.name
+		default:
+			s += "[" + strconv.Quote(seg.name) + "]"
+		}
+	}
+	return s
+}
+
+// references lists the longest paths an expression reads from names outside of it, in the order they are written.
+func references(tree *ast.AST) []reference {
+	var refs []reference
+	walkReferences(tree.Expr(), map[string]int{}, &refs)
+	return refs
+}
+
+// walkReferences collects from x; bound counts the comprehension variables in scope by name.
+func walkReferences(x ast.Expr, bound map[string]int, refs *[]reference) {
+	if path, ok := pathOf(x); ok {
+		if bound[path[0].name] == 0 {
+			*refs = append(*refs, reference{x.ID(), path})
+		}
+		return
+	}
+	switch x.Kind() {
+	case ast.SelectKind:
+		walkReferences(x.AsSelect().Operand(), bound, refs)
+	case ast.CallKind:
+		call := x.AsCall()
+		if call.IsMemberFunction() {
+			walkReferences(call.Target(), bound, refs)
+		}
+		for _, arg := range call.Args() {
+			walkReferences(arg, bound, refs)
+		}
+	case ast.ListKind:
+		for _, item := range x.AsList().Elements() {
+			walkReferences(item, bound, refs)
+		}
+	case ast.MapKind:
+		for _, entry := range x.AsMap().Entries() {
+			walkReferences(entry.AsMapEntry().Key(), bound, refs)
+			walkReferences(entry.AsMapEntry().Value(), bound, refs)
+		}
+	case ast.StructKind:
+		for _, f := range x.AsStruct().Fields() {
+			walkReferences(f.AsStructField().Value(), bound, refs)
+		}
+	case ast.ComprehensionKind:
+		walkComprehension(x.AsComprehension(), bound, refs)
+	}
+}
+
+func walkComprehension(c ast.ComprehensionExpr, bound map[string]int, refs *[]reference) {
+	walkReferences(c.IterRange(), bound, refs)
+	walkReferences(c.AccuInit(), bound, refs)
+	names := []string{c.IterVar(), c.AccuVar()}
+	if c.HasIterVar2() {
+		names = append(names, c.IterVar2())
+	}
+	for _, n := range names {
+		bound[n]++
+	}
+	walkReferences(c.LoopCondition(), bound, refs)
+	walkReferences(c.LoopStep(), bound, refs)
+	walkReferences(c.Result(), bound, refs)
+	for _, n := range names {
+		bound[n]--
+	}
+}
+
+// pathOf reads x as a name followed by fields and constant string indices.
+func pathOf(x ast.Expr) ([]segment, bool) {
+	switch x.Kind() {
+	case ast.IdentKind:
+		return []segment{{name: x.AsIdent()}}, true
+	case ast.SelectKind:
+		sel := x.AsSelect()
+		path, ok := pathOf(sel.Operand())
+		return append(path, segment{name: sel.FieldName(), optional: sel.IsTestOnly()}), ok
+	case ast.CallKind:
+		call := x.AsCall()
+		name := call.FunctionName()
+		if name != operators.OptSelect && name != operators.OptIndex && name != operators.Index || len(call.Args()) != 2 {
+			return nil, false
+		}
+		key, ok := call.Args()[1].AsLiteral().(types.String)
+		if call.Args()[1].Kind() != ast.LiteralKind || !ok {
+			return nil, false
+		}
+		path, ok := pathOf(call.Args()[0])
+		return append(path, segment{name: string(key), optional: name != operators.Index}), ok
+	}
+	return nil, false
+}
+
+// describe names an operand in a message.
+func describe(x ast.Expr) string {
+	if path, ok := pathOf(x); ok {
+		return reference{path: path}.String()
+	}
+	return "this"
+}
+
+// isIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.
+func isIdentifier(s string) bool {
+	if s == "" || s[0] < 'a' || s[0] > 'z' {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return false
+		}
+	}
+	return true
+}

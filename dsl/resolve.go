@@ -1,0 +1,171 @@
+package dsl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Resolved is what a step is to do, now that what it waits for has ended.
+type Resolved struct {
+	// Run is false when the step's `when` is.
+	Run bool
+	// Spec is the JSON of the kind's spec struct, for DecodeSpec.
+	Spec json.RawMessage
+	// Env are the step's environment variables.
+	Env map[string]string
+	// Values are what `when` read, for people.
+	Values map[string]any
+}
+
+// Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read.
+func (p *Program) Resolve(id string, v Vars) (Resolved, error) {
+	s := p.byID[id]
+	if s == nil {
+		return Resolved{}, fmt.Errorf("there is no step `%s` in %s", id, p.pipeline.Name)
+	}
+	names := p.names(s, v)
+	out := Resolved{Run: true}
+	if s.when != nil {
+		holds, values, err := s.when.judge(names)
+		if err != nil {
+			return Resolved{}, fmt.Errorf("step `%s`: when: %w", id, err)
+		}
+		out.Run, out.Values = holds, values
+		if !holds {
+			return out, nil
+		}
+	}
+	data, err := s.spec.resolve(names)
+	if err != nil {
+		return Resolved{}, fmt.Errorf("step `%s`: %w", id, err)
+	}
+	if out.Spec, err = p.finish(s, data); err != nil {
+		return Resolved{}, fmt.Errorf("step `%s`: %w", id, err)
+	}
+	if out.Env, err = resolveEnv(s.env, names); err != nil {
+		return Resolved{}, fmt.Errorf("step `%s`: env: %w", id, err)
+	}
+	return out, nil
+}
+
+// finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values
+// that only now are known.
+func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
+	spec := kindByName(string(s.Kind)).new()
+	if err := fill(spec, data); err != nil {
+		return nil, err
+	}
+	setDefaults(reflect.ValueOf(spec))
+	if train, ok := spec.(*Train); ok {
+		train.complete(p.env)
+	}
+	if err := checkBounds(reflect.ValueOf(spec), ""); err != nil {
+		return nil, err
+	}
+	return encode(spec)
+}
+
+// encode writes JSON without escaping <, > and &: commands and patterns stay readable in history.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+func resolveEnv(env value, names *names) (map[string]string, error) {
+	vars, ok := env.(entries)
+	if !ok {
+		return nil, nil
+	}
+	out := make(map[string]string, len(vars.keys))
+	for i, key := range vars.keys {
+		v, err := vars.values[i].resolve(names)
+		if err != nil {
+			return nil, err
+		}
+		out[key] = fmt.Sprint(v)
+	}
+	return out, nil
+}
+
+// checkBounds checks enums, minima and maxima of a resolved spec: a value that came from an expression was not seen at load.
+func checkBounds(v reflect.Value, path string) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return checkBounds(v.Elem(), path)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if v.Index(i).Kind() == reflect.Struct {
+				if err := checkBounds(v.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+					return err
+				}
+			}
+		}
+	case reflect.Struct:
+		for _, f := range fieldsOf(v.Type()) {
+			value := v.FieldByIndex(f.index)
+			if err := checkBound(value, f); err != nil {
+				return fmt.Errorf("%s: %w", path+f.name, err)
+			}
+			if err := checkBounds(value, path+f.name+"."); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkBound(v reflect.Value, f field) error {
+	if v.IsZero() && !f.required {
+		return nil
+	}
+	var x float64
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		x = float64(v.Int())
+	case reflect.Float64:
+		x = v.Float()
+	case reflect.String:
+		if len(f.rules.enum) > 0 && !slices.Contains(f.rules.enum, v.String()) {
+			return fmt.Errorf("%q is not one of %v", v.String(), f.rules.enum)
+		}
+		return nil
+	default:
+		return nil
+	}
+	if f.rules.min != nil && x < *f.rules.min || f.rules.max != nil && x > *f.rules.max {
+		return fmt.Errorf("%s is out of range", formatDouble(x))
+	}
+	return nil
+}
+
+// Outputs evaluates the pipeline's outputs. Those that cannot be, such as outputs of a step that did not pass, are left out, and
+// the error says why.
+func (p *Program) Outputs(v Vars) (map[string]any, error) {
+	names := p.names(nil, v)
+	out := make(map[string]any, len(p.outputs.keys))
+	var failed []error
+	for i, key := range p.outputs.keys {
+		value, err := p.outputs.values[i].resolve(names)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("output `%s`: %w", key, err))
+			continue
+		}
+		out[key] = value
+	}
+	return out, errors.Join(failed...)
+}
+
+// OutputNames lists the pipeline's outputs.
+func (p *Program) OutputNames() []string { return slices.Sorted(maps.Keys(p.pipeline.Outputs)) }

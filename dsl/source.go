@@ -1,0 +1,260 @@
+package dsl
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on a document. They refuse what is a mistake or an attack, far above any real pipeline.
+const (
+	maxSource     = 10 << 20 // bytes
+	maxDepth      = 100      // nested values
+	maxAliased    = 10_000   // values reached through aliases
+	maxAliasDepth = 20       // aliases within aliases
+)
+
+// source is a document's text with its findings.
+type source struct {
+	name  string
+	lines []string
+	diags Diagnostics
+}
+
+func newSource(f File) *source {
+	return &source{name: f.Name, lines: strings.Split(string(f.Source), "\n")}
+}
+
+// line returns the text of line n, from 1.
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	return strings.TrimRight(s.lines[n-1], "\r")
+}
+
+func (s *source) add(sev Severity, line, col int, code, hint, message string) {
+	s.diags = append(s.diags, Diagnostic{
+		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: s.line(line),
+	})
+}
+
+// errorf reports an error at a value.
+func (s *source) errorf(n *yaml.Node, code, hint, format string, args ...any) {
+	s.add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
+}
+
+func (s *source) warnf(n *yaml.Node, code, hint, format string, args ...any) {
+	s.add(SeverityWarning, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
+}
+
+var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
+
+// parse reads the one document of the source; nil after it has reported why it cannot.
+func (s *source) parse(data []byte) *yaml.Node {
+	switch {
+	case len(data) > maxSource:
+		s.lines = s.lines[:1]
+		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d MB", maxSource>>20))
+		return nil
+	case !utf8.Valid(data):
+		line, col := position(data, invalidUTF8(data))
+		s.add(SeverityError, line, col, "encoding", "save the file as UTF-8", "this is not valid UTF-8")
+		return nil
+	case bytes.IndexByte(data, 0) >= 0:
+		line, col := position(data, bytes.IndexByte(data, 0))
+		s.add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		s.add(SeverityError, 1, 1, "empty", "it must begin with `sluice: pipeline/v1`", "the document is empty")
+		return nil
+	} else if err != nil {
+		s.yamlError(err)
+		return nil
+	}
+	if err := dec.Decode(&second); err == nil {
+		s.errorf(&second, "documents", "put it into a file of its own", "a second document begins here; a file holds one")
+		return nil
+	} else if err != io.EOF {
+		s.yamlError(err)
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// yamlError places what the YAML parser says. A tab in an indentation is by far the commonest cause and is named as such.
+func (s *source) yamlError(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if m := yamlErrorLine.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = strings.Replace(text, m[0], "", 1)
+	}
+	for _, near := range []int{line, line + 1, line - 1} {
+		src := s.line(near)
+		if indent := src[:len(src)-len(strings.TrimLeft(src, " \t"))]; strings.Contains(indent, "\t") {
+			s.add(SeverityError, near, utf8.RuneCountInString(indent[:strings.IndexByte(indent, '\t')])+1, "tab", "indent with spaces", "YAML does not allow a tab in an indentation")
+			return
+		}
+	}
+	line = min(max(line, 1), len(s.lines))
+	src := s.line(line)
+	col := len(src) - len(strings.TrimLeft(src, " ")) + 1
+	s.add(SeverityError, line, col, "yaml", "", "this is not YAML: "+text)
+}
+
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(data)
+}
+
+func position(data []byte, offset int) (line, col int) {
+	start := bytes.LastIndexByte(data[:offset], '\n') + 1
+	return bytes.Count(data[:offset], []byte("\n")) + 1, utf8.RuneCount(data[start:offset]) + 1
+}
+
+// locate returns where character offset of a scalar's value stands in the source: it walks value and source side by side, undoing
+// indentation, folding, quotes and escapes.
+func (s *source) locate(n *yaml.Node, offset int) (line, col int) {
+	c := &cursor{src: s, line: n.Line}
+	c.enter(n.Line)
+	c.col = n.Column - 1
+	c.properties()
+	value := []rune(n.Value)
+	offset = min(offset, len(value))
+	switch {
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		c.block(n)
+		for i, r := range value[:offset] {
+			if r == '\n' && n.Style&yaml.LiteralStyle != 0 {
+				c.enter(c.line + 1)
+				c.col = min(c.indent, len(c.runes))
+				continue
+			}
+			c.step(r, value, i)
+		}
+	default:
+		c.quote = 0
+		if n.Style&yaml.DoubleQuotedStyle != 0 {
+			c.quote = '"'
+		} else if n.Style&yaml.SingleQuotedStyle != 0 {
+			c.quote = '\''
+		}
+		if c.quote != 0 {
+			c.col++
+		}
+		for i, r := range value[:offset] {
+			c.step(r, value, i)
+		}
+	}
+	c.settle()
+	return c.line, c.col + 1
+}
+
+// cursor is a place in the source during locate.
+type cursor struct {
+	src       *source
+	line, col int // line from 1, col from 0
+	runes     []rune
+	indent    int
+	quote     rune
+}
+
+func (c *cursor) enter(line int) {
+	c.line, c.runes = line, []rune(c.src.line(line))
+}
+
+// properties skips an anchor and a tag in front of the value.
+func (c *cursor) properties() {
+	for c.col < len(c.runes) && (c.runes[c.col] == '&' || c.runes[c.col] == '!') {
+		for c.col < len(c.runes) && c.runes[c.col] != ' ' {
+			c.col++
+		}
+		for c.col < len(c.runes) && c.runes[c.col] == ' ' {
+			c.col++
+		}
+	}
+}
+
+// block moves to the first line of a block scalar and takes its indentation.
+func (c *cursor) block(n *yaml.Node) {
+	c.enter(n.Line + 1)
+	for l := c.line; l <= len(c.src.lines); l++ {
+		if text := c.src.line(l); strings.TrimSpace(text) != "" {
+			c.indent = len(text) - len(strings.TrimLeft(text, " "))
+			break
+		}
+	}
+	c.col = min(c.indent, len(c.runes))
+}
+
+// step moves past one character of the value.
+func (c *cursor) step(r rune, value []rune, i int) {
+	c.settle()
+	if c.col >= len(c.runes) || (r == ' ' || r == '\n') && c.restBlank() && !(i+1 < len(value) && value[i+1] == ' ') && c.quote == 0 {
+		if r == ' ' || r == '\n' {
+			c.nextText()
+		}
+		return
+	}
+	switch {
+	case c.quote == '"' && c.runes[c.col] == '\\':
+		c.col += escapeLen(c.runes[c.col:])
+	case c.quote == '\'' && c.runes[c.col] == '\'':
+		c.col += 2
+	case r == '\n' && c.runes[c.col] != '\n':
+		// A blank line of a folded text, already behind us.
+	default:
+		c.col++
+	}
+}
+
+// settle moves over a line break that stands for no character: an escaped one in double quotes.
+func (c *cursor) settle() {
+	if c.quote == '"' && c.col == len(c.runes)-1 && c.runes[c.col] == '\\' {
+		c.nextText()
+	}
+}
+
+func (c *cursor) restBlank() bool { return strings.TrimSpace(string(c.runes[c.col:])) == "" }
+
+// nextText moves to the first character of the next line that is not blank.
+func (c *cursor) nextText() {
+	for c.line < len(c.src.lines) {
+		c.enter(c.line + 1)
+		if text := string(c.runes); strings.TrimSpace(text) != "" {
+			c.col = len(c.runes) - len([]rune(strings.TrimLeft(text, " \t")))
+			return
+		}
+	}
+}
+
+func escapeLen(rest []rune) int {
+	if len(rest) < 2 {
+		return 1
+	}
+	switch rest[1] {
+	case 'x':
+		return 4
+	case 'u':
+		return 6
+	case 'U':
+		return 10
+	}
+	return 2
+}

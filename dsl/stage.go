@@ -1,0 +1,70 @@
+package dsl
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"go.yaml.in/yaml/v3"
+)
+
+// stageNames are the types a rollout stage's checks see. They are the same in every pipeline.
+var stageNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
+	ts := newTypeSystem()
+	side := ts.define(&objectType{name: "side", code: "name", what: "a count of a side", fields: map[string]*cel.Type{
+		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType,
+	}})
+	delta := ts.define(&objectType{name: "delta", code: "name", what: "a difference of candidate and stable", fields: map[string]*cel.Type{
+		"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType,
+	}})
+	return ts, map[string]*cel.Type{"candidate": side, "stable": side, "delta": delta}
+})
+
+// EvalStageCheck evaluates one check of a rollout stage. Rates and latencies of a side without requests, and differences without
+// samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
+func EvalStageCheck(e Expr, candidate, stable SideCounts, d Delta) (Check, error) {
+	ts, vars := stageNames()
+	env, err := newEnv(ts, vars)
+	if err != nil {
+		return Check{}, err
+	}
+	src := newSource(File{Source: []byte(e)})
+	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: scopeStage, want: want{typ: boolType}}
+	x.compile(src, ts, env, vars)
+	if !x.ok {
+		return Check{}, fmt.Errorf("check %q: %w", e, src.diags)
+	}
+	names, err := cel.NewActivation(map[string]any{
+		"candidate": sideValue(ts, candidate), "stable": sideValue(ts, stable), "delta": deltaValue(ts, d),
+	})
+	if err != nil {
+		return Check{}, err
+	}
+	check := Check{Expression: string(e), Verdict: VerdictFail}
+	holds, values, err := x.judge(names)
+	check.Values = values
+	if err != nil {
+		check.Verdict, check.Error = VerdictError, err.Error()
+	} else if holds {
+		check.Verdict = VerdictPass
+	}
+	return check, nil
+}
+
+func sideValue(ts *typeSystem, s SideCounts) *object {
+	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors)}
+	if s.Requests > 0 {
+		fields["error_rate"], fields["p50_ms"], fields["p99_ms"] = types.Double(s.ErrorRate), types.Double(s.P50MS), types.Double(s.P99MS)
+	}
+	return ts.fixed("side", fields)
+}
+
+func deltaValue(ts *typeSystem, d Delta) *object {
+	fields := map[string]ref.Val{"samples": types.Double(d.Samples)}
+	if d.Samples > 0 {
+		fields["agreement"], fields["max_abs"] = types.Double(d.Agreement), types.Double(d.MaxAbs)
+	}
+	return ts.fixed("delta", fields)
+}

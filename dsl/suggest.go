@@ -1,0 +1,59 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+)
+
+// suggest returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
+func suggest(word string, candidates []string) string {
+	candidates = slices.Sorted(slices.Values(candidates))
+	best, distance := "", max(1, len(word)/3)+1
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance {
+			best, distance = c, d
+		}
+	}
+	switch {
+	case best != "":
+		return "did you mean `" + best + "`?"
+	case len(candidates) > 0 && len(candidates) <= 20:
+		return "known here: " + strings.Join(candidates, ", ")
+	}
+	return ""
+}
+
+// editDistance is the Damerau-Levenshtein distance in its optimal string alignment form: insertions, deletions, replacements and
+// swaps of neighbours.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	var before, last, row [65]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
+
+// foreignWords are keys of other systems with ours.
+var foreignWords = map[string]string{
+	"if": "when", "condition": "when", "depends": "needs", "deps": "needs", "depends_on": "needs", "dependencies": "needs",
+	"cmd": "command", "args": "command", "entrypoint": "command", "with": "inputs", "arguments": "inputs", "uses": "a kind key such as `run` or `train`",
+	"outs": "outputs", "artifacts": "outputs", "retryStrategy": "retry", "retries": "retry", "environment": "env", "parameters": "params",
+	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
+}

@@ -1,0 +1,395 @@
+package dsl
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// objectType is a CEL object whose fields are known: a kind's output struct, a pipeline's steps, a step's metrics.
+type objectType struct {
+	name   string
+	fields map[string]*cel.Type
+	// what names the fields in messages: "a metric of `fit`".
+	what string
+	// code of the diagnostic for a field that is not there.
+	code string
+}
+
+// typeSystem knows the types of one pipeline. It is CEL's type provider: the fields of an object are those declared and no others.
+type typeSystem struct {
+	*types.Registry
+	objects map[string]*objectType
+}
+
+func newTypeSystem() *typeSystem {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		panic(fmt.Sprintf("dsl: %v", err)) // it takes no input that could be wrong
+	}
+	ts := &typeSystem{Registry: registry, objects: map[string]*objectType{}}
+	for _, t := range artifactTypes {
+		ts.define(&objectType{name: string(t), code: "output", what: "a property of an artifact", fields: map[string]*cel.Type{
+			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType,
+		}})
+	}
+	return ts
+}
+
+var artifactTypes = []artifact.Type{artifact.Dataset, artifact.Model, artifact.Checkpoint, artifact.Workspace}
+
+func (ts *typeSystem) define(o *objectType) *cel.Type {
+	if o.code == "" {
+		o.code = "output"
+	}
+	ts.objects[o.name] = o
+	return objectNamed(o.name)
+}
+
+// objectPrefix keeps the names of types out of the reach of expressions: `steps.fit` is a value, never a type.
+const objectPrefix = "#"
+
+func objectNamed(name string) *cel.Type { return cel.ObjectType(objectPrefix + name) }
+
+// object returns the object type behind t, or nil.
+func (ts *typeSystem) object(t *cel.Type) *objectType { return ts.byName(t.TypeName()) }
+
+func (ts *typeSystem) byName(typeName string) *objectType {
+	name, ok := strings.CutPrefix(typeName, objectPrefix)
+	if !ok {
+		return nil
+	}
+	return ts.objects[name]
+}
+
+// FindStructType implements types.Provider.
+func (ts *typeSystem) FindStructType(name string) (*types.Type, bool) {
+	if ts.byName(name) != nil {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return ts.Registry.FindStructType(name)
+}
+
+// FindStructFieldNames implements types.Provider.
+func (ts *typeSystem) FindStructFieldNames(name string) ([]string, bool) {
+	if o := ts.byName(name); o != nil {
+		return slices.Sorted(maps.Keys(o.fields)), true
+	}
+	return ts.Registry.FindStructFieldNames(name)
+}
+
+// FindStructFieldType implements types.Provider.
+func (ts *typeSystem) FindStructFieldType(name, fieldName string) (*types.FieldType, bool) {
+	o := ts.byName(name)
+	if o == nil {
+		return ts.Registry.FindStructFieldType(name, fieldName)
+	}
+	t, ok := o.fields[fieldName]
+	if !ok {
+		return nil, false
+	}
+	return &types.FieldType{
+		Type: t,
+		IsSet: func(target any) bool {
+			v, ok := target.(*object)
+			return ok && v.has(fieldName)
+		},
+		GetFrom: func(target any) (any, error) {
+			v, ok := target.(*object)
+			if !ok {
+				return nil, fmt.Errorf("`.%s` of what is absent", fieldName)
+			}
+			return v.field(fieldName)
+		},
+	}, true
+}
+
+// NewValue implements types.Provider: expressions read objects, they make none.
+func (ts *typeSystem) NewValue(name string, fields map[string]ref.Val) ref.Val {
+	if o := ts.byName(name); o != nil {
+		return types.NewErr("a %s cannot be made in an expression", o.name)
+	}
+	return ts.Registry.NewValue(name, fields)
+}
+
+// goType maps a Go type of an output struct to CEL. Every number is a double: it was measured, and CEL does not multiply an int by
+// a double.
+func (ts *typeSystem) goType(t reflect.Type, r rules) *cel.Type {
+	switch t {
+	case reflect.TypeFor[artifact.Ref]():
+		return objectNamed(r.artifact)
+	case reflect.TypeFor[time.Time]():
+		return cel.TimestampType
+	case durationType:
+		return cel.DurationType
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return cel.BoolType
+	case reflect.String:
+		return cel.StringType
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		return cel.DoubleType
+	case reflect.Slice:
+		return cel.ListType(ts.goType(t.Elem(), r))
+	case reflect.Map:
+		return cel.MapType(cel.StringType, ts.goType(t.Elem(), r))
+	case reflect.Struct:
+		return ts.structType(t)
+	}
+	panic(fmt.Sprintf("dsl: an output cannot hold a %s", t)) // a mistake in this package, found by any test
+}
+
+func (ts *typeSystem) structType(t reflect.Type) *cel.Type {
+	if _, ok := ts.objects[t.Name()]; !ok {
+		o := &objectType{name: t.Name(), what: "a field of " + t.Name(), fields: ts.structFields(t)}
+		ts.define(o)
+	}
+	return objectNamed(t.Name())
+}
+
+func (ts *typeSystem) structFields(t reflect.Type) map[string]*cel.Type {
+	fields := map[string]*cel.Type{}
+	for _, f := range fieldsOf(t) {
+		fields[f.name] = ts.goType(f.typ, f.rules)
+	}
+	return fields
+}
+
+// object is a value of an objectType. Fields are read when an expression asks for them: get returns nil for what is absent.
+type object struct {
+	typ *objectType
+	get func(name string) (ref.Val, error)
+}
+
+func (o *object) has(name string) bool {
+	v, err := o.get(name)
+	return err != nil || v != nil
+}
+
+func (o *object) field(name string) (ref.Val, error) {
+	v, err := o.get(name)
+	if err == nil && v == nil {
+		return nil, fmt.Errorf("`.%s` is absent", name)
+	}
+	return v, err
+}
+
+// ConvertToNative implements ref.Val.
+func (o *object) ConvertToNative(t reflect.Type) (any, error) {
+	if t.Kind() == reflect.Interface && reflect.TypeFor[*object]().Implements(t) {
+		return o, nil
+	}
+	return nil, fmt.Errorf("a %s is no %s", o.typ.name, t)
+}
+
+// ConvertToType implements ref.Val.
+func (o *object) ConvertToType(t ref.Type) ref.Val {
+	switch t.TypeName() {
+	case objectPrefix + o.typ.name:
+		return o
+	case types.TypeType.TypeName():
+		return objectNamed(o.typ.name)
+	}
+	return types.NewErr("a %s cannot be converted to %s", o.typ.name, t.TypeName())
+}
+
+// Equal implements ref.Val: objects are equal when all their fields are.
+func (o *object) Equal(other ref.Val) ref.Val {
+	p, ok := other.(*object)
+	if !ok || p.typ.name != o.typ.name {
+		return types.False
+	}
+	for name := range o.typ.fields {
+		a, errA := o.get(name)
+		b, errB := p.get(name)
+		if errA != nil || errB != nil {
+			return types.NewErr("%s cannot be compared: `.%s` is unreadable", o.typ.name, name)
+		}
+		if (a == nil) != (b == nil) || a != nil && a.Equal(b) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+// Type implements ref.Val.
+func (o *object) Type() ref.Type { return objectNamed(o.typ.name) }
+
+// Value implements ref.Val.
+func (o *object) Value() any { return o }
+
+// Get implements traits.Indexer.
+func (o *object) Get(index ref.Val) ref.Val {
+	name, ok := index.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(index)
+	}
+	v, err := o.field(string(name))
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return v
+}
+
+// IsSet implements traits.FieldTester.
+func (o *object) IsSet(index ref.Val) ref.Val {
+	name, ok := index.(types.String)
+	return types.Bool(ok && o.has(string(name)))
+}
+
+// native turns the object into plain data; what is absent is left out.
+func (o *object) native() (any, error) {
+	out := map[string]any{}
+	for name := range o.typ.fields {
+		v, err := o.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			continue
+		}
+		if out[name], err = jsonValue(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// fixed makes an object of ready fields.
+func (ts *typeSystem) fixed(name string, fields map[string]ref.Val) *object {
+	return &object{typ: ts.objects[name], get: func(f string) (ref.Val, error) { return fields[f], nil }}
+}
+
+// decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
+func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	switch t.Kind() {
+	case types.StructKind:
+		return ts.decodeObject(ts.object(t), raw)
+	case types.ListKind:
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, fmt.Errorf("a list: %w", err)
+		}
+		list := make([]ref.Val, len(items))
+		for i, item := range items {
+			v, err := ts.decode(t.Parameters()[0], item)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return types.NewRefValList(ts, list), nil
+	case types.MapKind:
+		var items map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, fmt.Errorf("a map: %w", err)
+		}
+		fields := make(map[ref.Val]ref.Val, len(items))
+		for key, item := range items {
+			v, err := ts.decode(t.Parameters()[1], item)
+			if err != nil {
+				return nil, err
+			}
+			if v != nil {
+				fields[types.String(key)] = v
+			}
+		}
+		return types.NewRefValMap(ts, fields), nil
+	}
+	return decodeScalar(t, raw)
+}
+
+func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Val, error) {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return nil, fmt.Errorf("%s: %w", typ.name, err)
+	}
+	seen := map[string]ref.Val{}
+	return &object{typ: typ, get: func(field string) (ref.Val, error) {
+		if v, ok := seen[field]; ok {
+			return v, nil
+		}
+		t, ok := typ.fields[field]
+		if !ok {
+			return nil, nil
+		}
+		v, err := ts.decode(t, parts[field])
+		if err != nil {
+			return nil, fmt.Errorf("`.%s` is not what it was declared to be: %w", field, err)
+		}
+		seen[field] = v
+		return v, nil
+	}}, nil
+}
+
+func decodeScalar(t *cel.Type, raw json.RawMessage) (v ref.Val, err error) {
+	switch t.Kind() {
+	case types.BoolKind:
+		var b bool
+		err = json.Unmarshal(raw, &b)
+		v = types.Bool(b)
+	case types.IntKind:
+		var n int64
+		err = json.Unmarshal(raw, &n)
+		v = types.Int(n)
+	case types.DoubleKind:
+		var f float64
+		err = json.Unmarshal(raw, &f)
+		v = types.Double(f)
+	case types.StringKind:
+		var s string
+		err = json.Unmarshal(raw, &s)
+		v = types.String(s)
+	case types.DurationKind:
+		var d Duration
+		err = json.Unmarshal(raw, &d)
+		v = types.Duration{Duration: time.Duration(d)}
+	case types.TimestampKind:
+		var at time.Time
+		err = json.Unmarshal(raw, &at)
+		v = types.Timestamp{Time: at}
+	default:
+		return nil, fmt.Errorf("a %s cannot be read from JSON", t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no %s", bytes.TrimSpace(raw), t)
+	}
+	return v, nil
+}
+
+func typeNames(o *objectType) []string { return slices.Sorted(maps.Keys(o.fields)) }
+
+// typeName is a CEL type as people say it.
+func typeName(t *cel.Type) string {
+	switch {
+	case isOptional(t):
+		return "optional " + typeName(t.Parameters()[0])
+	case t.Kind() == types.ListKind:
+		return "list of " + typeName(t.Parameters()[0])
+	case t.Kind() == types.MapKind:
+		return "map of " + typeName(t.Parameters()[1])
+	case t.Kind() == types.DynKind:
+		return "anything"
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(t.String(), "google.protobuf."), objectPrefix)
+}
+
+func isOptional(t *cel.Type) bool {
+	return t.Kind() == types.OpaqueKind && t.TypeName() == "optional_type"
+}

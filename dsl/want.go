@@ -1,0 +1,150 @@
+package dsl
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// want is what the place of an expression takes: a Go type, or anything when it has none.
+type want struct {
+	typ      reflect.Type
+	artifact string // the artifact type taken; empty: any
+	part     bool   // of a text
+}
+
+var (
+	boolType   = reflect.TypeFor[bool]()
+	stringType = reflect.TypeFor[string]()
+	refType    = reflect.TypeFor[artifact.Ref]()
+)
+
+// accepts says why a value of type t cannot stand in the place; an empty message means that it can.
+func (w want) accepts(t *cel.Type) (message, hint string) {
+	if w.typ == nil || t.Kind() == types.DynKind {
+		return "", ""
+	}
+	if isOptional(t) {
+		return fmt.Sprintf("this may be absent, and the place takes %s", w), "end it with `.orValue(...)`"
+	}
+	if w.fits(t) {
+		return "", ""
+	}
+	switch {
+	case w.part:
+		return fmt.Sprintf("%s has no place inside a text", article(typeName(t))), ""
+	case t.Kind() == types.DoubleKind && isInt(w.typ):
+		hint = "write `int(...)`: what steps measure are doubles"
+	}
+	return fmt.Sprintf("this is %s, and the place takes %s", article(typeName(t)), w), hint
+}
+
+func (w want) fits(t *cel.Type) bool {
+	k := t.Kind()
+	switch {
+	case w.typ == refType:
+		return k == types.StructKind && isArtifact(typeName(t)) && (w.artifact == "" || w.artifact == typeName(t))
+	case w.typ == durationType:
+		return k == types.DurationKind || k == types.StringKind
+	case w.typ == sizeType:
+		return k == types.IntKind || k == types.StringKind
+	case isInt(w.typ):
+		return k == types.IntKind
+	}
+	switch w.typ.Kind() {
+	case reflect.String:
+		return slices.Contains([]types.Kind{types.StringKind, types.IntKind, types.DoubleKind, types.BoolKind, types.DurationKind, types.TimestampKind}, k)
+	case reflect.Bool:
+		return k == types.BoolKind
+	case reflect.Float64:
+		return k == types.DoubleKind || k == types.IntKind
+	case reflect.Slice:
+		return k == types.ListKind && want{typ: w.typ.Elem(), artifact: w.artifact}.fits(t.Parameters()[0])
+	case reflect.Map:
+		return k == types.MapKind && want{typ: w.typ.Elem(), artifact: w.artifact}.fits(t.Parameters()[1])
+	}
+	return false
+}
+
+// convert turns a value into what encoding/json writes for the place's type.
+func (w want) convert(v ref.Val) (any, error) {
+	switch {
+	case w.typ == nil:
+		return jsonValue(v)
+	case w.typ == durationType:
+		if d, ok := v.(types.Duration); ok {
+			return Duration(d.Duration), nil
+		}
+		return convertText(v, ParseDuration)
+	case w.typ == sizeType && v.Type() == types.StringType:
+		return convertText(v, ParseSize)
+	case w.typ.Kind() == reflect.String:
+		return textOf(v)
+	case isInt(w.typ):
+		if n, ok := v.(types.Int); ok {
+			return int64(n), nil
+		}
+		return nil, fmt.Errorf("a %s is no int", v.Type().TypeName())
+	}
+	return jsonValue(v)
+}
+
+func convertText[T any](v ref.Val, parse func(string) (T, error)) (any, error) {
+	s, ok := v.(types.String)
+	if !ok {
+		return nil, fmt.Errorf("a %s is no text", v.Type().TypeName())
+	}
+	return parse(string(s))
+}
+
+// String says what the place takes.
+func (w want) String() string {
+	switch {
+	case w.typ == refType && w.artifact != "":
+		return "a " + w.artifact
+	case w.typ == refType:
+		return "an artifact"
+	case w.typ == durationType:
+		return "a duration"
+	case w.typ == shareType:
+		return "a share"
+	case w.typ == sizeType:
+		return "a size"
+	case isInt(w.typ):
+		return "an int"
+	}
+	switch w.typ.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "a bool"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "a map"
+}
+
+func isInt(t reflect.Type) bool {
+	return t != durationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
+}
+
+func isArtifact(name string) bool { return slices.Contains(artifactTypes, artifact.Type(name)) }
+
+func article(noun string) string {
+	switch noun[0] {
+	case 'a', 'e', 'i', 'o', 'u':
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+var timeType = reflect.TypeFor[time.Time]()
