@@ -1,4 +1,3 @@
-// Package worker wires Sluice together: how it reaches Temporal, and which workflows, activities, pools and targets exist.
 package worker
 
 import (
@@ -86,13 +85,14 @@ func (c *Connection) Close() error {
 func Connect(ctx context.Context, o ConnectOptions) (*Connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("no connection within %v", connectTimeout))
 	defer cancel()
-	if clusterNamed() {
+	if ClusterNamed() {
 		return connectCluster(ctx, o)
 	}
 	return connectFolder(ctx, o)
 }
 
-func clusterNamed() bool {
+// ClusterNamed reports whether the environment names a Temporal cluster of the user's.
+func ClusterNamed() bool {
 	return os.Getenv("TEMPORAL_ADDRESS") != "" || os.Getenv("TEMPORAL_PROFILE") != "" || os.Getenv("TEMPORAL_CONFIG_FILE") != ""
 }
 

@@ -20,10 +20,8 @@ func (m claimMapper) GetClaims(info *authorization.AuthInfo) (*authorization.Cla
 	if equal(given, string(m.token)) {
 		return &authorization.Claims{Subject: "owner", System: authorization.RoleAdmin}, nil
 	}
-	if strings.HasPrefix(given, agentScheme) {
-		if agent, ok := m.token.parseAgentToken(given); ok {
-			return &authorization.Claims{Subject: "agent", Extensions: agent}, nil
-		}
+	if agent, ok := m.token.parseAgentToken(given); ok {
+		return &authorization.Claims{Subject: "agent", Extensions: agent}, nil
 	}
 	return nil, nil
 }

@@ -58,11 +58,16 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 }
 
 // createDatabase sets the schema up beside path and renames it, so that a process killed meanwhile leaves no half of a schema behind.
-func createDatabase(path string) error {
+func createDatabase(path string) (err error) {
 	beside := path + ".new"
 	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			os.Remove(beside)
+		}
+	}()
 	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // SQLite gives its other files the same mode
 	if err != nil {
 		return err
@@ -70,7 +75,7 @@ func createDatabase(path string) error {
 	defer f.Close()
 	// One sync at the end stands for the hundred that the statements would make.
 	if err := sqlite.SetupSchema(sqlConfig(beside, map[string]string{"journal_mode": "off", "synchronous": "0"})); err != nil {
-		return fmt.Errorf("set up the schema: %w", err)
+		return fmt.Errorf("set up the schema: %w", root(err))
 	}
 	if err := f.Sync(); err != nil {
 		return err
@@ -84,6 +89,14 @@ func createDatabase(path string) error {
 	}
 	defer folder.Close()
 	return folder.Sync()
+}
+
+// root is the innermost error: the outer ones quote SQL, which helps nobody whose disk is full.
+func root(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
+	return err
 }
 
 func sqlConfig(path string, pragmas map[string]string) *config.SQL {

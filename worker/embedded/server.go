@@ -17,6 +17,8 @@
 //   - The UI opens for a key derived from the token, which the printed URL carries and which becomes a cookie; and no other
 //     site's page can make the browser change anything.
 //
+// Temporal's own CLI gets in with --grpc-meta "authorization=Bearer $(cat .sluice/token)".
+//
 // Not covered: loopback traffic is in the clear for root; and after the server's end another user's process could listen on its
 // old port and be told an agent's token, which is then of no use except to a server that runs again.
 package embedded

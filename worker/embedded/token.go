@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -91,7 +92,7 @@ func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) strin
 }
 
 // uiKey is what the browser shows in place of the token, so that neither its history nor its cookies hold the token.
-func (t Token) uiKey() string { return t.sign("ui", nil) }
+func (t Token) uiKey() string { return t.sign("ui", "") }
 
 // MintAgentToken makes the token of an agent: it may poll activities on task queues whose name begins with queuePrefix ("node/<run>/"; the
 // slash at the end matters), answer and heartbeat activities of the workflow run, and signal that workflow. "The workflow run" is the
@@ -101,7 +102,8 @@ func (t Token) MintAgentToken(queuePrefix, run string) string {
 	if err != nil {
 		panic(err) // two strings always marshal
 	}
-	return agentScheme + base64.RawURLEncoding.EncodeToString(claims) + "." + t.sign("agent", claims)
+	payload := base64.RawURLEncoding.EncodeToString(claims)
+	return agentScheme + payload + "." + t.sign("agent", payload)
 }
 
 // agentScheme tells an agent's token from the state folder's, whose alphabet has no dot.
@@ -120,12 +122,14 @@ func (c *agentClaims) owns(workflowID string) bool {
 
 // parseAgentToken returns the claims of an agent's token if t signed them.
 func (t Token) parseAgentToken(token string) (*agentClaims, bool) {
-	payload, signature, ok := strings.Cut(strings.TrimPrefix(token, agentScheme), ".")
-	if !ok {
+	signed, ok := strings.CutPrefix(token, agentScheme)
+	payload, signature, _ := strings.Cut(signed, ".")
+	// The signature is over the text as it came: base64 has many texts for the same bytes.
+	if !ok || !equal(signature, t.sign("agent", payload)) {
 		return nil, false
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(payload)
-	if err != nil || !equal(signature, t.sign("agent", raw)) {
+	if err != nil {
 		return nil, false
 	}
 	var claims agentClaims
@@ -136,11 +140,9 @@ func (t Token) parseAgentToken(token string) (*agentClaims, bool) {
 }
 
 // sign is HMAC-SHA256 (RFC 2104) under the token, over a purpose and a message; the purpose keeps the derived keys apart.
-func (t Token) sign(purpose string, message []byte) string {
+func (t Token) sign(purpose, message string) string {
 	mac := hmac.New(sha256.New, []byte(t))
-	mac.Write([]byte(purpose))
-	mac.Write([]byte{0})
-	mac.Write(message)
+	io.WriteString(mac, purpose+"\x00"+message)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 

@@ -91,7 +91,7 @@ func TestAgentTokenKeepsItsClaims(t *testing.T) {
 		if _, ok := (token + "x").parseAgentToken(minted); ok {
 			t.Fatal("accepted by another folder")
 		}
-		i := rapid.IntRange(len(agentScheme), len(minted)-2).Draw(t, "i") // the last character has bits that do not count
+		i := rapid.IntRange(0, len(minted)-1).Draw(t, "i")
 		changed := []byte(minted)
 		changed[i] ^= 1
 		if _, ok := token.parseAgentToken(string(changed)); ok {
@@ -120,7 +120,7 @@ func FuzzParseAgentToken(f *testing.F) {
 	f.Add("agent.e30.AAAA")
 	f.Fuzz(func(t *testing.T, given string) {
 		claims, ok := token.parseAgentToken(given)
-		if ok && strings.TrimPrefix(token.MintAgentToken(claims.QueuePrefix, claims.Run), agentScheme) != strings.TrimPrefix(given, agentScheme) {
+		if ok && token.MintAgentToken(claims.QueuePrefix, claims.Run) != given {
 			t.Fatalf("accepted %q, which was never minted", given)
 		}
 	})
