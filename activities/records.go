@@ -100,11 +100,12 @@ type Published struct {
 func (e *Engine) publish(
 	ctx context.Context, sub *submitted, in contract.JudgeInput, outputs json.RawMessage,
 ) ([]string, error) {
-	names := sub.program.Pipeline().Steps[in.Step].Publish
-	var fields map[string]json.RawMessage
+	steps := sub.program.Pipeline().Steps
+	names := steps[slices.IndexFunc(steps, func(s dsl.Step) bool { return s.ID == in.Step })].Publish
 	if len(names) == 0 {
 		return nil, nil
 	}
+	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(outputs, &fields); err != nil {
 		return nil, fmt.Errorf("publish: the outputs of %s: %w", in.Step, err)
 	}

@@ -19,6 +19,8 @@ const (
 	heartbeatTimeout = 10 * time.Second
 	// defaultTimeout bounds an attempt of a step that names no timeout.
 	defaultTimeout = 24 * time.Hour
+	// defaultAttempts is how often a step that says nothing of retries is tried when machines, not programs, fail.
+	defaultAttempts = 3
 	// lostWorkers is how many workers may die under a step before that is taken for the step's fault.
 	lostWorkers = 20
 )
@@ -146,11 +148,14 @@ func (b *budget) again(err error) (time.Duration, bool) {
 		return 0, b.lost <= lostWorkers
 	}
 	b.used++
-	errs := b.retry.Errors
+	attempts, errs := b.retry.Attempts, b.retry.Errors
+	if attempts == 0 {
+		attempts = defaultAttempts
+	}
 	if len(errs) == 0 {
 		errs = []string{contract.ErrInfrastructure, contract.ErrTimeout}
 	}
-	if b.used >= max(1, b.retry.Attempts) || !slices.Contains(errs, contract.ErrorType(err)) {
+	if b.used >= attempts || !slices.Contains(errs, contract.ErrorType(err)) {
 		return 0, false
 	}
 	pause := b.interval

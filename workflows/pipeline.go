@@ -198,7 +198,11 @@ func (r *run) perform(ctx workflow.Context, i int, end *contract.JudgeInput) {
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})
 		pause, again := budget.again(err)
-		if !again || ctx.Err() != nil || workflow.Sleep(ctx, pause) != nil {
+		if !again {
+			return
+		}
+		if err := workflow.Sleep(ctx, pause); err != nil {
+			fail(ctx, end, err)
 			return
 		}
 	}

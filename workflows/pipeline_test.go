@@ -3,12 +3,14 @@ package workflows
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -33,6 +35,7 @@ type world struct {
 func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
 	env.RegisterWorkflowWithOptions(Pipeline, workflow.RegisterOptions{Name: contract.PipelineWorkflow})
@@ -120,7 +123,7 @@ func TestHowStepsEnd(t *testing.T) {
 	tests := []struct {
 		name  string
 		graph []dsl.Node
-		world world
+		world *world
 		want  map[string]dsl.Status
 		run   dsl.Status
 	}{{
@@ -131,7 +134,7 @@ func TestHowStepsEnd(t *testing.T) {
 	}, {
 		name:  "a failure keeps its readers from running and nobody else",
 		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed"), node("d")},
-		world: world{ends: map[string][]error{"a": {userError()}}},
+		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream", "d": "succeeded"},
 		run:   dsl.StatusFailed,
 	}, {
@@ -139,7 +142,7 @@ func TestHowStepsEnd(t *testing.T) {
 		graph: []dsl.Node{
 			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
 		},
-		world: world{ends: map[string][]error{"a": {userError()}}},
+		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "failed", "passed": "upstream", "not_failed": "upstream", "ended": "succeeded", "failed": "succeeded"},
 		run:   dsl.StatusFailed,
 	}, {
@@ -147,49 +150,53 @@ func TestHowStepsEnd(t *testing.T) {
 		graph: []dsl.Node{
 			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
 		},
-		world: world{when: map[string]bool{"a": false}},
+		world: &world{when: map[string]bool{"a": false}},
 		want:  map[string]dsl.Status{"a": "skipped", "passed": "skipped", "not_failed": "succeeded", "ended": "succeeded", "failed": "skipped"},
 		run:   dsl.StatusSucceeded,
 	}, {
 		name:  "not_failed does not run after an upstream failure",
 		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "not_failed")},
-		world: world{ends: map[string][]error{"a": {userError()}}},
+		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream"},
 		run:   dsl.StatusFailed,
 	}, {
 		name:  "a gate that stops declines the run",
 		graph: []dsl.Node{node("a"), node("b", "a", "passed")},
-		world: world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
+		world: &world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
 		want:  map[string]dsl.Status{"a": "declined", "b": "upstream"},
 		run:   dsl.StatusDeclined,
 	}, {
 		name:  "infrastructure is retried within the budget",
 		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
-		world: world{ends: map[string][]error{"a": {infra, infra}}},
+		world: &world{ends: map[string][]error{"a": {infra, infra}}},
 		want:  map[string]dsl.Status{"a": "succeeded"},
 		run:   dsl.StatusSucceeded,
 	}, {
 		name:  "and not beyond it",
 		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}},
-		world: world{ends: map[string][]error{"a": {infra, infra}}},
+		world: &world{ends: map[string][]error{"a": {infra, infra}}},
 		want:  map[string]dsl.Status{"a": "failed"},
 		run:   dsl.StatusFailed,
 	}, {
 		name:  "a user's error is not retried unless asked",
 		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
-		world: world{ends: map[string][]error{"a": {userError()}}},
+		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "failed"},
 		run:   dsl.StatusFailed,
 	}, {
 		name:  "a user's error is retried when asked",
 		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Errors: []string{"user"}}}},
-		world: world{ends: map[string][]error{"a": {userError()}}},
+		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "succeeded"},
 		run:   dsl.StatusSucceeded,
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, run := tt.world.statuses(t, tt.graph)
+			w := tt.world
+			if w == nil {
+				w = &world{}
+			}
+			got, run := w.statuses(t, tt.graph)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
@@ -201,7 +208,7 @@ func TestHowStepsEnd(t *testing.T) {
 }
 
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
-	w := world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
+	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
 	w.statuses(t, []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}})
 	attempts := w.judged["a"].Attempts
 	if len(attempts) != 1 || attempts[0].ErrorType != contract.ErrInfrastructure || attempts[0].Error != "disk" {
@@ -210,7 +217,7 @@ func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 }
 
 func TestReusedStepsAreNotDoneAgain(t *testing.T) {
-	w := world{}
+	w := &world{}
 	got, _ := w.statuses(t, []dsl.Node{node("a"), node("b", "a", "passed")}, "a")
 	if diff := cmp.Diff(map[string]dsl.Status{"a": "succeeded", "b": "succeeded"}, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
@@ -224,7 +231,7 @@ func TestReusedStepsAreNotDoneAgain(t *testing.T) {
 }
 
 func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
-	w := world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
+	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second) // in the middle of a's pause before its second attempt
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{

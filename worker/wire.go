@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/embedded"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/local"
+	"github.com/sluiceml/sluice/workflows"
+)
+
+// register makes the worker know every workflow and activity there is.
+func (s *Session) register(o Options) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	python := o.Python
+	if python == "" {
+		python = FindPython()
+	}
+	engine := activities.NewEngine(s.Store)
+	programs := &activities.Programs{Store: s.Store, State: s.State, Python: python}
+	cleaner := &activities.Cleaner{Store: s.Store, State: s.State, Engine: engine, Executable: exe}
+	compiler := &activities.Compiler{Store: s.Store, State: s.State, Python: python, Executable: exe}
+	trainings := &activities.Trainings{
+		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.State, "logs"), Pool: s.pools(python),
+	}
+	rollouts := &activities.Rollouts{Store: s.Store, State: s.State, Engine: engine, Target: s.target}
+
+	registerWorkflows(s.worker, map[string]any{
+		contract.PipelineWorkflow: workflows.Pipeline,
+		contract.TrainWorkflow:    workflows.Train,
+		contract.RolloutWorkflow:  workflows.Rollout,
+	})
+	registerActivities(s.worker, map[string]any{
+		contract.BeginActivity:   engine.Begin,
+		contract.ResolveActivity: engine.Resolve,
+		contract.JudgeActivity:   engine.Judge,
+		contract.FinishActivity:  engine.Finish,
+
+		contract.RunActivity:      programs.Run,
+		contract.EvaluateActivity: programs.Evaluate,
+		contract.CleanActivity:    cleaner.Clean,
+		contract.CompileActivity:  compiler.Compile,
+
+		contract.PlanActivity:    trainings.Plan,
+		contract.SealActivity:    trainings.Seal,
+		contract.AcquireActivity: trainings.Acquire,
+		contract.WatchActivity:   trainings.Watch,
+		contract.ReleaseActivity: trainings.Release,
+		contract.CollectActivity: trainings.Collect,
+
+		contract.RolloutOpenActivity:    rollouts.Open,
+		contract.RolloutTrafficActivity: rollouts.Traffic,
+		contract.RolloutReplayActivity:  rollouts.Replay,
+		contract.RolloutLookActivity:    rollouts.Look,
+		contract.RolloutSettleActivity:  rollouts.Settle,
+	})
+	return nil
+}
+
+func registerWorkflows(w worker.WorkflowRegistry, all map[string]any) {
+	for name, f := range all {
+		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+}
+
+func registerActivities(w worker.ActivityRegistry, all map[string]any) {
+	for name, f := range all {
+		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+// pools opens the pools of environments, each driver in one line. Pools are kept: a local pool holds its gangs' processes.
+func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
+	var mu sync.Mutex
+	open := map[string]*local.Pool{}
+	return func(_ context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if spec.Local == nil {
+			return nil, fmt.Errorf("pool %s has no driver", name)
+		}
+		key := fmt.Sprintf("%s %+v %+v", name, *spec.Local, spec.Local.Interruptions)
+		if open[key] == nil {
+			open[key] = local.New(local.Options{
+				Dir: filepath.Join(s.State, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
+				AgentPath: agentPath(),
+				Agent: agent.Config{
+					Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
+					LogDir: filepath.Join(s.State, "logs"), PythonEnv: python,
+				},
+				Token: s.MintAgentToken,
+			})
+		}
+		return open[key], nil
+	}
+}
+
+// agentPath finds the node agent: $SLUICE_AGENT, else sluice-agent beside this program.
+func agentPath() string {
+	if path := os.Getenv("SLUICE_AGENT"); path != "" {
+		return path
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "sluice-agent"
+	}
+	return filepath.Join(filepath.Dir(exe), "sluice-agent")
+}
+
+// target opens a serving target, each driver in one line.
+func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
+	if spec.Embedded == nil {
+		return nil, fmt.Errorf("target %s has no driver", name)
+	}
+	url, err := s.gateways.Serve(ctx, name, *spec.Embedded)
+	if err != nil {
+		return nil, err
+	}
+	return embedded.New(s.Store, name, url), nil
+}
