@@ -1,0 +1,68 @@
+# `make` says what there is to do. Each target installs what it needs and is missing, and nothing twice.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+export SLUICE_CACHE ?= $(CURDIR)/.cache
+export SLUICE_PYTHON_ENV ?= $(CURDIR)/.venv
+
+TOOLS := .cache/tools
+VERSION ?=
+
+.PHONY: help
+help: ## say what there is to do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## make .venv with PyTorch and ONNX Runtime, and download the example's mail
+	@scripts/python.sh
+	@$(SLUICE_PYTHON_ENV)/bin/python3 examples/spam/fetch.py --download
+
+# The flags must not differ from those of `go test` in what they compile, or the Temporal server is compiled twice.
+.PHONY: build
+build: ## build bin/sluice and bin/sluice-agent
+	@mkdir -p bin
+	go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./cmd/sluice
+	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/sluice-agent ./cmd/sluice-agent
+
+.PHONY: demo
+demo: setup build ## from raw mail to a served spam filter
+	bin/sluice run examples/spam/pipeline.yaml -e examples/spam/environment.yaml
+
+.PHONY: test
+test: setup build ## run all tests
+	@scripts/test.sh
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## run golangci-lint (with vet and gofumpt) and workflowcheck
+	$(TOOLS)/golangci-lint run
+	$(TOOLS)/workflowcheck ./workflows/...
+
+.PHONY: fmt
+fmt: $(TOOLS)/golangci-lint ## format all Go files
+	$(TOOLS)/golangci-lint fmt
+
+.PHONY: generate
+generate: ## write schema.json and docs/reference.md again, from the structs they come from
+	go generate ./...
+
+.PHONY: check-generated
+check-generated: generate ## fail when generated files are stale
+	@git diff --exit-code || { echo 'generated files are stale: commit what `make generate` writes' >&2; exit 1; }
+
+.PHONY: bench
+bench: ## measure; NAME=engine
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine))
+
+.PHONY: clean
+clean: ## remove what was built and downloaded; runs and models in .sluice stay
+	rm -rf bin .cache .venv .venv.lock
+
+$(TOOLS)/golangci-lint: TOOL := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(TOOLS)/workflowcheck: TOOL := go.temporal.io/sdk/contrib/tools/workflowcheck
+$(TOOLS)/%: tools/go.mod tools/go.sum
+	@mkdir -p $(TOOLS)
+	go -C tools build -o ../$@ $(TOOL)
+	@touch $@

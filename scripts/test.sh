@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Runs all tests, on the binaries in bin/ that `make build` made ($SLUICE_BIN).
+#
+# Packages that link the Temporal server or Beam's runner are tested without the race detector: compiling those two for it takes
+# longer than all the rest. They hold the tests with real processes, which run one package after the other, for they measure time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export SLUICE_BIN="$PWD/bin"
+
+readonly heavy=' (go\.temporal\.io/server|github\.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism)[/ ]'
+
+# A line for each package that has tests: its path, then everything that its test binary links.
+links="$(go list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}} {{end}}' ./... | grep -E '^[^ ]+\.test ')"
+mapfile -t light < <(grep -Ev "$heavy" <<<"$links" | sed 's/\.test .*//')
+mapfile -t whole < <(grep -E "$heavy" <<<"$links" | sed 's/\.test .*//')
+
+"$SLUICE_PYTHON_ENV/bin/python3" -B -m unittest discover -q -s examples/spam </dev/null
+go test -race -timeout 10m "${light[@]}" </dev/null
+go test -count=1 -p 1 -timeout 20m "${whole[@]}" </dev/null
