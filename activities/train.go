@@ -36,12 +36,31 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return contract.TrainPlan{}, err
 	}
-	if _, err := t.pool(ctx, in.Submission, spec.Pool); err != nil {
+	name, err := t.poolName(ctx, in.Submission, spec.Pool)
+	if err != nil {
 		return contract.TrainPlan{}, err
 	}
-	plan := contract.TrainPlan{Pool: spec.Pool, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max}
+	plan := contract.TrainPlan{Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
 	return plan, nil
+}
+
+// poolName is the pool that a step means: where it names none, the environment's only one.
+func (t *Trainings) poolName(ctx context.Context, submission, name string) (string, error) {
+	sub, err := t.Engine.submission(ctx, submission)
+	if err != nil {
+		return "", err
+	}
+	pools := sub.program.Environment().Pools
+	if name == "" && len(pools) == 1 {
+		for only := range pools {
+			return only, nil
+		}
+	}
+	if _, ok := pools[name]; !ok {
+		return "", contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", name), nil)
+	}
+	return name, nil
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {
@@ -49,11 +68,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 	if err != nil {
 		return nil, err
 	}
-	spec, ok := sub.program.Environment().Pools[name]
-	if !ok {
-		return nil, contract.Error(contract.ErrInvalid, "the environment has no pool "+name, nil)
-	}
-	return t.Pool(ctx, name, spec)
+	return t.Pool(ctx, name, sub.program.Environment().Pools[name])
 }
 
 // Seal opens a generation and says how far the one before it came.

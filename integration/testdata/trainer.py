@@ -1,0 +1,95 @@
+"""Stands in for a training script: it keeps the script's contract and does no training.
+
+Every rank counts steps. Ranks other than 0 hold a connection to rank 0 and fail when it breaks, as collective operations do.
+TRACE names a file that each step is written to at the moment it is done, for an account that owes nothing to Sluice.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+total, pause = int(os.environ["STEPS"]), float(os.environ["STEP_SECONDS"])
+every = int(os.environ.get("COMMIT_STEPS", "10"))
+checkpoints = pathlib.Path(os.environ["SLUICE_CHECKPOINT_DIR"])
+output = pathlib.Path(os.environ["SLUICE_OUTPUT_DIR"])
+resume = os.environ.get("SLUICE_RESUME_DIR")
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+assert not any(name.startswith(("TEMPORAL_", "SLUICE_TEMPORAL")) for name in os.environ), "a credential reached a rank"
+
+
+def peers():
+    """Connects the ranks; where a connection breaks the rank fails."""
+    if rank == 0:
+        server = socket.create_server(address)
+        connections = [server.accept()[0] for _ in range(world - 1)]
+    else:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                connections = [socket.create_connection(address)]
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+    def listen(connection):
+        try:
+            data = connection.recv(1)
+        except ConnectionResetError:
+            data = b""
+        if data != b"." and not stop.wait(0.3):
+            print(f"rank {rank}: connection closed by peer", flush=True)
+            os._exit(1)
+    for connection in connections:
+        threading.Thread(target=listen, args=(connection,), daemon=True).start()
+    return connections
+
+
+def checkpoint(step):
+    if rank != 0:
+        return
+    new = checkpoints / f".new-{step}"
+    new.mkdir()
+    (new / "state.json").write_text(json.dumps({"step": step}))
+    new.rename(checkpoints / f"step-{step}")
+    old = checkpoints / f"step-{step - 2 * every}"
+    shutil.rmtree(old, ignore_errors=True)
+
+
+step = json.loads((pathlib.Path(resume) / "state.json").read_text())["step"] if resume else 0
+fail_at = int(os.environ.get("FAIL_AT", "0"))
+connections = peers()
+print(f"rank {rank} of {world} from step {step}", flush=True)
+while step < total:
+    if stop.is_set():
+        checkpoint(step)
+        sys.exit(143)
+    time.sleep(pause)
+    step += 1
+    if fail_at and step == fail_at and rank == world - 1:
+        print("this is the reason", flush=True)
+        sys.exit(3)
+    if rank == 0:
+        with open(os.environ["TRACE"], "a") as trace:
+            trace.write(f"{step}\n")
+        with open(os.environ["SLUICE_METRICS"], "a") as metrics:
+            metrics.write(json.dumps({"step": step, "of": total, "loss": 1 / step}) + "\n")
+    if step % every == 0:
+        checkpoint(step)
+if rank == 0:
+    (output / "model").mkdir()
+    (output / "model" / "weights").write_text(str(step))
+    with open(os.environ["SLUICE_METRICS"], "a") as metrics:
+        metrics.write(json.dumps({"step": step, "f1": 0.5}) + "\n")
+for connection in connections:
+    connection.send(b".")

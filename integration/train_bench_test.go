@@ -1,0 +1,383 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/worker/embedded"
+)
+
+// testLimit bounds every wait of these tests.
+const testLimit = 2 * time.Minute
+
+// trainBench is one engine in a process of its own, with a training to run on it.
+type trainBench struct {
+	t      *testing.T
+	dir    string
+	config engineConfig
+	engine *exec.Cmd
+	client client.Client
+	env    map[string]string
+	in     contract.TrainInput
+}
+
+// newTrainBench starts an engine. The training takes the steps at the pace that env says, on a pool with these interruptions.
+func newTrainBench(t *testing.T, interruptions string, config engineConfig) *trainBench {
+	t.Helper()
+	b := &trainBench{t: t, dir: t.TempDir(), config: config}
+	b.config.AgentPath = agentPath
+	raw, err := json.Marshal(b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(b.dir, "engine.json"), string(raw))
+	b.env = map[string]string{"STEPS": "100", "STEP_SECONDS": "0.02", "COMMIT_STEPS": "10", "TRACE": filepath.Join(b.dir, "trace")}
+	b.submit(interruptions)
+	b.start()
+	t.Cleanup(func() {
+		b.stop(syscall.SIGTERM)
+		b.nothingLeft()
+		if t.Failed() {
+			b.showLogs()
+		}
+	})
+	return b
+}
+
+// submit stores what a run would have stored before its train step.
+func (b *trainBench) submit(interruptions string) {
+	b.t.Helper()
+	ctx := b.t.Context()
+	s, err := store.Open(ctx, storeURL(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	work := b.t.TempDir()
+	script, err := os.ReadFile("testdata/trainer.py")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	write(b.t, filepath.Join(work, "trainer.py"), string(script))
+	workspace, err := s.PutTree(ctx, artifact.Workspace, work, nil, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	submission, err := json.Marshal(contract.Submission{
+		File: "p.yaml", EnvFile: "e.yaml", Workspace: workspace,
+		Pipeline: []byte("sluice: pipeline/v1\nname: t\nsteps:\n  fit:\n    train:\n      command: [python3, trainer.py]\n" +
+			"      metrics: [f1]\n      nodes: 2\n      pool: local\n      outputs: {model: {type: model, path: model}}\n"),
+		Environment: []byte("sluice: environment/v1\nname: t\npools:\n  local: {local: {nodes: 2" + interruptions + "}}\n"),
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	digest, _, err := s.PutBlob(ctx, bytes.NewReader(submission))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	spec, err := json.Marshal(dsl.Train{
+		Command: dsl.Command{
+			Command: []string{"python3", "trainer.py"},
+			Outputs: map[string]dsl.OutputDecl{"model": {Type: "model", Path: "model"}},
+		},
+		Metrics: []string{"f1"}, Nodes: dsl.Nodes{Min: 2, Max: 2}, Pool: "local",
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.in = contract.TrainInput{StepInput: contract.StepInput{
+		Run: "r1", Step: "fit", Kind: dsl.KindTrain, Spec: spec, Env: b.env, Workspace: workspace, Submission: digest,
+	}}
+}
+
+// start starts the engine's process and connects to it.
+func (b *trainBench) start() {
+	b.t.Helper()
+	log, err := os.OpenFile(filepath.Join(b.dir, "engine.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer log.Close()
+	b.engine = exec.Command(os.Args[0])
+	b.engine.Env = append(os.Environ(), engineVariable+"="+b.dir)
+	b.engine.Stdout, b.engine.Stderr = log, log
+	if err := b.engine.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	address := filepath.Join(b.dir, addressFile)
+	b.await("the engine to start", func() bool {
+		_, err := os.Stat(address)
+		return err == nil
+	})
+	raw, err := os.ReadFile(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	token, err := embedded.ReadToken(filepath.Join(b.dir, embedded.TokenFile))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if b.client, err = dialEngine(string(raw), token); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// stop ends the engine's process.
+func (b *trainBench) stop(sig syscall.Signal) {
+	b.t.Helper()
+	b.client.Close()
+	if err := os.Remove(filepath.Join(b.dir, addressFile)); err != nil {
+		b.t.Error(err)
+	}
+	if err := b.engine.Process.Signal(sig); err != nil {
+		b.t.Error(err)
+	}
+	done := make(chan struct{})
+	go func() { b.engine.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(testLimit):
+		b.engine.Process.Kill()
+		b.t.Error("the engine did not end")
+		<-done
+	}
+}
+
+// execute starts the train workflow.
+func (b *trainBench) execute() client.WorkflowRun {
+	b.t.Helper()
+	run, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{
+		ID: contract.TrainWorkflowID(b.in.Run, b.in.Step), TaskQueue: contract.TaskQueue,
+	}, contract.TrainWorkflow, b.in)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return run
+}
+
+// outputs are the step's, as later steps see them.
+type outputs struct {
+	dsl.TrainOutput
+	Model artifact.Ref `json:"model"`
+}
+
+// result waits for the training to succeed.
+func (b *trainBench) result() outputs {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), testLimit)
+	defer cancel()
+	var out contract.StepOutput
+	if err := b.client.GetWorkflow(ctx, contract.TrainWorkflowID(b.in.Run, b.in.Step), "").Get(ctx, &out); err != nil {
+		b.t.Fatalf("the training failed: %v", err)
+	}
+	s, err := store.Open(ctx, storeURL(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	raw, err := loadOutputs(ctx, s, out)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var o outputs
+	if err := json.Unmarshal(raw, &o); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, g := range o.Generations {
+		b.t.Logf("generation %d: %s, steps %d-%d, committed %d, lost %d, %.1f s: %s",
+			g.Index, g.End, g.FromStep, g.ToStep, g.CommittedStep, g.StepsLost, g.EndedAt.Sub(g.StartedAt).Seconds(), g.Reason)
+	}
+	return o
+}
+
+// checkAccount compares the account with the trace that the ranks kept on their own.
+func (b *trainBench) checkAccount(o outputs) {
+	b.t.Helper()
+	steps := b.trace()
+	total, err := strconv.ParseInt(b.env["STEPS"], 10, 64)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	seen := map[int64]bool{}
+	for _, step := range steps {
+		seen[step] = true
+	}
+	if int64(len(seen)) != total || o.Steps != total {
+		b.t.Errorf("%d different steps were done and %d counted, want %d", len(seen), o.Steps, total)
+	}
+	if repeated := int64(len(steps) - len(seen)); o.StepsRepeated != repeated || o.StepsLost != repeated {
+		b.t.Errorf("%d steps were done again; counted: %d lost, %d repeated", repeated, o.StepsLost, o.StepsRepeated)
+	}
+	for _, g := range o.Generations {
+		if g.End == dsl.EndNotice && g.StepsLost != 0 {
+			b.t.Errorf("generation %d lost %d steps though it had notice", g.Index, g.StepsLost)
+		}
+	}
+	if o.Model.IsZero() || o.Metrics["f1"] != 0.5 {
+		b.t.Errorf("outputs: %+v", o)
+	}
+}
+
+// trace lists the steps that rank 0 did, in order.
+func (b *trainBench) trace() []int64 {
+	f, err := os.Open(b.env["TRACE"])
+	if os.IsNotExist(err) {
+		return nil
+	} else if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close()
+	var steps []int64
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		step, err := strconv.ParseInt(lines.Text(), 10, 64)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// awaitSteps waits until rank 0 has done so many steps, in all.
+func (b *trainBench) awaitSteps(n int) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("%d steps", n), func() bool { return len(b.trace()) >= n })
+}
+
+// await polls for a condition outside this process.
+func (b *trainBench) await(what string, cond func() bool) {
+	b.t.Helper()
+	limit := time.After(testLimit)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			b.t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// processes returns the ids of the processes of this bench whose command line holds all of parts.
+func (b *trainBench) processes(parts ...string) []int {
+	b.t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		// Every process of the bench has its folder in the environment: that of the engine, the agents and the ranks.
+		environ, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err != nil || !bytes.Contains(environ, []byte(b.dir)) {
+			continue
+		}
+		cmdline, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil || len(cmdline) == 0 {
+			continue
+		}
+		text := strings.ReplaceAll(string(cmdline), "\x00", " ")
+		matches := true
+		for _, part := range parts {
+			matches = matches && strings.Contains(text, part)
+		}
+		if matches {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// agentOf returns the process of a node's agent, by the record of the pool.
+func (b *trainBench) agentOf(generation, node int) int {
+	b.t.Helper()
+	var record struct {
+		Processes []struct{ PID int }
+	}
+	key := training.Key{Run: b.in.Run, Step: b.in.Step, Generation: generation}
+	raw, err := os.ReadFile(filepath.Join(b.dir, "pools", "local", key.String(), "gang.json"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := json.Unmarshal(raw, &record); err != nil {
+		b.t.Fatal(err)
+	}
+	return record.Processes[node].PID
+}
+
+// nothingLeft fails the test if a process of the bench still runs.
+func (b *trainBench) nothingLeft() {
+	b.t.Helper()
+	limit := time.Now().Add(10 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for left := b.processes(); len(left) > 0; left = b.processes() {
+		if time.Now().After(limit) {
+			b.t.Errorf("processes are left: %v", left)
+			for _, pid := range left {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+		<-tick.C
+	}
+}
+
+func (b *trainBench) showLogs() {
+	for _, pattern := range []string{"engine.log", "logs/*/*/*.log"} {
+		paths, _ := filepath.Glob(filepath.Join(b.dir, pattern))
+		for _, path := range paths {
+			raw, _ := os.ReadFile(path)
+			b.t.Logf("%s:\n%s", path, raw[max(0, len(raw)-3000):])
+		}
+	}
+}
+
+func loadOutputs(ctx context.Context, s *store.Store, out contract.StepOutput) (json.RawMessage, error) {
+	if out.OutputsRef == "" {
+		return out.Outputs, nil
+	}
+	blob, err := s.Blob(ctx, out.OutputsRef)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close()
+	var raw json.RawMessage
+	return raw, json.NewDecoder(blob).Decode(&raw)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kill(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatalf("signal %d to %d: %v", sig, pid, err)
+	}
+}

@@ -1,0 +1,206 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	sdkworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/local"
+	"github.com/sluiceml/sluice/worker/embedded"
+	"github.com/sluiceml/sluice/workflows"
+)
+
+// engineVariable, in the environment of this test's own executable, makes it an engine: Temporal and a worker, on the state folder that
+// it names.
+const engineVariable = "SLUICE_TEST_TRAIN_ENGINE"
+
+// agentPath is where TestMain puts the agent.
+var agentPath string
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(engineVariable); dir != "" {
+		if err := runTrainEngine(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "engine:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "sluice-agent-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		if agentPath, err = buildAgent(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// buildAgent builds the agent, unless SLUICE_BIN names the folder of one that has been built.
+func buildAgent(dir string) (string, error) {
+	if bin := os.Getenv("SLUICE_BIN"); bin != "" {
+		return filepath.Abs(filepath.Join(bin, "sluice-agent"))
+	}
+	path := filepath.Join(dir, "sluice-agent")
+	build := exec.Command("go", "build", "-o", path, "github.com/sluiceml/sluice/cmd/sluice-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the agent: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// engineConfig is what a test tells its engine, in the file engine.json of the state folder.
+type engineConfig struct {
+	AgentPath string
+	// Zombies makes Release leave the agents alone, as a pool does that cannot reach its nodes any more.
+	Zombies bool
+}
+
+// runTrainEngine serves until SIGTERM.
+func runTrainEngine(dir string) error {
+	var config engineConfig
+	raw, err := os.ReadFile(filepath.Join(dir, "engine.json"))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	token, err := embedded.EnsureToken(dir)
+	if err != nil {
+		return err
+	}
+	server, err := embedded.Start(ctx, embedded.Options{Dir: dir, Token: token})
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	c, err := dialEngine(server.Address(), token)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := store.Open(ctx, storeURL(dir))
+	if err != nil {
+		return err
+	}
+	pools := &testPools{
+		zombies: config.Zombies,
+		options: local.Options{
+			AgentPath: config.AgentPath,
+			Agent: agent.Config{
+				Address: server.Address(), Namespace: client.DefaultNamespace,
+				Store: storeURL(dir), LogDir: filepath.Join(dir, "logs"),
+			},
+			Token: token.MintAgentToken,
+		},
+		dir: filepath.Join(dir, "pools"),
+	}
+	defer pools.close()
+	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{})
+	w.RegisterWorkflowWithOptions(workflows.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
+	t := &activities.Trainings{Store: s, Engine: activities.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
+	for name, function := range map[string]any{
+		contract.PlanActivity: t.Plan, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
+		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect,
+	} {
+		w.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
+	}
+	if err := w.Start(); err != nil {
+		return err
+	}
+	// The address goes last: whoever reads it finds the engine ready.
+	address := filepath.Join(dir, addressFile)
+	if err := os.WriteFile(address+".tmp", []byte(server.Address()), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(address+".tmp", address); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	w.Stop()
+	return nil
+}
+
+// addressFile, in the state folder, tells where a ready engine listens.
+const addressFile = "address"
+
+func dialEngine(address string, token embedded.Token) (client.Client, error) {
+	return client.Dial(client.Options{
+		HostPort: address, HeadersProvider: ownerHeaders(token), Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))),
+	})
+}
+
+type ownerHeaders embedded.Token
+
+// GetHeaders implements client.HeadersProvider.
+func (h ownerHeaders) GetHeaders(context.Context) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(h)}, nil
+}
+
+func storeURL(dir string) string { return "file://" + filepath.Join(dir, "store") }
+
+// testPools opens local pools, each once.
+type testPools struct {
+	options local.Options
+	dir     string
+	zombies bool
+
+	mu     sync.Mutex
+	opened map[string]*local.Pool
+}
+
+func (p *testPools) open(_ context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened == nil {
+		p.opened = map[string]*local.Pool{}
+	}
+	if p.opened[name] == nil {
+		o := p.options
+		o.Dir, o.Nodes, o.Interruptions = filepath.Join(p.dir, name), spec.Local.Nodes, spec.Local.Interruptions
+		p.opened[name] = local.New(o)
+	}
+	if p.zombies {
+		return forgetful{p.opened[name]}, nil
+	}
+	return p.opened[name], nil
+}
+
+func (p *testPools) close() {
+	for _, pool := range p.opened {
+		pool.Close()
+	}
+}
+
+// forgetful is a pool that cannot reach its nodes when it should release them.
+type forgetful struct{ training.Pool }
+
+func (forgetful) Release(context.Context, training.Key) error { return nil }
