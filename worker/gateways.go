@@ -70,7 +70,7 @@ func (g *Gateways) start(ctx context.Context, target string, port int) error {
 			target, port, err)
 	}
 	gate, err := gateway.New(gateway.Options{
-		Store: g.store, Target: target, Load: onnx.Load, Logger: g.log,
+		Store: g.store, Target: target, Load: loadONNX, Logger: g.log,
 		Dir: filepath.Join(g.state, "gateway", target),
 	})
 	if err != nil {
@@ -87,6 +87,15 @@ func (g *Gateways) start(ctx context.Context, target string, port int) error {
 		}
 	}()
 	return nil
+}
+
+// loadONNX is the gateways' loader: a model artifact is a folder with one ONNX file.
+func loadONNX(_ context.Context, dir string) (gateway.Upstream, error) {
+	file, err := onnx.ModelFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	return onnx.Open(file, onnx.Options{})
 }
 
 func url(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }

@@ -38,8 +38,8 @@ type Options struct {
 type Session struct {
 	*Connection
 	Store *store.Store
-	// State is the state folder, absolute.
-	State string
+	// Dir is the state folder, absolute.
+	Dir string
 
 	log      *os.File
 	worker   worker.Worker
@@ -59,7 +59,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.State, err = filepath.Abs(o.StateDir); err != nil {
+	if s.Dir, err = filepath.Abs(o.StateDir); err != nil {
 		return nil, err
 	}
 	if o.Logger == nil {
@@ -67,11 +67,11 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 			return nil, err
 		}
 	}
-	if s.Store, err = OpenStore(ctx, s.State); err != nil {
+	if s.Store, err = OpenStore(ctx, s.Dir); err != nil {
 		return nil, err
 	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
-		Dir: s.State, Logger: o.Logger, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
+		Dir: s.Dir, Logger: o.Logger, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
 	})
 	if err != nil {
 		return nil, err
@@ -96,12 +96,12 @@ func OpenStore(ctx context.Context, state string) (*store.Store, error) {
 
 // openLog opens the log of this process's Temporal client and worker.
 func (s *Session) openLog() (*slog.Logger, error) {
-	if err := os.MkdirAll(s.State, 0o700); err != nil {
-		return nil, fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", s.State, err)
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", s.Dir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(s.State, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.Dir, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s cannot be written: %w: make it writable, or name another with --state", s.State, err)
+		return nil, fmt.Errorf("state folder %s cannot be written: %w: make it writable, or name another with --state", s.Dir, err)
 	}
 	s.log = f
 	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})), nil
@@ -112,7 +112,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 	if err := s.sweep(); err != nil {
 		return err
 	}
-	s.gateways = NewGateways(s.Store, s.State, o.Logger)
+	s.gateways = NewGateways(s.Store, s.Dir, o.Logger)
 	s.worker = worker.New(s.Client, contract.TaskQueue, worker.Options{
 		WorkerStopTimeout: stopTimeout,
 		OnFatalError:      s.fail,
@@ -136,8 +136,8 @@ func (s *Session) sweep() error {
 	if s.Holder == nil {
 		return nil // a shared state folder may be in use by other workers
 	}
-	if err := os.RemoveAll(filepath.Join(s.State, "tmp")); err != nil {
-		return fmt.Errorf("clear what an earlier process left in %s: %w", s.State, err)
+	if err := os.RemoveAll(filepath.Join(s.Dir, "tmp")); err != nil {
+		return fmt.Errorf("clear what an earlier process left in %s: %w", s.Dir, err)
 	}
 	return nil
 }

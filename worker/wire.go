@@ -33,13 +33,12 @@ func (s *Session) register(o Options) error {
 		python = FindPython()
 	}
 	engine := activities.NewEngine(s.Store)
-	programs := &activities.Programs{Store: s.Store, State: s.State, Python: python}
-	cleaner := &activities.Cleaner{Store: s.Store, State: s.State, Engine: engine, Executable: exe}
-	compiler := &activities.Compiler{Store: s.Store, State: s.State, Python: python, Executable: exe}
+	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python}
+	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.State, "logs"), Pool: s.pools(python),
+		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
-	rollouts := &activities.Rollouts{Store: s.Store, State: s.State, Engine: engine, Target: s.target}
+	rollouts := &activities.Rollouts{Store: s.Store, State: s.Dir, Engine: engine, Target: s.target}
 
 	registerWorkflows(s.worker, map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline,
@@ -55,7 +54,6 @@ func (s *Session) register(o Options) error {
 		contract.RunActivity:      programs.Run,
 		contract.EvaluateActivity: programs.Evaluate,
 		contract.CleanActivity:    cleaner.Clean,
-		contract.CompileActivity:  compiler.Compile,
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.SealActivity:    trainings.Seal,
@@ -66,7 +64,6 @@ func (s *Session) register(o Options) error {
 
 		contract.RolloutOpenActivity:    rollouts.Open,
 		contract.RolloutTrafficActivity: rollouts.Traffic,
-		contract.RolloutReplayActivity:  rollouts.Replay,
 		contract.RolloutLookActivity:    rollouts.Look,
 		contract.RolloutSettleActivity:  rollouts.Settle,
 	})
@@ -98,11 +95,11 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 		key := fmt.Sprintf("%s %+v %+v", name, *spec.Local, spec.Local.Interruptions)
 		if open[key] == nil {
 			open[key] = local.New(local.Options{
-				Dir: filepath.Join(s.State, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
+				Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 				AgentPath: agentPath(),
 				Agent: agent.Config{
 					Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
-					LogDir: filepath.Join(s.State, "logs"), PythonEnv: python,
+					LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python,
 				},
 				Token: s.MintAgentToken,
 			})
