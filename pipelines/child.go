@@ -98,12 +98,14 @@ func (m *messages) send(msg message) error {
 	return m.encoder.Encode(msg)
 }
 
-// progress sends the session's progress until the function it returns is called.
+// progress sends the session's progress until the function it returns is called, and then once more.
 func (m *messages) progress(s *session) (stop func()) {
-	return every(progressEvery, func() {
+	send := func() {
 		p := s.progress()
 		m.send(message{Progress: &p})
-	})
+	}
+	quit := every(progressEvery, send)
+	return func() { quit(); send() }
 }
 
 // every calls f in the interval until the function it returns is called, which waits for the last call to end.

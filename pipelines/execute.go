@@ -43,7 +43,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 		return dsl.CleanOutput{}, stopped(ctx)
 	}
 	if err != nil {
-		return dsl.CleanOutput{}, diskHint(s.cause(err))
+		return dsl.CleanOutput{}, diskHint(s.cause(fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))))
 	}
 	out, err := account(result.Metrics().AllMetrics().Counters(), p)
 	if err != nil {
@@ -51,6 +51,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	}
 	return out, diskHint(publish(job, out))
 }
+
+// maxBeamError bounds what is shown of an error of Beam's own, which comes with stack traces.
+const maxBeamError = 2 << 10
 
 // stopped is the error of a job whose context has ended: the cause if it tells its type.
 func stopped(ctx context.Context) error {

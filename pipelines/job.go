@@ -23,7 +23,7 @@ type Job struct {
 	Memory dsl.Size `json:"memory,omitempty"`
 	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.
 	Parallelism int `json:"parallelism,omitempty"`
-	// workDir holds spill files and what is not whole yet. Run makes it beside OutputDir and removes it.
+	// WorkDir holds spill files and what is not whole yet. Run makes it beside OutputDir and removes it.
 	WorkDir string `json:"work_dir,omitempty"`
 }
 

@@ -20,8 +20,8 @@ import (
 // stopGrace is the time a cancelled child has to end by itself. It has nothing to save.
 const stopGrace = 2 * time.Second
 
-// tailLines is how much of a crashed child's last words goes into the error.
-const tailLines = 20
+// tailLines is how much of a crashed child's last words goes into the error: a panic's message comes before its stack.
+const tailLines = 60
 
 // Run runs a job in a child process: exe with the argument Arg, which must call Main. progress, if not nil, is called about once
 // a second from one goroutine. When ctx ends the child is stopped and the error is of type canceled. All errors are *Error.
@@ -29,6 +29,11 @@ const tailLines = 20
 // Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
 // artifact references of the result are empty: the caller stores the folders.
 func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl.CleanOutput, error) {
+	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
+		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+			return dsl.CleanOutput{}, fault(TypeInvalid, "clean into %s: there is something in it already", dir)
+		}
+	}
 	work, err := os.MkdirTemp(filepath.Dir(job.OutputDir), ".clean-*")
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInfrastructure, "make a work folder for cleaning: %w", err)

@@ -1,0 +1,30 @@
+package pipelines_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+func TestMain(m *testing.M) {
+	pipelines.WorkerMain()
+	if len(os.Args) > 1 && os.Args[1] == pipelines.Arg {
+		if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	// Each check of a property over whole jobs starts a process.
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
