@@ -1,0 +1,213 @@
+// Package replay sends a dataset's rows to a served model as requests, over and over at a steady rate: traffic for a rollout that
+// has no users yet.
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/rows"
+)
+
+const (
+	concurrency = 16               // requests under way
+	silenceMax  = 30 * time.Second // without any answer, before the model is called unreachable
+	retryEvery  = 250 * time.Millisecond
+	callTimeout = 60 * time.Second
+	maxAnswer   = 16 << 20
+)
+
+var (
+	// ErrUnreachable: nothing has answered for some time. Trying again later, from the position reached, may help.
+	ErrUnreachable = errors.New("the model does not answer")
+	// ErrUnfit: the dataset's rows are not what the model takes, or have no label.
+	ErrUnfit = errors.New("the dataset cannot be replayed")
+)
+
+// Options say what to replay where.
+type Options struct {
+	// URL of the inference server, and the model's name there.
+	URL   string
+	Model string
+	// Dir is the dataset, Split the part of it that is sent. Columns named as the model's inputs become its tensors.
+	Dir   string
+	Split string
+	// Label is the column with the right answer; it is sent along as the request's label. Empty for none.
+	Label string
+	// RPS is how many requests are sent a second. The rate is not made up for after a time without answers.
+	RPS float64
+	// Start is how many rows were sent before, by an earlier Run that ended.
+	Start int64
+	// Progress, when set, is told how many rows have been sent, Start included. It is called from one goroutine.
+	Progress func(sent int64)
+}
+
+// Run sends rows until ctx ends, which is its only good end: it returns ctx's cause then.
+func Run(ctx context.Context, o Options) error {
+	if o.RPS <= 0 {
+		return fmt.Errorf("%w: %v requests per second are none", ErrUnfit, o.RPS)
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: concurrency}
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}, fail: cancel}
+	defer r.group.Wait() // before the connections are closed
+	r.heard.Store(time.Now().UnixNano())
+	inputs, err := r.inputs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.send(ctx, inputs); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+type replay struct {
+	Options
+	client *http.Client
+	fail   context.CancelCauseFunc
+	group  sync.WaitGroup
+	heard  atomic.Int64 // when something last answered, in Unix nanoseconds
+}
+
+// inputs asks the server what the model takes, waiting until it serves.
+func (r *replay) inputs(ctx context.Context) ([]oip.TensorMetadata, error) {
+	ticker := time.NewTicker(retryEvery)
+	defer ticker.Stop()
+	for {
+		status, body, err := r.call(ctx, http.MethodGet, "", nil)
+		switch {
+		case err == nil && status == http.StatusOK:
+			var meta oip.ModelMetadata
+			if err := json.Unmarshal(body, &meta); err != nil {
+				return nil, fmt.Errorf("%s is not described as the protocol says: %w", r.Model, err)
+			}
+			return meta.Inputs, nil
+		case err == nil && status == http.StatusNotFound:
+			return nil, fmt.Errorf("%s has no model %s", r.URL, r.Model)
+		}
+		if err := r.silence(err); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// send goes over the split again and again, one row per tick.
+func (r *replay) send(ctx context.Context, inputs []oip.TensorMetadata) error {
+	ticker := time.NewTicker(max(time.Microsecond, time.Duration(float64(time.Second)/r.RPS)))
+	defer ticker.Stop()
+	slots := make(chan struct{}, concurrency)
+	var sent int64
+	for {
+		rowCount := int64(0)
+		for row, err := range rows.Read(r.Dir, r.Split) {
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrUnfit, err)
+			}
+			rowCount++
+			if sent++; sent <= r.Start {
+				continue
+			}
+			body, err := r.request(inputs, row)
+			if err != nil {
+				return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, rowCount, r.Split, err)
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-ticker.C:
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case slots <- struct{}{}:
+			}
+			r.group.Go(func() { r.infer(ctx, body); <-slots })
+			if r.Progress != nil {
+				r.Progress(sent)
+			}
+		}
+		if rowCount == 0 {
+			return fmt.Errorf("%w: split %s is empty", ErrUnfit, r.Split)
+		}
+		if whole := (r.Start - sent) / rowCount; whole > 0 {
+			sent += whole * rowCount // passes made by earlier Runs
+		}
+	}
+}
+
+// request makes the body for a row.
+func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, error) {
+	tensors, err := rows.Tensors(inputs, row)
+	if err != nil {
+		return nil, err
+	}
+	req := oip.InferRequest{Inputs: tensors}
+	if r.Label != "" {
+		label, ok := row[r.Label]
+		if !ok {
+			return nil, fmt.Errorf("it has no label column %q", r.Label)
+		}
+		req.Parameters = map[string]any{"label": label}
+	}
+	return json.Marshal(req)
+}
+
+// infer sends one request. Failures of the model are the server's to count; what it refuses ends the replay, for every row would be.
+func (r *replay) infer(ctx context.Context, body []byte) {
+	status, answer, err := r.call(ctx, http.MethodPost, "/infer", body)
+	if err == nil && status == http.StatusBadRequest {
+		r.fail(fmt.Errorf("%w: %s refuses a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err := r.silence(err); err != nil {
+		r.fail(err)
+	}
+}
+
+// silence turns a call's error into ErrUnreachable when nothing has answered for long. An answer of any kind ends the silence.
+func (r *replay) silence(err error) error {
+	now := time.Now()
+	if err == nil {
+		r.heard.Store(now.UnixNano())
+		return nil
+	}
+	if quiet := now.Sub(time.Unix(0, r.heard.Load())); quiet > silenceMax {
+		return fmt.Errorf("%w: %s for %v: %w", ErrUnreachable, r.URL, quiet.Round(time.Second), err)
+	}
+	return nil
+}
+
+func (r *replay) call(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.URL+"/v2/models/"+r.Model+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return resp.StatusCode, answer, err
+}

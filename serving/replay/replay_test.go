@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is an inference server that remembers what it was asked.
+type server struct {
+	mu        sync.Mutex
+	asked     []string // "text label"
+	status    func(n int) int
+	onRequest func(n int)
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		oip.WriteJSON(w, http.StatusOK, oip.ModelMetadata{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}})
+		return
+	}
+	req, err := oip.DecodeRequest(w, r, 1<<20)
+	if err != nil {
+		oip.WriteError(w, err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, fmt.Sprint(req.Inputs[0].Data.([]string)[0], " ", req.Parameters["label"]))
+	if s.onRequest != nil {
+		s.onRequest(len(s.asked))
+	}
+	status := http.StatusOK
+	if s.status != nil {
+		status = s.status(len(s.asked))
+	}
+	oip.WriteJSON(w, status, map[string]string{"error": "as told"})
+}
+
+func (s *server) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+func options(t *testing.T, s *server) Options {
+	t.Helper()
+	listening := httptest.NewServer(s)
+	t.Cleanup(listening.Close)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "test"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, content := range []string{"{\"text\":\"a\",\"spam\":true}\n{\"text\":\"b\",\"spam\":false}\n", "{\"text\":\"c\",\"spam\":true}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "test", fmt.Sprintf("part-%d.jsonl", i)), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Options{URL: listening.URL, Model: "m", Dir: dir, Split: "test", Label: "spam", RPS: 500}
+}
+
+// run replays until the server was asked so many times.
+func run(t *testing.T, s *server, o Options, asked int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	enough := errors.New("enough")
+	ctx, stop := context.WithCancelCause(ctx)
+	s.onRequest = func(n int) {
+		if n == asked {
+			stop(enough)
+		}
+	}
+	if err := Run(ctx, o); !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+}
+
+func TestRowsAreSentOverAndOver(t *testing.T) {
+	s := &server{}
+	run(t, s, options(t, s), 50)
+	times := map[string]int{}
+	for _, asked := range s.requests()[:50] {
+		times[asked]++
+	}
+	for _, row := range []string{"a true", "b false", "c true"} {
+		if times[row] < 10 || len(times) != 3 { // 16 or 17, but those under way at once may overtake
+			t.Errorf("asked %v", times)
+		}
+	}
+}
+
+func TestAReplayGoesOnWhereItWas(t *testing.T) {
+	for start, want := range map[int64]string{0: "a true", 1: "b false", 3: "a true", 3001: "b false"} {
+		s := &server{}
+		o := options(t, s)
+		o.Start, o.RPS = start, 5
+		var first int64
+		o.Progress = func(sent int64) {
+			if first == 0 {
+				first = sent
+			}
+		}
+		run(t, s, o, 1)
+		if got := s.requests(); got[0] != want || first != start+1 {
+			t.Errorf("from %d: %v asked, %s wanted first; progress begins at %d", start, got, want, first)
+		}
+	}
+}
+
+func TestTheRateIsKept(t *testing.T) {
+	s := &server{}
+	o := options(t, s)
+	o.RPS = 200
+	start := time.Now()
+	run(t, s, o, 100)
+	if took := time.Since(start); took < 450*time.Millisecond {
+		t.Errorf("100 rows at 200 a second took %v", took)
+	}
+}
+
+func TestFailuresOfTheModelDoNotEndIt(t *testing.T) {
+	s := &server{status: func(int) int { return http.StatusInternalServerError }}
+	run(t, s, options(t, s), 20)
+}
+
+func TestEnds(t *testing.T) {
+	refusing := &server{status: func(int) int { return http.StatusBadRequest }}
+	for name, tc := range map[string]struct {
+		server *server
+		change func(*Options)
+		want   string
+	}{
+		"refused rows": {refusing, func(*Options) {}, "as told"},
+		"no column":    {&server{}, func(o *Options) { o.Label = "answer" }, `no label column "answer"`},
+		"no split":     {&server{}, func(o *Options) { o.Split = "dev" }, "it has: test"},
+		"no rate":      {&server{}, func(o *Options) { o.RPS = 0 }, "per second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, tc.server)
+			tc.change(&o)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := Run(ctx, o); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want ErrUnfit with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAServerThatIsNotThereYet(t *testing.T) {
+	o := options(t, &server{})
+	o.URL = "http://127.0.0.1:1"
+	ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	if err := Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want to wait for it", err)
+	}
+}

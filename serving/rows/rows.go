@@ -1,0 +1,171 @@
+// Package rows reads a dataset's rows as the inputs of a model: what compile measures with and what a rollout replays.
+package rows
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+// maxRow bounds one line of a shard.
+const maxRow = 16 << 20
+
+// Row is one row of a dataset: values by column.
+type Row map[string]json.RawMessage
+
+// Read yields the rows of a dataset's split, <dir>/<split>/*.jsonl, in the order of the shards' names. The rows end after the first
+// error.
+func Read(dir, split string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		shards, err := shardsOf(dir, split)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, shard := range shards {
+			if !readShard(shard, yield) {
+				return
+			}
+		}
+	}
+}
+
+func shardsOf(dir, split string) ([]string, error) {
+	if !filepath.IsLocal(split) {
+		return nil, fmt.Errorf("%q is no name of a split", split)
+	}
+	shards, err := filepath.Glob(filepath.Join(dir, split, "*.jsonl"))
+	if err != nil {
+		return nil, fmt.Errorf("split %q: %w", split, err)
+	}
+	if len(shards) > 0 {
+		return shards, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("split %q: %w", split, err)
+	}
+	var splits []string
+	for _, e := range entries {
+		if e.IsDir() {
+			splits = append(splits, e.Name())
+		}
+	}
+	return nil, fmt.Errorf("the dataset has no split %q; it has: %s", split, strings.Join(splits, ", "))
+}
+
+// readShard yields a shard's rows and reports whether to go on.
+func readShard(path string, yield func(Row, error) bool) (more bool) {
+	name := filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+	file, err := os.Open(path)
+	if err != nil {
+		yield(nil, fmt.Errorf("read the dataset: %w", err))
+		return false
+	}
+	defer func() { _ = file.Close() }() // only read from
+	lines := bufio.NewReaderSize(file, 64<<10)
+	for number := 1; ; number++ {
+		line, err := readLine(lines)
+		if errors.Is(err, io.EOF) {
+			return true
+		}
+		var row Row
+		if err == nil {
+			err = json.Unmarshal(line, &row)
+		}
+		if err != nil {
+			yield(nil, fmt.Errorf("%s:%d: %w", name, number, err))
+			return false
+		}
+		if !yield(row, nil) {
+			return false
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxRow:
+			return nil, fmt.Errorf("the row is longer than %d bytes", maxRow)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && len(line) == 0:
+			return nil, err
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		}
+		return bytes.TrimSuffix(line, []byte{'\n'}), nil
+	}
+}
+
+// Tensors makes a batch of one from the columns named as the model's inputs. A column holds a value, or an array nested or flat;
+// the first dimension of an input is the batch's.
+func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
+	tensors := make([]oip.Tensor, len(inputs))
+	for i, in := range inputs {
+		value, ok := row[in.Name]
+		if !ok {
+			return nil, fmt.Errorf("the model wants a column %q; the row has: %s", in.Name, strings.Join(columns(row), ", "))
+		}
+		data, n, err := oip.DecodeData(in.Datatype, value)
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", in.Name, err)
+		}
+		shape, err := shapeOfOne(in.Shape, int64(n))
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", in.Name, err)
+		}
+		tensors[i] = oip.Tensor{Name: in.Name, Shape: shape, Data: data}
+	}
+	return tensors, nil
+}
+
+// shapeOfOne fills the open dimensions of a model's shape for one row of n elements: the first is 1, one other may be found.
+func shapeOfOne(shape []int64, n int64) ([]int64, error) {
+	out := slices.Clone(shape)
+	if len(out) > 0 && out[0] < 0 {
+		out[0] = 1
+	}
+	known, open := int64(1), -1
+	for i, d := range out {
+		switch {
+		case d >= 0:
+			known *= d
+		case open >= 0:
+			return nil, fmt.Errorf("the model's shape %v leaves two dimensions open beside the batch's; a row cannot fill them", shape)
+		default:
+			open = i
+		}
+	}
+	if open >= 0 && known > 0 && n%known == 0 && n > 0 {
+		out[open] = n / known
+		known = n
+	}
+	if known != n {
+		return nil, fmt.Errorf("it has %d elements, which do not fill the model's shape %v", n, shape)
+	}
+	return out, nil
+}
+
+func columns(row Row) []string {
+	names := make([]string, 0, len(row))
+	for name := range row {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,110 @@
+package rows
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+func dataset(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestRead(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	dir := dataset(t, map[string]string{
+		"test/part-00001.jsonl":  `{"n":3}`, // no newline at the end
+		"test/part-00000.jsonl":  "{\"n\":1}\n{\"n\":\"" + long + "\"}\n",
+		"train/part-00000.jsonl": "{\"n\":9}\n",
+		"schema.json":            "{}",
+	})
+	var got []string
+	for row, err := range Read(dir, "test") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(row["n"]))
+	}
+	if diff := cmp.Diff([]string{"1", `"` + long + `"`, "3"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	dir := dataset(t, map[string]string{"test/a.jsonl": "{\"n\":1}\nnot JSON\n{\"n\":3}\n", "dev/a.jsonl": "", "long/a.jsonl": strings.Repeat(" ", maxRow+1)})
+	for split, want := range map[string]string{
+		"test":   "test/a.jsonl:2:",
+		"tset":   `no split "tset"; it has: dev, long, test`,
+		"../dev": "is no name of a split",
+		"long":   "longer than",
+	} {
+		var last error
+		for _, err := range Read(dir, split) {
+			if last != nil {
+				t.Errorf("%s: rows go on after %v", split, last)
+			}
+			last = err
+		}
+		if last == nil || !strings.Contains(last.Error(), want) {
+			t.Errorf("%s: %v, want %q", split, last, want)
+		}
+	}
+}
+
+func TestTensors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		datatype oip.Datatype
+		shape    []int64
+		value    string
+		want     oip.Tensor
+		err      string
+	}{
+		{name: "text", datatype: oip.Bytes, shape: []int64{-1}, value: `"a[b]"`, want: oip.Tensor{Name: "x", Shape: []int64{1}, Data: []string{"a[b]"}}},
+		{name: "scalar", datatype: oip.FP32, shape: []int64{-1, 1}, value: `2`, want: oip.Tensor{Name: "x", Shape: []int64{1, 1}, Data: []float32{2}}},
+		{name: "vector", datatype: oip.FP32, shape: []int64{-1, 2}, value: `[1,2]`, want: oip.Tensor{Name: "x", Shape: []int64{1, 2}, Data: []float32{1, 2}}},
+		{name: "open", datatype: oip.Int64, shape: []int64{-1, -1}, value: `[1,2,3]`, want: oip.Tensor{Name: "x", Shape: []int64{1, 3}, Data: []int64{1, 2, 3}}},
+		{name: "matrix", datatype: oip.FP64, shape: []int64{-1, 2, -1}, value: `[[1,2],[3,4]]`, want: oip.Tensor{Name: "x", Shape: []int64{1, 2, 2}, Data: []float64{1, 2, 3, 4}}},
+		{name: "too many", datatype: oip.FP32, shape: []int64{-1, 2}, value: `[1,2,3]`, err: "3 elements"},
+		{name: "type", datatype: oip.FP32, shape: []int64{-1}, value: `"a"`, err: `column "x"`},
+		{name: "two open", datatype: oip.FP32, shape: []int64{-1, -1, -1}, value: `[1]`, err: "two dimensions open"},
+		{name: "missing", datatype: oip.FP32, shape: []int64{-1}, err: `a column "x"; the row has: y`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			row := Row{"y": json.RawMessage("1")}
+			if tc.value != "" {
+				row["x"] = json.RawMessage(tc.value)
+			}
+			got, err := Tensors([]oip.TensorMetadata{{Name: "x", Datatype: tc.datatype, Shape: tc.shape}}, row)
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%v, want %q", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]oip.Tensor{tc.want}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
