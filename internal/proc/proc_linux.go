@@ -178,8 +178,9 @@ func (p *Process) startKeeper(c Command) (_ *exec.Cmd, status *os.File, err erro
 	cmd := &exec.Cmd{
 		Path: keeper.Self,
 		Args: []string{os.Args[0], keeper.Arg, keeper.Outer},
-		// A keeper has nothing to do in parallel.
-		Env:         append(os.Environ(), "GOMAXPROCS=1"),
+		// None of our environment, which may hold secrets, but for what the dynamic loader needs to start this executable again. A
+		// keeper has nothing to do in parallel.
+		Env:         []string{"LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH"), "GOMAXPROCS=1"},
 		Stdin:       c.Stdin,
 		Stdout:      c.Stdout,
 		Stderr:      c.Stderr,
