@@ -23,6 +23,7 @@ type decoder struct {
 	aliased int // values left to reach through aliases
 	inAlias int
 	forms   map[reflect.Type]form
+	meant   map[*yaml.Node][]string // the keys that a mapping's unknown keys were likely meant to be
 }
 
 // form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
@@ -30,7 +31,7 @@ type decoder struct {
 type form func(n *yaml.Node, r rules) (v value, done bool)
 
 func newDecoder(src *source, fixed bool) *decoder {
-	return &decoder{src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}}
+	return &decoder{src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{}}
 }
 
 // enter resolves an alias, checks the tag, and guards depth and size. When ok, the caller must call leave.
@@ -72,9 +73,12 @@ func (d *decoder) checkTag(n *yaml.Node) bool {
 	if n.Style&yaml.TaggedStyle != 0 && strings.HasPrefix(n.Tag, "!!") && slices.Contains(coreTags, n.Tag) && n.Tag != "!!timestamp" {
 		return true
 	}
-	text := strings.TrimSpace(string(runes[n.Column-1:]))
-	if n.Kind == yaml.ScalarNode && !strings.HasPrefix(n.Tag, "!!") {
-		d.src.errorf(n, "tag", "quote it: "+strconv.Quote(text), "YAML reads a `!` here as a tag and drops it from the text")
+	if n.Kind == yaml.ScalarNode && !strings.HasPrefix(string(runes[n.Column-1:]), "!!") {
+		meant := "!" + n.Value
+		if n.Style&yaml.TaggedStyle != 0 {
+			meant = strings.TrimSpace(n.Tag + " " + n.Value)
+		}
+		d.src.errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
 		return false
 	}
 	d.src.errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
@@ -100,8 +104,12 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if w := (want{typ: t, artifact: r.artifact}); n.Kind == yaml.ScalarNode && t != exprType && !r.raw && t.Kind() != reflect.Interface && strings.Contains(n.Value, "${") {
-		return d.interpolate(n, w, r)
+	if n.Kind == yaml.ScalarNode && t != exprType && !r.raw && strings.Contains(n.Value, "${") {
+		w := want{typ: t, artifact: r.artifact}
+		if t.Kind() == reflect.Interface {
+			w.typ = nil
+		}
+		return d.interpolate(n, w)
 	}
 	switch {
 	case t == exprType:
@@ -139,7 +147,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if i < 0 {
 			if other == nil || !other(key, val) {
-				d.unknownKey(key, t, fields)
+				d.unknownKey(n, key, t, fields)
 			}
 			return
 		}
@@ -148,7 +156,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		}
 	})
 	for _, f := range fields {
-		if f.required && lookup(n, f.name) == nil {
+		if f.required && d.missing(n, f.name) {
 			d.src.errorf(n, "required", "", "`%s` is missing", f.name)
 		}
 	}
@@ -189,20 +197,26 @@ func (d *decoder) inAliased(n *yaml.Node) bool {
 	return d.aliased < 0
 }
 
-func (d *decoder) unknownKey(key *yaml.Node, t reflect.Type, fields []field) {
+func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) {
 	if slices.Contains(notYetKeys[t], key.Value) {
 		d.src.errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
 	names := fieldNames(fields)
-	hint := suggest(key.Value, names)
-	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.ContainsAny(ours, " `")) {
-		hint = "Sluice's word is `" + strings.Trim(ours, "`") + "`"
-		if strings.ContainsAny(ours, "`:") {
+	hint, meant := suggest(key.Value, names), nearest(key.Value, names)
+	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
+		hint, meant = "Sluice uses `"+ours+"`", ours
+		if strings.Contains(ours, " ") {
 			hint = "Sluice uses " + ours
 		}
 	}
+	d.meant[n] = append(d.meant[n], meant)
 	d.src.errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
+}
+
+// missing reports whether a mapping lacks a key, and no key in it was a misspelling of it.
+func (d *decoder) missing(n *yaml.Node, key string) bool {
+	return lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
 }
 
 func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r rules) value {
@@ -286,8 +300,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 		d.src.errorf(n, "type", "", "%s", err)
 		return nil
 	}
-	if s, ok := v.(string); ok && len(r.enum) > 0 && !slices.Contains(r.enum, s) {
-		d.src.errorf(n, "enum", suggest(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
+	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
 		return nil
 	}
 	if !d.inRange(n, v, r) {
@@ -324,6 +337,20 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		return v, nil
 	}
 	return nil, mismatch
+}
+
+func (d *decoder) inEnum(n *yaml.Node, s string, r rules) bool {
+	switch {
+	case len(r.enum) == 0 || slices.Contains(r.enum, s):
+		return true
+	case slices.Contains(r.later, s):
+		d.src.errorf(n, "not-yet", "", "`%s` is not in this version yet", s)
+	case len(r.enum) == 1:
+		d.src.errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
+	default:
+		d.src.errorf(n, "enum", didYouMean(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
+	}
+	return false
 }
 
 func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
@@ -372,7 +399,7 @@ func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *ex
 }
 
 // interpolate reads a scalar that holds ${}.
-func (d *decoder) interpolate(n *yaml.Node, w want, r rules) value {
+func (d *decoder) interpolate(n *yaml.Node, w want) value {
 	parts, err := splitText(n.Value)
 	if err != nil {
 		var at *splitError
@@ -386,11 +413,11 @@ func (d *decoder) interpolate(n *yaml.Node, w want, r rules) value {
 	case exprs && d.fixed:
 		d.src.errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
-	case !exprs && w.typ.Kind() == reflect.String:
+	case !exprs && w.isText():
 		return literal{joinLiterals(parts)}
 	case len(parts) == 1 && parts[0].isExpr:
 		return hole{d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
-	case w.typ.Kind() != reflect.String:
+	case !w.isText():
 		d.src.errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
 		return nil
 	}

@@ -17,8 +17,11 @@ func (e *expression) reportSyntax(src *source, issues *cel.Issues) {
 	first := issues.Errors()[0]
 	message, _, _ := strings.Cut(first.Message, "\n")
 	message = strings.TrimPrefix(message, "Syntax error: ")
-	if i := strings.Index(message, " expecting {"); i >= 0 {
-		message = message[:i]
+	if m := unexpected.FindStringSubmatch(message); m != nil {
+		message = "`" + strings.TrimSpace(m[1]) + "` is not expected here"
+		if m[1] == "<EOF>" {
+			message = "it ends too early"
+		}
 	}
 	hint := ""
 	if strings.Contains(e.text, "=") && assignment.MatchString(e.text) {
@@ -31,6 +34,7 @@ func (e *expression) reportSyntax(src *source, issues *cel.Issues) {
 }
 
 var (
+	unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
 	assignment = regexp.MustCompile(`[^=!<>]=[^=]`)
 	words      = regexp.MustCompile(`\b(and|or|not)\b`)
 )
@@ -41,7 +45,6 @@ type explainer struct {
 	ts   *typeSystem
 	vars map[string]*cel.Type
 	e    *expression
-	root *ast.AST
 }
 
 var (
@@ -105,7 +108,7 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 func (x *explainer) undefinedField(id int64, name string) (code, text, hint string) {
 	var owner *objectType
 	var path []segment
-	ast.PreOrderVisit(x.root.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
+	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		p, ok := pathOf(n)
 		if !ok || len(p) < 2 || p[len(p)-1].name != name || owner != nil {
 			return

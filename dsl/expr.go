@@ -1,7 +1,9 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -35,7 +37,7 @@ type expression struct {
 	scope scope
 	want  want
 
-	checked *cel.Ast
+	tree    *ast.AST // nil when the text is no CEL
 	program cel.Program
 	watched cel.Program // the same, keeping the values it saw; of conditions only
 	refs    []reference
@@ -79,12 +81,14 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 		e.reportSyntax(src, issues)
 		return
 	}
+	e.tree = parsed.NativeRep()
+	e.refs = references(e.tree)
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		(&explainer{src: src, ts: ts, vars: vars, e: e, root: parsed.NativeRep()}).report(issues)
+		(&explainer{src: src, ts: ts, vars: vars, e: e}).report(issues)
 		return
 	}
-	e.checked = checked
+	e.tree = checked.NativeRep()
 	if message, hint := e.want.accepts(checked.OutputType()); message != "" {
 		line, col := src.locate(e.node, e.start+leadingSpace(e.text))
 		src.add(SeverityError, line, col, "type", hint, message)
@@ -102,7 +106,6 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 			return
 		}
 	}
-	e.refs = references(checked.NativeRep())
 	e.ok = true
 	e.lint(src)
 }
@@ -116,7 +119,7 @@ func (e *expression) report(src *source, offset int, code, hint, message string)
 // offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
 // selection at its dot.
 func (e *expression) offset(id int64) int {
-	location := e.checked.NativeRep().SourceInfo().GetStartLocation(id)
+	location := e.tree.SourceInfo().GetStartLocation(id)
 	return charOffset(e.text, location.Line(), location.Column())
 }
 
@@ -148,20 +151,35 @@ func leadingSpace(s string) int {
 func (e *expression) eval(names cel.Activation) (ref.Val, error) {
 	v, _, err := e.program.Eval(names)
 	if err != nil {
-		return nil, fmt.Errorf("`%s`: %w", e.text, err)
+		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(err))
 	}
 	return v, nil
 }
 
+// explain names the whole path of what was absent.
+func (e *expression) explain(err error) error {
+	var absent *absentError
+	if !errors.As(err, &absent) {
+		return err
+	}
+	for _, r := range e.refs {
+		for i, seg := range r.path {
+			if seg.name == absent.field && !seg.optional && i > 0 {
+				return fmt.Errorf("`%s` is absent", reference{path: r.path[:i+1]})
+			}
+		}
+	}
+	return err
+}
+
 // lint warns about what is allowed and seldom meant.
 func (e *expression) lint(src *source) {
-	tree := e.checked.NativeRep()
-	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Divide {
 			return
 		}
 		args := x.AsCall().Args()
-		if tree.GetType(args[0].ID()).Kind() == types.IntKind && tree.GetType(args[1].ID()).Kind() == types.IntKind {
+		if e.tree.GetType(args[0].ID()).Kind() == types.IntKind && e.tree.GetType(args[1].ID()).Kind() == types.IntKind {
 			line, col := src.locate(e.node, e.start+e.offset(x.ID()))
 			src.add(SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
 		}

@@ -14,6 +14,7 @@ import (
 //
 //	default=X   the value when it is absent
 //	enum=a|b    the values allowed
+//	later=a     values that a later version will allow
 //	min=, max=  bounds of a number
 //	literal     no ${}: it must be known before a run starts
 //	raw         ${} is not special: the text belongs to another language
@@ -32,7 +33,7 @@ type field struct {
 type rules struct {
 	literal, raw, names, boolean bool
 	byDefault                    string
-	enum                         []string
+	enum, later                  []string
 	min, max                     *float64
 	artifact                     string
 }
@@ -57,6 +58,8 @@ func parseRules(tag string) (rules, error) {
 			r.byDefault = value
 		case "enum":
 			r.enum = strings.Split(value, "|")
+		case "later":
+			r.later = strings.Split(value, "|")
 		case "artifact":
 			r.artifact = value
 		case "min", "max":

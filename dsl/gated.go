@@ -28,7 +28,7 @@ func (c *checker) checkGateScope(s *step) {
 				before = c.ancestors(s, func(Need) bool { return true })
 			}
 			if id := r.path[1].name; !before[id] {
-				e.report(c.src, e.offset(r.id), "gate-scope", "add `needs: ["+id+"]` to `"+s.ID+"`", "the gate of `"+s.ID+"` reads `"+id+"`, for which the step does not wait")
+				e.report(c.src, e.offset(r.root), "gate-scope", "add `needs: ["+id+"]` to `"+s.ID+"`", "the gate of `"+s.ID+"` reads `"+id+"`, for which the step does not wait")
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func (c *checker) otherIDs(s *step) []string {
 }
 
 func (c *checker) wholeSteps(e *expression, r reference) {
-	e.report(c.src, e.offset(r.id), "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
+	e.report(c.src, e.offset(r.root), "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
 }
 
 // addReference makes an edge of a reference to a step. A gate makes none: it judges what the step itself waited for.
@@ -89,10 +89,10 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	}
 	switch {
 	case id == s.ID && e.scope == scopeGate:
-		e.report(c.src, e.offset(r.id), "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
+		e.report(c.src, e.offset(r.root), "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
 		return
 	case id == s.ID:
-		e.report(c.src, e.offset(r.id), "self", "", "`"+id+"` cannot read its own outputs before it ran")
+		e.report(c.src, e.offset(r.root), "self", "", "`"+id+"` cannot read its own outputs before it ran")
 		return
 	case c.byID[id] == nil || e.scope == scopeGate:
 		return
@@ -100,16 +100,16 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	explicit, has := s.Needs[id]
 	switch {
 	case has && need == NeedPassed && explicit != NeedPassed:
-		e.report(c.src, e.offset(r.id), "needs", "write `steps.?"+id+"`, or need `passed`",
+		e.report(c.src, e.offset(r.root), "needs", "write `steps.?"+id+"`, or need `passed`",
 			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
 	case has && explicit == NeedFailed:
-		e.report(c.src, e.offset(r.id), "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
+		e.report(c.src, e.offset(r.root), "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
 	case has:
 	case s.needs[id] != NeedPassed:
 		s.needs[id] = need
 	}
 	if need == NeedPassed && c.byID[id].when != nil && s.when == nil {
-		line, col := c.src.locate(e.node, e.start+e.offset(r.id))
+		line, col := c.src.locate(e.node, e.start+e.offset(r.root))
 		c.src.add(SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
 	}

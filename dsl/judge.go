@@ -50,7 +50,7 @@ func (e *expression) judge(names cel.Activation) (holds bool, values map[string]
 	v, details, err := e.watched.Eval(names)
 	values = e.seen(details)
 	if err != nil {
-		return false, values, err
+		return false, values, e.explain(err)
 	}
 	b, ok := v.(types.Bool)
 	return ok && bool(b), values, nil

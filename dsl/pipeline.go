@@ -19,7 +19,7 @@ type Pipeline struct {
 	// Params are set when a run starts, with `-p name=value`.
 	Params map[string]Param `json:"params,omitempty" dsl:"literal,names"`
 	// Outputs are what the run as a whole hands on.
-	Outputs map[string]string `json:"outputs,omitempty" dsl:"names"`
+	Outputs map[string]any `json:"outputs,omitempty" dsl:"names"`
 	// Steps by id. They run in the order their references and `needs` ask for; what is independent runs side by side.
 	Steps Steps `json:"steps"`
 }
@@ -72,6 +72,7 @@ type loader struct {
 	root     *yaml.Node
 	outputs  entries
 	exprs    []*expression // of outputs
+	d        *decoder
 	steps    []*step
 	byID     map[string]*step
 }
@@ -85,6 +86,7 @@ func (l *loader) load(data []byte) bool {
 		return false
 	}
 	d := newDecoder(l.src, false)
+	l.d = d
 	d.forms[stepsType] = func(n *yaml.Node, _ rules) (value, bool) {
 		l.readSteps(d, n)
 		return literal{nil}, true
@@ -165,13 +167,13 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 			}
 			return true
 		}
-		return l.strangeKey(k)
+		return l.strangeKey(n, k)
 	}).(entries)
 	if !ok {
 		return nil
 	}
 	switch {
-	case len(kindKeys) == 0 && !hasLaterKind(n):
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meant[n], func(k string) bool { return kindByName(k) != nil }) && lookup(n, "<<") == nil:
 		l.src.errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
 		return nil
 	case len(kindKeys) == 0:
@@ -183,6 +185,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		l.src.errorf(key, "type", "", "%s", err)
 		return nil
 	}
+	setDefaults(reflect.ValueOf(&s.Envelope))
 	s.env = envelope.get("env")
 	l.readBody(d, s)
 	s.exprs = d.exprs
@@ -220,7 +223,7 @@ func (l *loader) readBody(d *decoder, s *step) {
 }
 
 // strangeKey reports a key of a step that is neither of the envelope nor a kind.
-func (l *loader) strangeKey(k *yaml.Node) bool {
+func (l *loader) strangeKey(n, k *yaml.Node) bool {
 	switch {
 	case slices.Contains(laterKinds, k.Value):
 		l.src.errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
@@ -229,8 +232,9 @@ func (l *loader) strangeKey(k *yaml.Node) bool {
 		return false // the decoder explains it
 	}
 	names := append(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), kindNames()...)
-	hint := suggest(k.Value, names)
-	if !strings.HasPrefix(hint, "did") {
+	hint := didYouMean(k.Value, names)
+	l.d.meant[n] = append(l.d.meant[n], nearest(k.Value, names))
+	if hint == "" {
 		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), ", ")
 	}
 	l.src.errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 )
 
 // File is a document and where it came from.
@@ -89,7 +90,9 @@ func (c *checker) check() *Program {
 	}
 	for _, s := range c.steps {
 		c.checkEnvelope(s)
-		s.known.check(c, s)
+		if s.body.Kind == yaml.MappingNode {
+			s.known.check(c, s)
+		}
 	}
 	c.addEdges()
 	graph := c.sortGraph()
@@ -258,6 +261,8 @@ func (c *checker) envWith(extra map[string]*cel.Type) (*cel.Env, map[string]*cel
 // checkParams checks declarations and reports parameters nothing reads.
 func (c *checker) checkParams() {
 	node := lookup(c.root, "params")
+	// An expression that could not be read may be the one that reads the parameter.
+	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool { return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code) })
 	for name, p := range c.pipeline.Params {
 		at := lookup(node, name)
 		if at == nil {
@@ -272,7 +277,7 @@ func (c *checker) checkParams() {
 		if (p.Min != nil || p.Max != nil) && p.Type != "int" && p.Type != "double" {
 			c.src.errorf(keyNode(node, name), "param", "remove it", "`min` and `max` bound an int or a double, and `%s` is a %s", name, p.Type)
 		}
-		if !c.usedParams[name] {
+		if !c.usedParams[name] && !unread {
 			c.src.warnf(keyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
 		}
 	}

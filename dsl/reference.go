@@ -11,6 +11,7 @@ import (
 // reference is a name with the path read from it, such as steps.fit.metrics.f1.
 type reference struct {
 	id   int64 // of the whole path's node
+	root int64 // of the name it begins with
 	path []segment
 }
 
@@ -48,7 +49,7 @@ func references(tree *ast.AST) []reference {
 func walkReferences(x ast.Expr, bound map[string]int, refs *[]reference) {
 	if path, ok := pathOf(x); ok {
 		if bound[path[0].name] == 0 {
-			*refs = append(*refs, reference{x.ID(), path})
+			*refs = append(*refs, reference{x.ID(), rootOf(x), path})
 		}
 		return
 	}
@@ -124,12 +125,15 @@ func pathOf(x ast.Expr) ([]segment, bool) {
 	return nil, false
 }
 
-// describe names an operand in a message.
-func describe(x ast.Expr) string {
-	if path, ok := pathOf(x); ok {
-		return reference{path: path}.String()
+// rootOf returns the ID of the name that a path begins with.
+func rootOf(x ast.Expr) int64 {
+	switch x.Kind() {
+	case ast.SelectKind:
+		return rootOf(x.AsSelect().Operand())
+	case ast.CallKind:
+		return rootOf(x.AsCall().Args()[0])
 	}
-	return "this"
+	return x.ID()
 }
 
 // isIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.

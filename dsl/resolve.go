@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 )
@@ -166,6 +165,3 @@ func (p *Program) Outputs(v Vars) (map[string]any, error) {
 	}
 	return out, errors.Join(failed...)
 }
-
-// OutputNames lists the pipeline's outputs.
-func (p *Program) OutputNames() []string { return slices.Sorted(maps.Keys(p.pipeline.Outputs)) }

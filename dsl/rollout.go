@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"github.com/google/cel-go/cel"
 	"github.com/sluiceml/sluice/store/artifact"
 	"go.yaml.in/yaml/v3"
@@ -168,7 +169,9 @@ func (spec *Rollout) checkStages(c *checker, s *step) {
 		case hasShadow == hasWeight:
 			c.src.errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
 		case stage.Shadow+stage.Weight == 0:
-			c.src.errorf(at, "stages", "", "a stage of 0%% sees no traffic")
+			if n := cmp.Or(lookup(at, "shadow"), lookup(at, "weight")); isShare(n.Value) {
+				c.src.errorf(n, "stages", "", "a stage of 0%% sees no traffic")
+			}
 		case hasWeight && stage.Weight <= weight:
 			c.src.errorf(lookup(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
 		case hasShadow && weight > 0:
@@ -181,4 +184,9 @@ func (spec *Rollout) checkStages(c *checker, s *step) {
 	if last := len(spec.Stages) - 1; spec.Stages[last].Weight != 1 {
 		c.src.errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
 	}
+}
+
+func isShare(s string) bool {
+	_, err := ParseShare(s)
+	return err == nil
 }

@@ -21,8 +21,8 @@ func (spec *Run) outputTypes(_ *typeSystem, _ string) map[string]*cel.Type {
 func (spec *Run) check(c *checker, s *step) {
 	script, command := lookup(s.body, "script"), lookup(s.body, "command")
 	switch {
-	case script == nil && command == nil:
-		c.src.errorf(s.body, "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
+	case script == nil && command == nil && c.d.missing(s.body, "command") && c.d.missing(s.body, "script"):
+		c.src.errorf(keyNode(s.node, string(KindRun)), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
 	case script != nil && command != nil:
 		c.src.errorf(keyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}

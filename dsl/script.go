@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"github.com/sluiceml/sluice/store/artifact"
+	"go.yaml.in/yaml/v3"
 	"path"
 	"slices"
 	"strings"
@@ -39,14 +40,14 @@ type Runtime struct {
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}
 
 func requireCommand(c *checker, s *step) {
-	if lookup(s.body, "command") == nil {
+	if c.d.missing(s.body, "command") {
 		c.src.errorf(keyNode(s.node, string(s.Kind)), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
 	}
 }
 
 // check reports outputs without a path, and files that are not in the workspace.
 func (cmd *Command) check(c *checker, s *step) {
-	if at := lookup(s.body, "command"); at != nil && len(at.Content) == 0 && len(cmd.Command) == 0 {
+	if at := lookup(s.body, "command"); at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
 		c.src.errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
 	}
 	for name, decl := range cmd.Outputs {

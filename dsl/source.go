@@ -106,10 +106,35 @@ func (s *source) yamlError(err error) {
 			return
 		}
 	}
+	hint := ""
+	for _, known := range yamlProblems {
+		if strings.Contains(text, known.problem) {
+			text, hint = known.message, known.hint
+			line += known.ahead
+			break
+		}
+	}
 	line = min(max(line, 1), len(s.lines))
 	src := s.line(line)
 	col := len(src) - len(strings.TrimLeft(src, " ")) + 1
-	s.add(SeverityError, line, col, "yaml", "", "this is not YAML: "+text)
+	s.add(SeverityError, line, col, "yaml", hint, "this is not YAML: "+text)
+}
+
+// yamlProblems are the commonest things the YAML parser says, in the words of the person who wrote the document. The parser counts
+// the lines of some of them from 0: ahead makes up for it.
+var yamlProblems = []struct {
+	problem, message, hint string
+	ahead                  int
+}{
+	{"did not find expected ',' or ']'", "a list that begins with `[` does not end", "close it with `]`, or quote a text that holds brackets", 1},
+	{"did not find expected ',' or '}'", "a mapping that begins with `{` does not end", "close it with `}`, or quote a text that holds braces", 1},
+	{"did not find expected key", "a line is indented unlike the lines it belongs to", "indent the keys of one mapping alike", 1},
+	{"did not find expected '-' indicator", "a line is indented unlike the list it belongs to", "begin each item with `- ` in the same column", 1},
+	{"did not find expected node content", "a value is missing", "write the value, or quote it when it begins with a special character", 1},
+	{"mapping values are not allowed in this context", "a `:` stands where no key can", "quote a text that holds `: `, or check the indentation", 0},
+	{"could not find expected ':'", "a key has no `:`", "write `key: value`", 0},
+	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0},
+	{"found unexpected end of stream", "a quote does not end", "close the quote", 0},
 }
 
 func invalidUTF8(data []byte) int {

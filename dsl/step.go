@@ -45,7 +45,7 @@ type Gate struct {
 	// Message is shown when the check does not hold.
 	Message string `json:"message,omitempty" dsl:"raw"`
 	// OnFail: fail (default) or stop.
-	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop"`
+	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop,later=hold"`
 }
 
 // Retry says how often a step is tried again, and after which errors.

@@ -8,17 +8,30 @@ import (
 // suggest returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
 func suggest(word string, candidates []string) string {
 	candidates = slices.Sorted(slices.Values(candidates))
-	best, distance := "", max(1, len(word)/3)+1
+	switch best := nearest(word, candidates); {
+	case best != "":
+		return "did you mean `" + best + "`?"
+	case len(candidates) > 0 && len(candidates) <= 20:
+		return "known here: " + strings.Join(candidates, ", ")
+	}
+	return ""
+}
+
+// nearest returns the candidate that word is likely to be a slip of the finger for, or "".
+func nearest(word string, candidates []string) string {
+	best, distance := "", min(max(1, len(word)/3)+1, len(word))
 	for _, c := range candidates {
 		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance {
 			best, distance = c, d
 		}
 	}
-	switch {
-	case best != "":
+	return best
+}
+
+// didYouMean is a hint for a word whose alternatives the message has named already.
+func didYouMean(word string, candidates []string) string {
+	if best := nearest(word, candidates); best != "" {
 		return "did you mean `" + best + "`?"
-	case len(candidates) > 0 && len(candidates) <= 20:
-		return "known here: " + strings.Join(candidates, ", ")
 	}
 	return ""
 }

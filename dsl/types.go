@@ -108,7 +108,7 @@ func (ts *typeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 		GetFrom: func(target any) (any, error) {
 			v, ok := target.(*object)
 			if !ok {
-				return nil, fmt.Errorf("`.%s` of what is absent", fieldName)
+				return nil, &absentError{fieldName}
 			}
 			return v.field(fieldName)
 		},
@@ -173,6 +173,11 @@ type object struct {
 	get func(name string) (ref.Val, error)
 }
 
+// absentError: an expression read a field that has no value.
+type absentError struct{ field string }
+
+func (e *absentError) Error() string { return "`." + e.field + "` is absent" }
+
 func (o *object) has(name string) bool {
 	v, err := o.get(name)
 	return err != nil || v != nil
@@ -181,7 +186,7 @@ func (o *object) has(name string) bool {
 func (o *object) field(name string) (ref.Val, error) {
 	v, err := o.get(name)
 	if err == nil && v == nil {
-		return nil, fmt.Errorf("`.%s` is absent", name)
+		return nil, &absentError{name}
 	}
 	return v, err
 }
@@ -386,6 +391,8 @@ func typeName(t *cel.Type) string {
 		return "map of " + typeName(t.Parameters()[1])
 	case t.Kind() == types.DynKind:
 		return "anything"
+	case t.Kind() == types.StructKind && !isArtifact(strings.TrimPrefix(t.TypeName(), objectPrefix)):
+		return "object"
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(t.String(), "google.protobuf."), objectPrefix)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -38,6 +37,8 @@ func (w want) accepts(t *cel.Type) (message, hint string) {
 		return "", ""
 	}
 	switch {
+	case w.typ == boolType:
+		return fmt.Sprintf("a condition must be a bool, and this is %s", article(typeName(t))), ""
 	case w.part:
 		return fmt.Sprintf("%s has no place inside a text", article(typeName(t))), ""
 	case t.Kind() == types.DoubleKind && isInt(w.typ):
@@ -133,6 +134,9 @@ func (w want) String() string {
 	return "a map"
 }
 
+// isText reports whether the place takes a text with expressions in it.
+func (w want) isText() bool { return w.typ == nil || w.typ.Kind() == reflect.String }
+
 func isInt(t reflect.Type) bool {
 	return t != durationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 }
@@ -146,5 +150,3 @@ func article(noun string) string {
 	}
 	return "a " + noun
 }
-
-var timeType = reflect.TypeFor[time.Time]()

@@ -1,0 +1,69 @@
+package dsl
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+var update = flag.Bool("update", false, "write what the linter says as what it should say")
+
+// archive is a workspace of the files of a test case.
+type archive struct{ *txtar.Archive }
+
+func (a archive) Exists(path string) bool { return a.file(path) != nil }
+
+func (a archive) file(name string) []byte {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return append([]byte{}, f.Data...)
+		}
+	}
+	return nil
+}
+
+// TestLint compares the whole text for each case in testdata/lint: a pipeline.yaml, perhaps an env.yaml and workspace files, and the
+// text expected in `want`. A `\t` written as <TAB> stands for a tab, which an editor would not keep.
+func TestLint(t *testing.T) {
+	cases, err := filepath.Glob("testdata/lint/*.txtar")
+	if err != nil || len(cases) < 35 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, path := range cases {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			parsed, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := archive{parsed}
+			pipeline := strings.ReplaceAll(string(a.file("pipeline.yaml")), "<TAB>", "\t")
+			program, diags := Compile(File{"pipeline.yaml", []byte(pipeline)}, File{"env.yaml", a.file("env.yaml")}, a)
+			if (program == nil) != diags.HasErrors() {
+				t.Errorf("program is nil: %v, has errors: %v", program == nil, diags.HasErrors())
+			}
+			got := diags.Text(false)
+			if *update {
+				if a.file("want") == nil {
+					a.Files = append(a.Files, txtar.File{Name: "want"})
+				}
+				for i := range a.Files {
+					if a.Files[i].Name == "want" {
+						a.Files[i].Data = []byte(got)
+					}
+				}
+				if err := os.WriteFile(path, txtar.Format(a.Archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(a.file("want")), got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
