@@ -93,8 +93,12 @@ func TestKilledWriterLeavesWholeObjects(t *testing.T) {
 		}
 		// Not a wait for something: a random point within the write that the line announced.
 		<-time.After(time.Duration(i) * 500 * time.Microsecond)
-		cmd.Process.Kill()
-		cmd.Wait()
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Error("the writer ended by itself")
+		}
 
 		s := open(t, "file://"+dir)
 		objects := 0
@@ -138,18 +142,28 @@ func TestStaleTemporaryFilesAreRemoved(t *testing.T) {
 	}
 	s := open(t, "file://"+root)
 	onlyEntries(t, filepath.Join(root, "tmp~"), "fresh")
-	for info := range s.Driver().List(t.Context(), "") {
-		t.Errorf("listed %s", info.Key)
+	for info, err := range s.Driver().List(t.Context(), "") {
+		t.Errorf("listed %s, %v", info.Key, err)
 	}
 }
 
 func TestWriteLeavesNoTemporaryFile(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, "file://"+root)
-	for range 2 {
-		s.Driver().Write(t.Context(), "k", strings.NewReader("x"), store.WriteOptions{IfAbsent: true})
-		s.Driver().Write(t.Context(), "l", strings.NewReader("x"), store.WriteOptions{})
-		s.Driver().Write(t.Context(), "k/below", strings.NewReader("x"), store.WriteOptions{})
+	writes := []struct {
+		key  string
+		opts store.WriteOptions
+		want error
+	}{
+		{"k", store.WriteOptions{IfAbsent: true}, nil},
+		{"k", store.WriteOptions{IfAbsent: true}, store.ErrExists},
+		{"k", store.WriteOptions{}, nil},
+		{"k/below", store.WriteOptions{}, store.ErrKey},
+	}
+	for _, w := range writes {
+		if err := s.Driver().Write(t.Context(), w.key, strings.NewReader("x"), w.opts); !errors.Is(err, w.want) {
+			t.Errorf("%s: got %v, want %v", w.key, err, w.want)
+		}
 	}
 	onlyEntries(t, filepath.Join(root, "tmp~"))
 }
@@ -272,11 +286,11 @@ func writeReadOnly(dir string) error {
 		"delete": s.Driver().Delete(ctx, "before"),
 	} {
 		if !errors.Is(err, store.ErrReadOnly) {
-			return fmt.Errorf("%s: got %v, want ErrReadOnly", what, err)
+			return fmt.Errorf("%s: got %w, want ErrReadOnly", what, err)
 		}
 	}
 	if _, err := store.Open(ctx, "file://"+dir+"/below"); !errors.Is(err, store.ErrReadOnly) {
-		return fmt.Errorf("open: got %v, want ErrReadOnly", err)
+		return fmt.Errorf("open: got %w, want ErrReadOnly", err)
 	}
 	var got string
 	return s.GetJSON(ctx, "before", &got)

@@ -59,7 +59,7 @@ func readTree(ctx context.Context, dir string, skip func(string) bool, put func(
 	if err != nil {
 		return artifact.Manifest{}, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	paths, err := listTree(root, skip)
 	if err != nil {
 		return artifact.Manifest{}, err

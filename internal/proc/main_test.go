@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		p.Wait()
+		<-p.Done()
 		return
 	}
 	goleak.VerifyTestMain(m)

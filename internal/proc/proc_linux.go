@@ -108,8 +108,8 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := p.handshake(spec, status); err != nil {
 		p.Kill()
 		status.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 		return nil, fmt.Errorf("start %s: %w", c.Path, c.explain(err))
 	}
 	stop := context.AfterFunc(ctx, func() { p.Terminate(context.Background()) })
@@ -197,9 +197,9 @@ func (p *Process) startKeeper(c Command) (_ *exec.Cmd, status *os.File, err erro
 
 // handshake hands the keeper its Spec and waits for the command's pid.
 func (p *Process) handshake(spec []byte, status *os.File) error {
-	limit := time.Now().Add(startLimit)
-	p.control.SetWriteDeadline(limit)
-	status.SetReadDeadline(limit)
+	if err := p.setDeadlines(status, time.Now().Add(startLimit)); err != nil {
+		return err
+	}
 	if _, err := p.control.Write(spec); err != nil {
 		return fmt.Errorf("keeper: %w", err)
 	}
@@ -211,9 +211,11 @@ func (p *Process) handshake(spec []byte, status *os.File) error {
 		return report.Failed
 	}
 	p.pid = report.PID
-	p.control.SetWriteDeadline(time.Time{})
-	status.SetReadDeadline(time.Time{})
-	return nil
+	return p.setDeadlines(status, time.Time{})
+}
+
+func (p *Process) setDeadlines(status *os.File, limit time.Time) error {
+	return errors.Join(p.control.SetWriteDeadline(limit), status.SetReadDeadline(limit))
 }
 
 // watch waits until no keeper is left and returns how the command ended.

@@ -141,13 +141,25 @@ func TestStartFailures(t *testing.T) {
 		{"not in PATH", proc.Command{Path: "no-such-program"}, exec.ErrNotFound, "start no-such-program: executable file not found in $PATH"},
 		{"no such file", proc.Command{Path: "/no/such/file"}, fs.ErrNotExist, "start /no/such/file: no such file or directory"},
 		{"not executable", proc.Command{Path: plain}, fs.ErrPermission, "start " + plain + ": permission denied"},
-		{"no interpreter", proc.Command{Path: orphan}, fs.ErrNotExist,
-			"start " + orphan + ": the interpreter named in its first line: no such file or directory"},
-		{"no folder", proc.Command{Path: "true", Dir: "/no/such/dir"}, fs.ErrNotExist,
-			"start true: working folder: stat /no/such/dir: no such file or directory"},
+		{
+			"no interpreter",
+			proc.Command{Path: orphan},
+			fs.ErrNotExist,
+			"start " + orphan + ": the interpreter named in its first line: no such file or directory",
+		},
+		{
+			"no folder",
+			proc.Command{Path: "true", Dir: "/no/such/dir"},
+			fs.ErrNotExist,
+			"start true: working folder: stat /no/such/dir: no such file or directory",
+		},
 		{"folder is a file", proc.Command{Path: "true", Dir: plain}, nil, "start true: working folder: " + plain + " is not a folder"},
-		{"NUL", proc.Command{Path: "true", Args: []string{"a\x00b"}}, nil,
-			"start true: an argument or environment variable holds a NUL byte"},
+		{
+			"NUL",
+			proc.Command{Path: "true", Args: []string{"a\x00b"}},
+			nil,
+			"start true: an argument or environment variable holds a NUL byte",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -191,7 +203,10 @@ func TestSignalReachesTheCommandOnly(t *testing.T) {
 }
 
 func TestTerminate(t *testing.T) {
-	const politely, stubborn = `trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done`, `trap '' TERM; echo ready; while :; do sleep 0.01; done`
+	const (
+		politely = `trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done`
+		stubborn = `trap '' TERM; echo ready; while :; do sleep 0.01; done`
+	)
 	tests := []struct {
 		name, script string
 		grace        time.Duration
@@ -319,10 +334,17 @@ func TestNothingOutlivesTheParent(t *testing.T) {
 			}
 			w.Close()
 			copied := make(chan struct{})
-			go func() { defer close(copied); io.Copy(&out, r) }()
+			go func() {
+				defer close(copied)
+				if _, err := io.Copy(&out, r); err != nil {
+					t.Error(err)
+				}
+			}()
 			pids := out.await(t, detachedCount+1)
-			parent.Process.Signal(sig)
-			parent.Wait()
+			signalTo(t, parent.Process.Pid, sig)
+			if err := parent.Wait(); err == nil {
+				t.Error("the parent ended by itself")
+			}
 			for _, pid := range pids {
 				awaitGone(t, pid)
 			}
@@ -363,7 +385,7 @@ func BenchmarkStart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p.Wait()
+			<-p.Done()
 		}
 	})
 	b.Run("bare", func(b *testing.B) {

@@ -1,6 +1,8 @@
 package proc_test
 
 import (
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,10 +33,11 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 
 func TestTailBoundsALine(t *testing.T) {
 	tail := proc.NewTail(2)
-	for range 1000 {
-		tail.Write([]byte(strings.Repeat("x", 1000)))
+	for _, part := range append(slices.Repeat([]string{strings.Repeat("x", 1000)}, 1000), "end") {
+		if _, err := io.WriteString(tail, part); err != nil {
+			t.Fatal(err)
+		}
 	}
-	tail.Write([]byte("end"))
 	if got := tail.String(); len(got) > 4096 || !strings.HasSuffix(got, "xend") {
 		t.Errorf("kept %d bytes ending in %q", len(got), got[max(0, len(got)-10):])
 	}

@@ -19,6 +19,7 @@
 package keeper
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -66,12 +67,15 @@ func init() {
 // PDEATHSIG follows the thread that started the command.
 func run(role string) int {
 	for _, fd := range []int{tetherFD, controlFD, statusFD} {
-		if _, err := fcntl(fd, syscall.F_SETFD, syscall.FD_CLOEXEC); err != nil {
-			os.Stderr.WriteString("sluice: " + Arg + " is for internal use\n")
+		if err := closeOnExec(fd); err != nil {
+			_, _ = os.Stderr.WriteString("sluice: " + Arg + " is for internal use\n")
 			return 2
 		}
 	}
-	prctl(prSetChildSubreaper, 1)
+	if err := prctl(prSetChildSubreaper, 1); err != nil {
+		report(failed, int(errno(err)), 0)
+		return 1
+	}
 	setName("sluice-keeper")
 
 	k := keeper{changed: make(chan os.Signal, 1), cut: make(chan struct{}, 2), orders: make(chan order)}
@@ -129,9 +133,8 @@ func (k *keeper) startInner() error {
 		return err
 	}
 	k.child = pid
-	syscall.Close(tether[0])
-	syscall.Close(controlFD)
-	return nil
+	_ = syscall.Close(tether[0])
+	return syscall.Close(controlFD)
 }
 
 // startCommand reads the Spec and starts the command in a session of its own.
@@ -161,7 +164,8 @@ func (k *keeper) serve() {
 			if o.group {
 				target = -k.child
 			}
-			syscall.Kill(target, o.signal)
+			// It may have ended; its number is still its own, as only reap gives it back.
+			_ = syscall.Kill(target, o.signal)
 		case <-k.cut:
 			return
 		}
@@ -173,7 +177,7 @@ func (k *keeper) awaitInner() {
 	if k.ended {
 		return
 	}
-	syscall.Kill(k.child, syscall.SIGCONT)
+	_ = syscall.Kill(k.child, syscall.SIGCONT)
 	for limit := time.After(innerLimit); !k.ended; {
 		select {
 		case <-k.changed:
@@ -244,13 +248,13 @@ func releaseStdio() {
 		return
 	}
 	for fd := range 3 {
-		syscall.Dup3(null, fd, 0)
+		_ = syscall.Dup3(null, fd, 0)
 	}
-	syscall.Close(null)
+	_ = syscall.Close(null)
 }
 
 func errno(err error) syscall.Errno {
-	if e, ok := err.(syscall.Errno); ok {
+	if e := syscall.Errno(0); errors.As(err, &e) {
 		return e
 	}
 	return syscall.EIO

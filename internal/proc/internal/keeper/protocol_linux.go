@@ -135,9 +135,9 @@ func ReadReport(r io.Reader) (Report, error) {
 	return Report{}, errors.New("unknown report from a keeper: " + strconv.Quote(string(b[:])))
 }
 
-// report tells the parent one thing. It is far shorter than PIPE_BUF, so it is written whole.
+// report tells the parent one thing, if there is a parent. It is far shorter than PIPE_BUF, so it is written whole.
 func report(what byte, first, second int) {
-	syscall.Write(statusFD, appendInt(appendInt([]byte{what}, first), second))
+	_, _ = syscall.Write(statusFD, appendInt(appendInt([]byte{what}, first), second))
 }
 
 // Numbers are 4 bytes, big-endian, signed. encoding/binary would make this package wait for the initialisers of reflect.

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,8 +96,12 @@ func TestReadStatOfAwkwardNames(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait()
-	defer cmd.Process.Signal(syscall.SIGKILL)
+	defer func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+	}()
 	parent, dead, ok := readStat(cmd.Process.Pid)
 	if parent != os.Getpid() || dead || !ok {
 		t.Errorf("got %d, %v, %v, want %d, false, true", parent, dead, ok, os.Getpid())

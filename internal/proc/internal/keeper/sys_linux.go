@@ -5,16 +5,19 @@ import (
 	"unsafe"
 )
 
-func fcntl(fd, cmd, arg int) (int, error) {
-	n, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), uintptr(cmd), uintptr(arg))
-	if e != 0 {
-		return 0, e
+// closeOnExec keeps a descriptor from what is started, or fails when it is not open.
+func closeOnExec(fd int) error {
+	if _, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFD, syscall.FD_CLOEXEC); e != 0 {
+		return e
 	}
-	return int(n), nil
+	return nil
 }
 
-func prctl(option, arg uintptr) {
-	syscall.Syscall6(syscall.SYS_PRCTL, option, arg, 0, 0, 0, 0)
+func prctl(option, arg uintptr) error {
+	if _, _, e := syscall.Syscall6(syscall.SYS_PRCTL, option, arg, 0, 0, 0, 0); e != 0 {
+		return e
+	}
+	return nil
 }
 
 // setName sets the name that ps shows for the calling thread.
@@ -23,7 +26,7 @@ func setName(name string) {
 	if err != nil {
 		return
 	}
-	syscall.Syscall6(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(b)), 0, 0, 0, 0)
+	_, _, _ = syscall.Syscall6(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(b)), 0, 0, 0, 0)
 }
 
 // readFull fills b from a blocking descriptor and reports whether it could: false means the end, or an error.

@@ -7,7 +7,7 @@ import (
 )
 
 // killTree stops every descendant, so that none can fork or reap behind its back, then kills them. Stopping is repeated until
-// a look at the whole tree finds nobody new.
+// a look at the whole tree finds nobody new. What cannot be signalled, or has just ended, shows in the next look of killRest.
 func killTree() {
 	stopped := map[int]bool{}
 	for {
@@ -15,7 +15,7 @@ func killTree() {
 		for _, pid := range descendants() {
 			if !stopped[pid] {
 				stopped[pid], news = true, true
-				syscall.Kill(pid, syscall.SIGSTOP)
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
 			}
 		}
 		if !news {
@@ -23,7 +23,7 @@ func killTree() {
 		}
 	}
 	for pid := range stopped {
-		syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
