@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// cancelPatience is how long cancel waits for the run's end: programs have a grace period of their own within it.
+const cancelPatience = time.Minute
+
+func newCancel() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel RUN",
+		Short: "Cancel a run and wait until it has ended",
+		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
+period; a rollout gives traffic back to what served before.`,
+		Example:           `  sluice cancel spam-filter`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeRuns,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			run, err := findRun(cmd, args)
+			if err != nil {
+				return err
+			}
+			signals := listen()
+			defer signals.close()
+			ctx, stop := signals.until(cmd.Context())
+			defer stop()
+			s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd)})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.Close()) }()
+			finished, err := s.Cancel(ctx, run.Run)
+			if err != nil {
+				return err
+			}
+			if finished {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended already: %s\n", run.Run, run.Status)
+				return err
+			}
+			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))
+			defer done()
+			end, err := s.Wait(ctx, run.Run)
+			if err != nil {
+				return fmt.Errorf("wait for the end of %s: %w", run.Run, context.Cause(ctx))
+			}
+			return view.ThemeOf(cmd.OutOrStdout()).Ending(cmd.OutOrStdout(), run.Run, end)
+		},
+	}
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
+)
+
+const (
+	// pollEvery spaces questions to a run; each costs its worker a little.
+	pollEvery = time.Second
+	// frameEvery spaces frames on a terminal.
+	frameEvery = 150 * time.Millisecond
+	// cancelTimeout bounds the call that cancels.
+	cancelTimeout = 10 * time.Second
+)
+
+// follower shows a run until it ends, or until it is left.
+type follower struct {
+	session *worker.Session
+	sub     worker.Submitted
+	format  string
+	out     io.Writer
+	err     io.Writer
+	theme   view.Theme
+	began   time.Time
+
+	live  *view.Live
+	plain *view.Plain
+	note  string
+}
+
+func newFollower(s *worker.Session, sub worker.Submitted, format string, out, err io.Writer) *follower {
+	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now()}
+	switch {
+	case format == "json":
+	case f.theme.Terminal:
+		f.live = view.NewLive(out, f.theme, func() (int, int) {
+			width, height, err := term.GetSize(int(out.(*os.File).Fd())) // a terminal is a file: see ThemeOf
+			if err != nil {
+				return 80, 24
+			}
+			return width, height
+		})
+	default:
+		f.plain = view.NewPlain(out, f.began)
+	}
+	return f
+}
+
+// announce says first where the run can be looked at.
+func (f *follower) announce() error {
+	url := f.session.WorkflowURL(contract.RunWorkflowID(f.sub.Run), "")
+	if f.format == "json" {
+		return view.Event(f.out, "started", map[string]any{"run": f.sub.Run, "pipeline": f.sub.Name, "resumed": f.sub.Resumed, "url": url})
+	}
+	verb := "run"
+	if f.sub.Resumed {
+		verb = "resumed run"
+	}
+	if url != "" {
+		if _, err := fmt.Fprintln(f.out, url); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(f.out, "%s: %s %s\n\n", f.sub.Name, verb, f.sub.Run)
+	return err
+}
+
+// follow shows the run until it ends and returns its end as an error, which has been shown. The first Ctrl-C cancels the run, a
+// second leaves it; so does SIGTERM, which asks this process to end and not the run.
+func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan ending, 1)
+	go func() {
+		out, err := f.session.Wait(ctx, f.sub.Run)
+		ended <- ending{out, err}
+	}()
+	polled := make(chan []view.Row)
+	go f.poll(ctx, polled)
+	frames := time.NewTicker(frameEvery)
+	defer frames.Stop()
+
+	var rows []view.Row
+	canceling := false
+	for {
+		var err error
+		select {
+		case end := <-ended:
+			return f.finish(ctx, end)
+		case err = <-f.session.Failed():
+			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
+		case rows = <-polled:
+			err = f.show(rows)
+		case <-frames.C:
+			if f.live != nil && rows != nil {
+				err = f.show(rows)
+			}
+		case sig := <-signals:
+			if canceling || sig != os.Interrupt {
+				return f.leave(canceling)
+			}
+			canceling = true
+			err = f.cancel(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type ending struct {
+	out contract.RunOutput
+	err error
+}
+
+// poll asks the run where it is, again and again. A question that fails is asked again: the run does not depend on being watched.
+func (f *follower) poll(ctx context.Context, polled chan<- []view.Row) {
+	again := time.NewTicker(pollEvery)
+	defer again.Stop()
+	for {
+		if state, err := f.session.State(ctx, f.sub.Run); err == nil {
+			select {
+			case polled <- f.rows(ctx, state):
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// rows puts what running steps say of themselves beside where they are.
+func (f *follower) rows(ctx context.Context, state contract.RunState) []view.Row {
+	rows := make([]view.Row, len(state.Steps))
+	for i, step := range state.Steps {
+		rows[i] = view.Row{StepState: step, Detail: view.Detail{Share: -1}}
+		if step.Status != dsl.StatusRunning {
+			continue
+		}
+		if d, err := f.session.Detail(ctx, f.sub.Run, step); err == nil { // else it has only just begun, or ended
+			rows[i].Detail = describe(d)
+		}
+	}
+	return rows
+}
+
+func describe(d worker.Detail) view.Detail {
+	switch {
+	case d.Train != nil:
+		return view.TrainDetail(*d.Train, *d.TrainProgress)
+	case d.Rollout != nil:
+		return view.RolloutDetail(*d.Rollout)
+	}
+	return view.Detail{Text: d.Text, Share: d.Share}
+}
+
+func (f *follower) show(rows []view.Row) error {
+	switch {
+	case f.live != nil:
+		return f.live.Show(rows, f.note, time.Now())
+	case f.plain != nil:
+		return f.plain.Show(rows, time.Now())
+	}
+	return view.Event(f.out, "progress", map[string]any{"run": f.sub.Run, "steps": rows})
+}
+
+// cancel asks the run to end and says what happens next.
+func (f *follower) cancel(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, cancelTimeout)
+	defer stop()
+	if _, err := f.session.Cancel(ctx, f.sub.Run); err != nil {
+		return err
+	}
+	return f.say("canceling: programs are told to end and have a few seconds; Ctrl-C again leaves the run to end by itself")
+}
+
+// say shows a line under the table, or in the log.
+func (f *follower) say(note string) error {
+	f.note = note
+	if f.live != nil {
+		return nil
+	}
+	_, err := fmt.Fprintln(f.err, "sluice: "+note)
+	return err
+}
+
+// leave ends the process and not the run.
+func (f *follower) leave(canceling bool) error {
+	what, where := "the run goes on", "when Sluice is next started: `sluice run` with the same pipeline, or `sluice up`"
+	if canceling {
+		what = "the run ends"
+	}
+	if f.session.Holder == nil {
+		where = "in the Sluice that holds it; `sluice show` tells how it is"
+	}
+	if _, err := fmt.Fprintf(f.err, "sluice: left run %s: %s %s\n", f.sub.Run, what, where); err != nil {
+		return err
+	}
+	return silent{exitCanceled}
+}
+
+// finish shows how the run ended: the summary, what is served, and last the status.
+func (f *follower) finish(ctx context.Context, end ending) error {
+	if end.err != nil {
+		return end.err
+	}
+	run, err := activities.LoadRun(ctx, f.session.Store, f.sub.Run)
+	if err != nil {
+		return err
+	}
+	code := silent{codeOf[end.out.ErrorType]}
+	if end.out.Status == dsl.StatusSucceeded || end.out.Status == dsl.StatusDeclined {
+		code.code = exitOK
+	}
+	if f.format == "json" {
+		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, time.Now()))
+	} else {
+		err = f.sum(run, end.out)
+	}
+	if err != nil || code.code == exitOK {
+		return err
+	}
+	return code
+}
+
+func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
+	var err error
+	if f.live != nil {
+		err = f.live.Clear()
+	} else {
+		_, err = fmt.Fprintln(f.out)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.theme.Summary(f.out, run.Steps, time.Now()); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(f.out); err != nil {
+		return err
+	}
+	if targets := f.session.Targets(); f.session.Holder != nil && len(targets) > 0 {
+		for _, target := range slices.Sorted(maps.Keys(targets)) {
+			if _, err := fmt.Fprintf(f.out, "%s was served at %s until now; `sluice up` keeps it up\n", target, targets[target]); err != nil {
+				return err
+			}
+		}
+	}
+	return f.theme.Ending(f.out, f.sub.Name, end)
+}

@@ -1,0 +1,34 @@
+package view
+
+import (
+	"io"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// Runs writes one line per run.
+func (t Theme) Runs(w io.Writer, runs []contract.RunRecord, now time.Time) error {
+	out := writer{w: w}
+	if len(runs) == 0 {
+		out.line("no runs yet; start one with `sluice run PIPELINE`")
+		return out.err
+	}
+	ids, names := len("run"), len("pipeline")
+	for _, r := range runs {
+		ids, names = max(ids, len(r.Run)), max(names, len(r.Pipeline))
+	}
+	out.line(t.paint(faint, pad("run", ids)+"  "+pad("pipeline", names)+"  "+pad("status", 11)+"  "+pad("started", 16)+"  "+lead("time", 8)))
+	for _, r := range runs {
+		glyph, style := mark(r.Status)
+		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+word(r.Status), 11)) + "  " +
+			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.StartedAt, r.EndedAt, now), 8)
+		if r.Error != "" && r.Status != dsl.StatusSucceeded {
+			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
+		}
+		out.line(line)
+	}
+	return out.err
+}

@@ -1,0 +1,301 @@
+package view
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// Row is a step as the live view shows it.
+type Row struct {
+	contract.StepState
+	// Detail is what a running step says of itself.
+	Detail Detail
+}
+
+// Detail is a running step's own account.
+type Detail struct {
+	// Text is one line; its part before the first separator changes seldom and is worth a line of a log.
+	Text string
+	// Share done, 0 to 1; negative when unknown.
+	Share float64
+}
+
+// separator stands between the parts of a detail.
+const separator = " · "
+
+// TrainDetail describes a training step.
+func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
+	parts := []string{fmt.Sprintf("generation %d", max(1, state.Generation))}
+	if state.Phase != "" && state.Phase != "running" {
+		parts[0] += " " + state.Phase
+	}
+	if n := len(state.Nodes); n > 0 {
+		parts = append(parts, human.Plural(int64(n), "node"))
+	}
+	d := Detail{Share: -1}
+	if p.Generation == state.Generation && p.Step > 0 {
+		step := "step " + human.Count(p.Step)
+		if p.Of > 0 {
+			step += "/" + human.Count(p.Of)
+			d.Share = float64(p.Step) / float64(p.Of)
+		}
+		parts = append(parts, step, "loss "+human.Number(p.Loss))
+		if p.StepsPerSecond > 0 {
+			parts = append(parts, fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
+		}
+	}
+	d.Text = strings.Join(parts, separator)
+	return d
+}
+
+// RolloutDetail describes a rollout.
+func RolloutDetail(state contract.RolloutState) Detail {
+	d := Detail{Share: -1}
+	var parts []string
+	switch state.Phase {
+	case "stage":
+		stage := fmt.Sprintf("stage %d/%d %s", state.Stage, state.Stages, state.Weight)
+		if state.Shadow > 0 {
+			stage = fmt.Sprintf("stage %d/%d shadow %s", state.Stage, state.Stages, state.Shadow)
+		}
+		parts = append(parts, stage)
+		if look := state.Look; look != nil {
+			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), "e "+human.Number(look.EValue))
+			if look.Reason != "" {
+				parts = append(parts, look.Reason)
+			}
+		}
+	case "rolling_back":
+		parts = append(parts, "rolling back")
+	case "":
+	default:
+		parts = append(parts, state.Phase)
+	}
+	d.Text = strings.Join(parts, separator)
+	return d
+}
+
+// spinner turns in front of running steps.
+var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+
+// barWidth is how many characters a progress bar has.
+const barWidth = 16
+
+// Table draws the steps, one line each, at most width characters wide and height lines high. frame turns the spinner.
+func (t Theme) Table(rows []Row, now time.Time, width, height, frame int) []string {
+	shown, hidden := fit(rows, height)
+	ids, kinds := 4, 4
+	for _, r := range shown {
+		ids, kinds = max(ids, len(r.ID)), max(kinds, len(r.Kind))
+	}
+	lines := make([]string, 0, len(shown)+1)
+	for _, r := range shown {
+		glyph, style := mark(r.Status)
+		if r.Status == dsl.StatusRunning && t.Terminal {
+			glyph = string(spinner[frame%len(spinner)])
+		}
+		head := "  " + t.paint(style, glyph) + " "
+		name := pad(r.ID, ids) + "  "
+		if r.Status == dsl.StatusRunning {
+			name = t.paint(bold, name)
+		}
+		body := pad(string(r.Kind), kinds) + "  " + lead(spent(r.StartedAt, r.EndedAt, now), 8) + "  "
+		room := width - 4 - ids - 2 - kinds - 2 - 8 - 2
+		lines = append(lines, strings.TrimRight(head+name+t.paint(faint, body)+t.account(r, room), " "))
+	}
+	if hidden > 0 {
+		lines = append(lines, t.paint(faint, cut(fmt.Sprintf("    and %s more", human.Plural(int64(hidden), "step")), width)))
+	}
+	return lines
+}
+
+// account is the last column: what a running step says, or how an ended one ended.
+func (t Theme) account(r Row, room int) string {
+	switch {
+	case r.Status == dsl.StatusPending:
+		return ""
+	case r.Status != dsl.StatusRunning:
+		_, style := mark(r.Status)
+		if r.Status == dsl.StatusSucceeded {
+			style = ""
+		}
+		return t.paint(style, cut(human.Line(r.Summary), room))
+	}
+	text := human.Line(r.Detail.Text)
+	if r.Attempt > 1 {
+		text = strings.TrimSuffix(fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text), separator)
+	}
+	if r.Detail.Share < 0 || room < barWidth+20 {
+		return cut(text, room)
+	}
+	return t.bar(r.Detail.Share) + " " + cut(text, room-barWidth-1)
+}
+
+func (t Theme) bar(share float64) string {
+	full := int(min(max(share, 0), 1)*barWidth + 0.5)
+	return t.paint(cyan, strings.Repeat("━", full)) + t.paint(faint, strings.Repeat("─", barWidth-full))
+}
+
+// fit chooses the steps that are shown where not all have room: those that run or failed first, then the newest ended, then the
+// next to come; always in graph order.
+func fit(rows []Row, height int) (shown []Row, hidden int) {
+	if len(rows) <= height {
+		return rows, 0
+	}
+	height = max(1, height-1)
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		switch rows[i].Status {
+		case dsl.StatusRunning:
+			return 0
+		case dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusCanceled:
+			return 1
+		case dsl.StatusSucceeded:
+			return 2
+		default:
+			return 3
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		if ra, rb := rank(a), rank(b); ra != rb {
+			return ra - rb
+		}
+		if rank(a) == 2 {
+			return rows[b].EndedAt.Compare(rows[a].EndedAt)
+		}
+		return a - b
+	})
+	chosen := order[:height]
+	slices.Sort(chosen)
+	for _, i := range chosen {
+		shown = append(shown, rows[i])
+	}
+	return shown, len(rows) - height
+}
+
+func spent(from, to, now time.Time) string {
+	if from.IsZero() {
+		return ""
+	}
+	if to.IsZero() {
+		to = now
+	}
+	return human.Duration(to.Sub(from))
+}
+
+// Live draws the table over itself on a terminal.
+type Live struct {
+	w      io.Writer
+	theme  Theme
+	size   func() (width, height int)
+	frame  int
+	height int // lines drawn last, to be drawn over
+}
+
+// NewLive makes a live table on a terminal whose size is asked for at every frame.
+func NewLive(w io.Writer, theme Theme, size func() (width, height int)) *Live {
+	return &Live{w: w, theme: theme, size: size}
+}
+
+// Show draws rows and note, a line under the table, over what was drawn before. A terminal that knows synchronised updates (DEC
+// private mode 2026) shows each frame whole.
+func (l *Live) Show(rows []Row, note string, now time.Time) error {
+	width, height := l.size()
+	lines := l.theme.Table(rows, now, width-1, height-3, l.frame)
+	if note != "" {
+		lines = append(lines, "", l.theme.paint(yellow, cut(note, width-1)))
+	}
+	l.frame++
+	var b strings.Builder
+	b.WriteString("\x1b[?2026h\x1b[?25l")
+	if l.height > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", l.height)
+	}
+	for _, line := range lines {
+		b.WriteString("\r" + line + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J\x1b[?25h\x1b[?2026l")
+	l.height = len(lines)
+	_, err := io.WriteString(l.w, b.String())
+	return err
+}
+
+// Clear takes the table off the terminal.
+func (l *Live) Clear() error {
+	if l.height == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(l.w, "\x1b[%dA\r\x1b[J", l.height)
+	l.height = 0
+	return err
+}
+
+// detailEvery spaces the lines of a plain log about one step that only counts on.
+const detailEvery = 10 * time.Second
+
+// Plain writes a line for every change, for logs and pipes.
+type Plain struct {
+	w     io.Writer
+	began time.Time
+	seen  map[string]seen
+}
+
+type seen struct {
+	status  dsl.Status
+	attempt int
+	head    string
+	at      time.Time
+}
+
+// NewPlain makes a plain log of a run that began at began.
+func NewPlain(w io.Writer, began time.Time) *Plain {
+	return &Plain{w: w, began: began, seen: map[string]seen{}}
+}
+
+// Show writes what has changed since the last call: a status at once, a detail when its first part changes, else every ten seconds.
+func (p *Plain) Show(rows []Row, now time.Time) error {
+	w := writer{w: p.w}
+	for _, r := range rows {
+		was := p.seen[r.ID]
+		head, _, _ := strings.Cut(r.Detail.Text, separator)
+		is := seen{status: r.Status, attempt: r.Attempt, head: head, at: now}
+		if r.Status == dsl.StatusPending {
+			continue
+		}
+		text := human.Line(r.Detail.Text)
+		switch running := r.Status == dsl.StatusRunning; {
+		case !running:
+			text = human.Line(r.Summary)
+			if is.status == was.status {
+				continue
+			}
+		case is.status == was.status && is.attempt == was.attempt && (head == was.head || text == "") && now.Sub(was.at) < detailEvery:
+			continue
+		case is.status == was.status && text == "":
+			continue
+		}
+		p.seen[r.ID] = is
+		if r.Status == dsl.StatusRunning && r.Attempt > 1 {
+			text = fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text)
+		}
+		if r.Status != dsl.StatusRunning && !r.StartedAt.IsZero() && !r.EndedAt.IsZero() {
+			text = strings.TrimSuffix(human.Duration(r.EndedAt.Sub(r.StartedAt))+separator+text, separator)
+		}
+		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, word(r.Status))
+		if text != "" {
+			line += ": " + strings.TrimSuffix(text, separator)
+		}
+		w.line(line)
+	}
+	return w.err
+}

@@ -1,0 +1,72 @@
+package view
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
+)
+
+// Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw.
+func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, now time.Time) error {
+	out := writer{w: w}
+	ids, words := len("step"), len("succeeded")
+	for _, s := range steps {
+		ids = max(ids, len(s.Step))
+	}
+	out.line(t.paint(faint, pad("step", ids)+"  "+pad("status", words+2)+"  "+lead("time", 8)+"  result"))
+	for _, s := range steps {
+		glyph, style := mark(s.Status)
+		out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), words+2)), "  ",
+			lead(spent(s.StartedAt, s.EndedAt, now), 8), "  ", result(s))
+		indent := strings.Repeat(" ", ids+2)
+		for _, c := range s.Checks {
+			out.line(indent, t.gate(c))
+		}
+		if s.Error != "" && s.Status == dsl.StatusFailed && strings.Contains(strings.TrimSpace(s.Error), "\n") {
+			for line := range strings.Lines(human.Printable(strings.TrimRight(s.Error, "\n"))) {
+				out.line(indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
+			}
+		}
+	}
+	return out.err
+}
+
+// result is what a step handed on, or why it did not.
+func result(s contract.StepRecord) string {
+	var parts []string
+	switch {
+	case s.Status == dsl.StatusSucceeded:
+		if brief := report.Brief(s); brief != "" {
+			parts = append(parts, brief)
+		}
+	case s.Error != "":
+		parts = append(parts, human.Line(s.Error))
+	}
+	if n := len(s.Attempts); n > 0 && s.Status == dsl.StatusSucceeded {
+		parts = append(parts, "after "+human.Plural(int64(n), "failed attempt"))
+	}
+	if len(s.Published) > 0 {
+		parts = append(parts, "published "+strings.Join(s.Published, ", "))
+	}
+	if s.ReusedFrom != "" {
+		parts = append(parts, "taken from "+s.ReusedFrom)
+	}
+	return human.Printable(strings.Join(parts, separator))
+}
+
+// Ending is the last line of a run: "spam-filter: succeeded".
+func (t Theme) Ending(w io.Writer, pipeline string, end contract.RunOutput) error {
+	out := writer{w: w}
+	_, style := mark(end.Status)
+	line := pipeline + ": " + t.paint(style, word(end.Status))
+	if end.Error != "" && end.Status != dsl.StatusSucceeded && end.Status != dsl.StatusCanceled {
+		line += ": " + human.Line(end.Error)
+	}
+	out.line(line)
+	return out.err
+}

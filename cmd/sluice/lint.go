@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func newLint() *cobra.Command {
+	var env string
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Check pipelines without running anything",
+		Long: `Check pipelines without running anything: unknown keys, the type of every expression and reference, cycles, gates that can be
+bypassed, files, pools and targets. All findings are shown at once. The exit code is 2 when there are errors; warnings alone are fine.`,
+		Example: `  sluice lint pipeline.yaml
+  sluice lint -e environment.yaml pipelines/*.yaml
+  sluice lint --format json pipeline.yaml`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	addEnvironment(cmd, &env)
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, files []string) error {
+		findings := dsl.Diagnostics{}
+		for _, file := range files {
+			_, ds, err := load(file, env)
+			if err != nil {
+				return err
+			}
+			findings = append(findings, ds...)
+		}
+		if err := printFindings(cmd, *format, files, findings); err != nil {
+			return err
+		}
+		if findings.HasErrors() {
+			return silent{exitInvalid}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// addEnvironment gives a command the flag -e.
+func addEnvironment(cmd *cobra.Command, env *string) {
+	cmd.Flags().StringVarP(env, "env", "e", "", "environment file: store, pools and targets")
+	must(cmd.MarkFlagFilename("env", "yaml", "yml"))
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		return view.JSON(out, findings)
+	}
+	if _, err := fmt.Fprint(out, findings.Text(view.ThemeOf(out).Color)); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return nil
+	}
+	for _, file := range files {
+		if _, err := fmt.Fprintf(out, "%s: ok\n", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}

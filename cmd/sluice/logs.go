@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// followEvery spaces looks at logs that are still written.
+const followEvery = 300 * time.Millisecond
+
+func newLogs() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs [RUN] [STEP]",
+		Short: "Print what the programs of a run's steps wrote",
+		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
+the newest run, that step's; see ` + "`sluice show --help`" + ` for how a run is named.`,
+		Example: `  sluice logs
+  sluice logs fit
+  sluice logs spam-filter fit -f`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeRuns,
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until the run has ended")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		run, step, err := findLogs(cmd, args)
+		if err != nil {
+			return err
+		}
+		l := &logs{dir: filepath.Join(stateOf(cmd), "logs", run.Run), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
+		if !follow {
+			if err := l.copy(); err != nil {
+				return err
+			}
+			if len(l.read) == 0 {
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written anything\n", run.Run)
+			}
+			return err
+		}
+		s, err := openStore(cmd)
+		if err != nil {
+			return err
+		}
+		signals := listen()
+		defer signals.close()
+		ctx, stop := signals.until(cmd.Context())
+		defer stop()
+		return l.follow(ctx, s)
+	}
+	return cmd
+}
+
+// findLogs makes out the run and step that are meant.
+func findLogs(cmd *cobra.Command, args []string) (run activities.Run, step string, err error) {
+	switch len(args) {
+	case 2:
+		step = args[1]
+	case 1:
+		newest, err := findRun(cmd, nil)
+		if err != nil {
+			return run, "", err
+		}
+		if hasStep(newest, args[0]) {
+			return newest, args[0], nil
+		}
+	}
+	if run, err = findRun(cmd, args); err != nil {
+		return run, "", err
+	}
+	if step != "" && !hasStep(run, step) {
+		return run, "", contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+	}
+	return run, step, nil
+}
+
+func hasStep(run activities.Run, id string) bool {
+	return slices.ContainsFunc(run.Graph, func(n dsl.Node) bool { return n.ID == id })
+}
+
+// logs copies a run's log files, each from where it was left.
+type logs struct {
+	dir, step string
+	run       activities.Run
+	out       io.Writer
+	read      map[string]int64 // bytes copied, by file
+	last      string           // the file copied last
+}
+
+// follow copies what is written until the run has ended.
+func (l *logs) follow(ctx context.Context, s *store.Store) error {
+	again := time.NewTicker(followEvery)
+	defer again.Stop()
+	for {
+		run, err := activities.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
+		if err != nil {
+			return err
+		}
+		if err := l.copy(); err != nil || run.Status != dsl.StatusRunning {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// copy prints what is new, steps in graph order, attempts by name.
+func (l *logs) copy() error {
+	for _, node := range l.run.Graph {
+		if l.step != "" && node.ID != l.step {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(l.dir, node.ID, "*.log"))
+		if err != nil {
+			return fmt.Errorf("find logs: %w", err)
+		}
+		slices.SortFunc(files, func(a, b string) int { // attempt-2 before attempt-10
+			if len(a) != len(b) {
+				return len(a) - len(b)
+			}
+			return strings.Compare(a, b)
+		})
+		for _, file := range files {
+			if err := l.file(node.ID, file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// file prints the whole lines a file has more than were read of it, under a heading when another file came before.
+func (l *logs) file(step, path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Seek(l.read[path], io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadString('\n')
+		if line == "" || errors.Is(err, io.EOF) && l.running() {
+			return nil // the rest of the line is still to come
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if l.last != path {
+			heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
+			if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
+				return err
+			}
+			l.last = path
+		}
+		l.read[path] += int64(len(line))
+		if _, err := io.WriteString(l.out, strings.TrimSuffix(line, "\n")+"\n"); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *logs) running() bool { return l.run.Status == dsl.StatusRunning }

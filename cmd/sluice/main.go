@@ -1,0 +1,37 @@
+// Command sluice runs pipelines that carry a model from raw data to live traffic, and everything around them: see `sluice help`.
+//
+// The same binary is also the child processes it starts: the keeper of a process tree, a Beam worker, a cleaning job, a measurement.
+// Which of them a process is must be known before any flag is parsed.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+func main() {
+	pipelines.WorkerMain()
+	os.Exit(run(os.Args[1:]))
+}
+
+// run is the process, less the kinds of child that take it over by themselves.
+func run(args []string) int {
+	ctx := context.Background()
+	if len(args) > 0 {
+		switch args[0] {
+		case pipelines.Arg:
+			return childExit(pipelines.Main(ctx, os.Stdin, os.Stdout))
+		}
+	}
+	return execute(ctx, args, os.Stdin, os.Stdout, os.Stderr)
+}
+
+// childExit is the exit code of a child whose error has gone to its parent as a message.
+func childExit(err error) int {
+	if err != nil {
+		return exitInfrastructure
+	}
+	return exitOK
+}

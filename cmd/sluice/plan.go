@@ -1,0 +1,39 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/worker"
+)
+
+func newPlan() *cobra.Command {
+	var env string
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what a pipeline would do, in which order, behind which gates",
+		Long: `Show what a pipeline would do: its steps in the order they may start, with what each waits for and the gate it must pass.
+Steps under one number run side by side. Nothing is run.`,
+		Example: `  sluice plan pipeline.yaml
+  sluice plan --format json pipeline.yaml`,
+		Args: cobra.ExactArgs(1),
+	}
+	addEnvironment(cmd, &env)
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		program, findings, err := load(args[0], env)
+		if err != nil {
+			return err
+		}
+		if program == nil {
+			return &worker.LintError{Diagnostics: findings}
+		}
+		out := cmd.OutOrStdout()
+		plan := view.NewPlan(program.Pipeline(), program.Graph())
+		if *format == "json" {
+			return view.JSON(out, plan)
+		}
+		return view.ThemeOf(out).Plan(out, plan)
+	}
+	return cmd
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/report"
+	"github.com/sluiceml/sluice/store"
+)
+
+func newReport() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "report [RUN]",
+		Short: "Write a run as one HTML page",
+		Long: `Write a run as one HTML page that needs neither network nor script: the graph, the gates with the values they saw, what cleaning
+dropped and why, the loss curve with its interruptions, compile variants side by side and the looks of a rollout.`,
+		Example: `  sluice report
+  sluice report spam-filter -o spam.html`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeRuns,
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, - for standard output (default: RUN.html)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		run, err := findRun(cmd, args)
+		if err != nil {
+			return err
+		}
+		s, err := openStore(cmd)
+		if err != nil {
+			return err
+		}
+		data, err := collect(cmd.Context(), s, run)
+		if err != nil {
+			return err
+		}
+		if file == "-" {
+			return report.Write(cmd.OutOrStdout(), data)
+		}
+		if file == "" {
+			file = run.Run + ".html"
+		}
+		if err := replaceFile(file, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
+		return err
+	}
+	return cmd
+}
+
+// collect reads what a report needs beside the run's records.
+func collect(ctx context.Context, s *store.Store, run activities.Run) (report.Data, error) {
+	data := report.Data{Run: run.RunRecord, Steps: run.Steps, Curves: map[string][]report.Point{}, Now: time.Now()}
+	for _, step := range run.Steps {
+		if step.Kind != dsl.KindTrain || len(step.Outputs) == 0 {
+			continue
+		}
+		var out dsl.TrainOutput
+		if err := json.Unmarshal(step.Outputs, &out); err != nil {
+			return data, fmt.Errorf("outputs of %s: %w", step.Step, err)
+		}
+		if out.Curve == "" {
+			continue
+		}
+		points, err := readCurve(ctx, s, out.Curve)
+		if err != nil {
+			return data, fmt.Errorf("loss curve of %s: %w", step.Step, err)
+		}
+		data.Curves[step.Step] = points
+	}
+	return data, nil
+}
+
+func readCurve(ctx context.Context, s *store.Store, digest string) (points []report.Point, err error) {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return points, json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&points)
+}
+
+// replaceFile writes a file that others see whole: beside, synced, renamed.
+func replaceFile(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

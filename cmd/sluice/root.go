@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// stateVariable names the state folder where --state does not.
+const stateVariable = "SLUICE_STATE"
+
+// newRoot makes the command tree.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Carry a model from raw data to live traffic, with a gate at every step",
+		Long: `Sluice carries a model from raw data to live traffic: it cleans the data, trains on machines that may vanish, compiles the
+model and rolls it out. At every step a gate, written over what the step measured, decides whether anything flows on.
+
+All of it is one durable run: kill any process, and the run goes on where it was. Nothing else need be installed; the state is in
+the folder .sluice.`,
+		Example: `  sluice lint pipeline.yaml
+  sluice run pipeline.yaml -e environment.yaml -p epochs=2
+  sluice show
+  sluice report -o report.html`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	state := os.Getenv(stateVariable)
+	if state == "" {
+		state = worker.StateDir
+	}
+	root.PersistentFlags().String("state", state, "state folder, also by $"+stateVariable)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
+	root.AddGroup(
+		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
+		&cobra.Group{ID: "look", Title: "Look at runs:"},
+		&cobra.Group{ID: "host", Title: "Keep Sluice running:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			strict(c)
+			root.AddCommand(c)
+		}
+	}
+	add("runs", newLint(), newPlan(), newRun(), newRerun(), newCancel())
+	add("look", newList(), newShow(), newLogs(), newReport())
+	add("host", newUp(), newWorker(), newServe(), newDoctor())
+	add("", newVersion(), newExitCodes())
+	return root
+}
+
+// strict makes a command's complaints about its arguments usage errors.
+func strict(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError(cmd, err.Error())
+		}
+		return nil
+	}
+}
+
+// stateOf is the state folder a command was given.
+func stateOf(cmd *cobra.Command) string {
+	dir, _ := cmd.Flags().GetString("state")
+	return dir
+}
+
+// addFormat gives a command the flag --format, which is text or json.
+func addFormat(cmd *cobra.Command) *string {
+	format := cmd.Flags().String("format", "text", "text or json")
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if *format != "text" && *format != "json" {
+			return usageError(cmd, fmt.Sprintf("--format is text or json, not %q", *format))
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)))
+	return format
+}
+
+// must panics on errors that only a programming mistake can cause.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// main without the process: it runs the command line args and returns the exit code.
+func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !said(err) {
+		complain(stderr, err)
+	}
+	return exitCode(err)
+}
+
+// complain writes an error the way all are written: what and why, then what to do.
+func complain(w io.Writer, err error) {
+	var lint *worker.LintError
+	if errors.As(err, &lint) {
+		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
+		return
+	}
+	text := strings.TrimSpace(messageOf(err))
+	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
+}

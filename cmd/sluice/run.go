@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/worker"
+)
+
+func newRun() *cobra.Command {
+	var env string
+	var given []string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "run PIPELINE",
+		Short: "Run a pipeline, here, and show how it goes",
+		Long: `Run a pipeline and show how it goes. What is missing is started in this process: Temporal, its UI, a worker and the gateways of
+the targets. Where another Sluice holds the state folder, the run is handed to it.
+
+A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
+files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it goes on when Sluice is next started.
+
+The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
+		Example: `  sluice run pipeline.yaml
+  sluice run pipeline.yaml -e environments/prod.yaml -p epochs=8 -p min_f1=0.97
+  sluice run pipeline.yaml --detach`,
+		Args: cobra.ExactArgs(1),
+	}
+	addEnvironment(cmd, &env)
+	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		params, err := parseParams(cmd, given)
+		if err != nil {
+			return err
+		}
+		req := worker.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
+		if _, _, err := worker.Compile(req); err != nil {
+			return err // before anything is started
+		}
+		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
+			return s.Submit(ctx, req)
+		})
+	}
+	return cmd
+}
+
+func parseParams(cmd *cobra.Command, given []string) (map[string]string, error) {
+	params := make(map[string]string, len(given))
+	for _, pair := range given {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usageError(cmd, fmt.Sprintf("-p wants name=value, not %q", pair))
+		}
+		if _, twice := params[name]; twice {
+			return nil, usageError(cmd, fmt.Sprintf("parameter %s is given twice", name))
+		}
+		params[name] = value
+	}
+	return params, nil
+}
+
+// launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.
+func launch(cmd *cobra.Command, format string, detach bool, submit func(context.Context, *worker.Session) (worker.Submitted, error)) (err error) {
+	signals := listen()
+	defer signals.close()
+	ctx, stop := signals.until(cmd.Context())
+	defer stop()
+	state := stateOf(cmd)
+	if detach {
+		if err := ensureHolder(ctx, state); err != nil {
+			return err
+		}
+	}
+	s, err := worker.Open(ctx, worker.Options{StateDir: state})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	sub, err := submit(ctx, s)
+	if err != nil {
+		return err
+	}
+	f := newFollower(s, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	if err := f.announce(); err != nil || detach {
+		return err
+	}
+	stop() // from here on the follower hears the signals
+	return f.follow(cmd.Context(), signals.ch)
+}
+
+// newRerun starts a finished run again.
+func newRerun() *cobra.Command {
+	var from string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "rerun [RUN]",
+		Short: "Run again what a run was submitted with, keeping what succeeded",
+		Long: `Start a new run of exactly what an earlier run was submitted with: pipeline, environment, parameters and files as they were then.
+Steps that succeeded are not done again, their results are taken over; with --from, that step and all that depends on it are.`,
+		Example: `  sluice rerun
+  sluice rerun spam-filter-20260314-091500-1f3a --from fit`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeRuns,
+	}
+	cmd.Flags().StringVar(&from, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		old, err := findRun(cmd, args)
+		if err != nil {
+			return err
+		}
+		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
+			return s.Rerun(ctx, old.Run, from)
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
+)
+
+func newServe() *cobra.Command {
+	var env string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the released models, and nothing else",
+		Long: `Serve the targets of an environment from the store: what was released last, by the Open Inference Protocol v2, on loopback. No Temporal
+is needed; a release made elsewhere on the same store is taken up as it happens. Without -e, the targets that this state folder has
+served before are served.`,
+		Example: `  sluice serve -e environment.yaml
+  curl localhost:8080/v2/models/production`,
+		Args: cobra.NoArgs,
+	}
+	addEnvironment(cmd, &env)
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		s, err := openStore(cmd)
+		if err != nil {
+			return err
+		}
+		signals := listen()
+		defer signals.close()
+		ctx, stop := signals.until(cmd.Context())
+		defer stop()
+		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+		g := worker.NewGateways(s, stateOf(cmd), log)
+		defer func() { err = errors.Join(err, g.Close()) }()
+		targets, err := loadTargets(env)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(targets)) {
+			if _, err := g.Serve(ctx, name, *targets[name].Embedded); err != nil {
+				return err
+			}
+		}
+		if env == "" {
+			if err := g.Restore(ctx); err != nil {
+				return err
+			}
+		}
+		served := g.Addresses()
+		if len(served) == 0 {
+			return usageError(cmd, "there is no target to serve: name an environment with -e")
+		}
+		for _, name := range slices.Sorted(maps.Keys(served)) {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s at %s\n", name, served[name]); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}
+	return cmd
+}
+
+// loadTargets reads the embedded targets of an environment file; none for no file.
+func loadTargets(env string) (map[string]dsl.Target, error) {
+	if env == "" {
+		return nil, nil
+	}
+	source, err := os.ReadFile(env)
+	if err != nil {
+		return nil, fmt.Errorf("read the environment: %w", err)
+	}
+	e, findings := dsl.LoadEnvironment(dsl.File{Name: env, Source: source})
+	if e == nil {
+		return nil, &worker.LintError{Diagnostics: findings}
+	}
+	maps.DeleteFunc(e.Targets, func(_ string, t dsl.Target) bool { return t.Embedded == nil })
+	return e.Targets, nil
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/worker/holder"
+)
+
+func newUp() *cobra.Command {
+	var port, uiPort int
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Keep Sluice up: Temporal, its UI, a worker and the targets",
+		Long: `Hold the state folder: run Temporal, its UI, a worker and the gateways of the targets that have a release, until Ctrl-C. Runs that
+were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only.`,
+		Example: `  sluice up
+  sluice up --ui-port 8233`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().IntVar(&port, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
+	cmd.Flags().IntVar(&uiPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		state := stateOf(cmd)
+		if worker.ClusterNamed() {
+			return usageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
+		}
+		if info, held, err := holder.Find(state); err != nil {
+			return err
+		} else if held {
+			return fmt.Errorf("the state folder %s is held by process %d already; it serves this folder's commands as it is", state, info.PID)
+		}
+		return stay(cmd, worker.Options{StateDir: state, FrontendPort: port, UIPort: uiPort}, func(s *worker.Session) error {
+			if s.Holder == nil {
+				return fmt.Errorf("the state folder %s was taken by process %d just now", state, s.Info.PID)
+			}
+			return printAddresses(cmd.OutOrStdout(), s)
+		})
+	}
+	return cmd
+}
+
+func printAddresses(w io.Writer, s *worker.Session) error {
+	if _, err := fmt.Fprintf(w, "Temporal  %s\nUI        %s\n", s.Info.TemporalAddress, s.WorkflowURL("", "")); err != nil {
+		return err
+	}
+	targets := s.Targets()
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		if _, err := fmt.Fprintf(w, "target    %s at %s\n", target, targets[target]); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, "up; Ctrl-C stops")
+	return err
+}
+
+// newWorker is the production form: a worker beside a cluster of the user's.
+func newWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:   "worker",
+		Short: "Work for a Temporal cluster",
+		Long: `Work for a Temporal cluster until SIGTERM or Ctrl-C. The cluster is named by TEMPORAL_ADDRESS, or by a profile of Temporal's own
+configuration file (TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), with TLS and API keys as there. SLUICE_STORE names the store that all
+workers share.`,
+		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !worker.ClusterNamed() {
+				return usageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which brings its own")
+			}
+			return stay(cmd, worker.Options{StateDir: stateOf(cmd), Work: true}, func(s *worker.Session) error {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace)
+				return err
+			})
+		},
+	}
+}
+
+// stay opens a session, says so by ready, and keeps it until a signal comes or the worker fails.
+func stay(cmd *cobra.Command, o worker.Options, ready func(*worker.Session) error) (err error) {
+	signals := listen()
+	defer signals.close()
+	ctx, stop := signals.until(cmd.Context())
+	defer stop()
+	s, err := worker.Open(ctx, o)
+	if err != nil {
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := ready(s); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		_, err := fmt.Fprintln(cmd.ErrOrStderr(), "sluice: stopping; runs go on when Sluice is next started")
+		return err
+	case err := <-s.Failed():
+		return fmt.Errorf("the worker has stopped: %w", err)
+	}
+}

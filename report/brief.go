@@ -1,0 +1,123 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// Brief says in one line what a step handed on; empty when it handed nothing on.
+func Brief(step contract.StepRecord) string {
+	if len(step.Outputs) == 0 {
+		return ""
+	}
+	var parts []string
+	switch step.Kind {
+	case dsl.KindClean:
+		parts = briefClean(decode[dsl.CleanOutput](step))
+	case dsl.KindTrain:
+		parts = briefTrain(decode[dsl.TrainOutput](step))
+	case dsl.KindCompile:
+		parts = briefCompile(decode[dsl.CompileOutput](step))
+	case dsl.KindRollout:
+		parts = briefRollout(decode[dsl.RolloutOutput](step))
+	case dsl.KindEvaluate, dsl.KindRun:
+		parts = briefValues(step.Outputs)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// decode reads a step's outputs as its kind's output struct. What does not fit reads as zero: a record of another version of
+// Sluice still has a report.
+func decode[T any](step contract.StepRecord) T {
+	var out T
+	if len(step.Outputs) > 0 {
+		_ = json.Unmarshal(step.Outputs, &out)
+	}
+	return out
+}
+
+func briefClean(out dsl.CleanOutput) []string {
+	r := out.Rows
+	parts := []string{fmt.Sprintf("kept %s of %s", human.Count(r.Kept), human.Plural(r.Read, "row"))}
+	if r.Dropped > 0 {
+		parts = append(parts, "dropped "+human.Count(r.Dropped))
+	}
+	if r.Rejected > 0 {
+		parts = append(parts, "rejected "+human.Count(r.Rejected))
+	}
+	return parts
+}
+
+func briefTrain(out dsl.TrainOutput) []string {
+	ends := map[dsl.GenerationEnd]int64{}
+	for _, g := range out.Generations {
+		ends[g.End]++
+	}
+	parts := []string{human.Plural(out.Steps, "step"), human.Plural(int64(len(out.Generations)), "generation")}
+	if lost := ends[dsl.EndNotice] + ends[dsl.EndNodeLost]; lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[dsl.EndNotice]))
+		parts = append(parts, human.Count(out.StepsLost)+" steps lost", human.Count(out.StepsRepeated)+" repeated")
+	}
+	return append(parts, metrics(out.Metrics)...)
+}
+
+func briefCompile(out dsl.CompileOutput) []string {
+	v := out.Variants[out.Selected.Name]
+	if out.Selected.Name == "" {
+		return nil
+	}
+	return []string{
+		"selected " + out.Selected.Name, human.Bytes(v.Bytes), "p99 " + human.Number(v.Latency.P99MS) + " ms",
+		"cosine " + human.Number(v.Parity.Cosine),
+	}
+}
+
+func briefRollout(out dsl.RolloutOutput) []string {
+	switch out.Decision {
+	case "promoted":
+		return []string{out.Target + " serves " + out.Version, out.URL}
+	case "rolled_back":
+		return []string{"rolled back to " + cmp.Or(out.Previous, "nothing"), human.Line(out.Reason)}
+	}
+	return nil
+}
+
+// briefValues lists declared outputs: artifacts by size, values as they are.
+func briefValues(raw json.RawMessage) []string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		var values map[string]float64
+		var ref artifact.Ref
+		var value any
+		switch {
+		case name == "metrics" && json.Unmarshal(fields[name], &values) == nil:
+			parts = append(parts, metrics(values)...)
+		case json.Unmarshal(fields[name], &ref) == nil && !ref.IsZero():
+			parts = append(parts, name+" "+human.Bytes(ref.Bytes))
+		case json.Unmarshal(fields[name], &value) == nil:
+			parts = append(parts, name+" "+human.Value(value))
+		}
+	}
+	return parts
+}
+
+func metrics(values map[string]float64) []string {
+	parts := make([]string, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, name+" "+human.Number(values[name]))
+	}
+	return parts
+}

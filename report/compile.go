@@ -1,0 +1,45 @@
+package report
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// compileStory puts the variants of a model side by side.
+type compileStory struct{ Variants []variant }
+
+type variant struct {
+	Name     string
+	Source   bool
+	Selected bool
+	dsl.VariantOutput
+	// Bars relative to the largest of all variants, in percent.
+	P50, P99, Rows, Size float64
+}
+
+func newCompileStory(out dsl.CompileOutput) *compileStory {
+	all := []variant{{Name: "source", Source: true, VariantOutput: out.Source}}
+	for _, name := range slices.Sorted(maps.Keys(out.Variants)) {
+		all = append(all, variant{Name: name, Selected: name == out.Selected.Name, VariantOutput: out.Variants[name]})
+	}
+	var p99, rows, size float64
+	for _, v := range all {
+		p99 = max(p99, v.Latency.P99MS, v.Latency.P50MS)
+		rows, size = max(rows, v.Throughput), max(size, float64(v.Bytes))
+	}
+	for i := range all {
+		v := &all[i]
+		v.P50, v.P99 = percentOf(v.Latency.P50MS, p99), percentOf(v.Latency.P99MS, p99)
+		v.Rows, v.Size = percentOf(v.Throughput, rows), percentOf(float64(v.Bytes), size)
+	}
+	return &compileStory{all}
+}
+
+func percentOf(v, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return 100 * v / whole
+}

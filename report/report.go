@@ -1,0 +1,210 @@
+// Package report writes one run as one HTML page: the graph with states and durations, the gates with the values they saw, what
+// cleaning dropped and why, the loss curve with its interruptions, compile variants side by side and the looks of a rollout.
+//
+// The page is self-contained: no network, no script, charts as inline SVG. It follows the reader's light or dark setting and prints
+// on paper. Write is pure: what it shows is handed to it.
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// Data is what a report is made of.
+type Data struct {
+	Run   contract.RunRecord
+	Steps []contract.StepRecord
+	// Curves are the loss curves of training steps, by step.
+	Curves map[string][]Point
+	// URL of the run in Temporal's UI; empty for none.
+	URL string
+	// Now is when the report is written; what is still running is shown up to then.
+	Now time.Time
+}
+
+// Point is one point of a loss curve.
+type Point struct {
+	Step       int64   `json:"step"`
+	Loss       float64 `json:"loss"`
+	Generation int     `json:"generation"`
+}
+
+var (
+	//go:embed page.html
+	pageSource string
+	//go:embed page.css
+	pageStyle string
+
+	page = template.Must(template.New("page").Funcs(template.FuncMap{
+		"style":    func() template.CSS { return template.CSS(pageStyle) }, //nolint:gosec // our own constant
+		"duration": human.Duration,
+		"seconds":  human.Seconds,
+		"bytes":    human.Bytes,
+		"count":    human.Count,
+		"number":   human.Number,
+		"percent":  human.Percent,
+		"plural":   human.Plural,
+		"value":    human.Value,
+		"glyph":    glyph,
+		"word":     word,
+		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"f":        coordinate,
+		"endclass": endClass,
+		"endword":  endWord,
+	}).Parse(pageSource))
+)
+
+// Write writes the report as HTML. The error is w's, or a fault of the page itself.
+func Write(w io.Writer, d Data) error {
+	if err := page.Execute(w, newDocument(d)); err != nil {
+		return fmt.Errorf("write the report of %s: %w", d.Run.Run, err)
+	}
+	return nil
+}
+
+// document is the page as the template sees it.
+type document struct {
+	contract.RunRecord
+	URL      string
+	Now      time.Time
+	Seconds  float64
+	Params   []field
+	Outputs  []field
+	Graph    graph
+	Timeline timeline
+	Gates    []gate
+	Sections []section
+	Failures []failure
+}
+
+// field is a name with a value for people.
+type field struct{ Name, Value string }
+
+// gate is one judged check.
+type gate struct {
+	Step string
+	dsl.Check
+	Saw []field
+}
+
+// failure is an attempt that did not succeed.
+type failure struct {
+	Step string
+	contract.Attempt
+}
+
+// section is a step told in detail; exactly one of the stories is set.
+type section struct {
+	contract.StepRecord
+	Brief   string
+	Seconds float64
+	Clean   *cleanStory
+	Train   *trainStory
+	Compile *compileStory
+	Rollout *rolloutStory
+	Values  []field
+}
+
+func newDocument(d Data) document {
+	doc := document{
+		RunRecord: d.Run, URL: d.URL, Now: d.Now, Seconds: span(d.Run.StartedAt, d.Run.EndedAt, d.Now),
+		Params: fields(d.Run.Params), Outputs: fields(d.Run.Outputs),
+		Graph: newGraph(d), Timeline: newTimeline(d),
+	}
+	for _, s := range d.Steps {
+		for _, c := range s.Checks {
+			doc.Gates = append(doc.Gates, gate{Step: s.Step, Check: c, Saw: fields(c.Values)})
+		}
+		for _, a := range s.Attempts {
+			doc.Failures = append(doc.Failures, failure{s.Step, a})
+		}
+		if s.Status == dsl.StatusFailed && len(s.Attempts) == 0 && s.Verdict == "" {
+			doc.Failures = append(doc.Failures, failure{s.Step, contract.Attempt{
+				StartedAt: s.StartedAt, EndedAt: s.EndedAt, ErrorType: s.ErrorType, Error: s.Error,
+			}})
+		}
+		if story := newSection(d, s); story != nil {
+			doc.Sections = append(doc.Sections, *story)
+		}
+	}
+	return doc
+}
+
+// newSection tells what a step measured; nil when it measured nothing.
+func newSection(d Data, s contract.StepRecord) *section {
+	if len(s.Outputs) == 0 {
+		return nil
+	}
+	out := &section{StepRecord: s, Brief: Brief(s), Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
+	switch s.Kind {
+	case dsl.KindClean:
+		out.Clean = newCleanStory(decode[dsl.CleanOutput](s))
+	case dsl.KindTrain:
+		out.Train = newTrainStory(decode[dsl.TrainOutput](s), d.Curves[s.Step])
+	case dsl.KindCompile:
+		out.Compile = newCompileStory(decode[dsl.CompileOutput](s))
+	case dsl.KindRollout:
+		out.Rollout = newRolloutStory(decode[dsl.RolloutOutput](s))
+	case dsl.KindEvaluate, dsl.KindRun:
+		out.Values = outputFields(s.Outputs)
+	}
+	return out
+}
+
+// fields lists a map for people, by name.
+func fields(m map[string]any) []field {
+	all := make([]field, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		all = append(all, field{name, human.Value(m[name])})
+	}
+	return all
+}
+
+// span is the seconds from one time to another, or to now while it is not over.
+func span(from, to, now time.Time) float64 {
+	if from.IsZero() {
+		return 0
+	}
+	if to.IsZero() {
+		to = now
+	}
+	return max(0, to.Sub(from).Seconds())
+}
+
+func glyph(s dsl.Status) string {
+	switch s {
+	case dsl.StatusSucceeded:
+		return "✓"
+	case dsl.StatusFailed:
+		return "✗"
+	case dsl.StatusDeclined:
+		return "⊘"
+	case dsl.StatusCanceled:
+		return "■"
+	case dsl.StatusRunning:
+		return "●"
+	case dsl.StatusPending:
+		return "○"
+	case dsl.StatusSkipped, dsl.StatusUpstream:
+		return "–"
+	}
+	return "?"
+}
+
+func word(s dsl.Status) string {
+	if s == dsl.StatusUpstream {
+		return "not run"
+	}
+	return strings.TrimSpace(string(s))
+}

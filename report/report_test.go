@@ -1,0 +1,200 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func load(t *testing.T, name string) Data {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Data
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func render(t *testing.T, d Data) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// text is what a reader of the page sees, less its style.
+func text(t *testing.T, page string) string {
+	t.Helper()
+	z, b := html.NewTokenizer(strings.NewReader(page)), strings.Builder{}
+	hidden := false
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return strings.Join(strings.Fields(b.String()), " ")
+		case html.StartTagToken, html.EndTagToken:
+			tok := z.Token()
+			if tok.Data == "style" {
+				hidden = tok.Type == html.StartTagToken
+			}
+			b.WriteByte(' ')
+		case html.TextToken:
+			if !hidden {
+				b.WriteString(html.UnescapeString(string(z.Raw())))
+			}
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	for _, c := range []struct {
+		record string
+		want   []string
+	}{
+		{"promoted", []string{
+			"spam-filter ✓ succeeded", "1m 57s", "epochs 4", "min_f1 0.95",
+			"mails > 5000", "mails = 6,046", "rows.kept = 5,689", "not better than the model that serves",
+			"6,046 read 5,689 kept", "318 dropped by a rule", "39 rejected", "same_body 291", "schema: text is longer than 100000 31",
+			"spot notice", "node lost, 21 steps lost", "steps repeated 21", "node 0 was killed",
+			"int8 selected", "588 kB", "0.9996", "the measure",
+			"promoted", "shadow 100%", "99.1%", "0.22",
+			"the worker that ran the step went away", "infrastructure", "published dataset spam-mail",
+		}},
+		{"rolledback", []string{"✗ failed", "failed (gate)", "rolled back", "e-value 214", "fail, stop", "in Temporal"}},
+		{"failed", []string{"failed (user)", "No module named 'torch' <script>alert(1)</script>", "not judged"}},
+	} {
+		t.Run(c.record, func(t *testing.T) {
+			got := text(t, render(t, load(t, c.record)))
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("the page does not say %q", want)
+				}
+			}
+			if t.Failed() {
+				t.Log(got)
+			}
+		})
+	}
+}
+
+// The page must work without a network and run nothing, whatever a run's records say.
+func TestSelfContained(t *testing.T) {
+	for _, record := range []string{"promoted", "rolledback", "failed"} {
+		doc, err := html.Parse(strings.NewReader(render(t, load(t, record))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range doc.Descendants() {
+			if slices.Contains([]string{"script", "link", "img", "iframe", "object", "base"}, n.Data) && n.Type == html.ElementNode {
+				t.Errorf("%s: element <%s>", record, n.Data)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "src" || strings.Contains(a.Val, "ZgotmplZ") {
+					t.Errorf("%s: attribute %s=%q of <%s>", record, a.Key, a.Val, n.Data)
+				}
+			}
+		}
+	}
+}
+
+func TestWriteEmpty(t *testing.T) {
+	got := text(t, render(t, Data{Run: contract.RunRecord{Pipeline: "p", Status: dsl.StatusRunning}}))
+	if !strings.Contains(got, "p ● running") {
+		t.Error(got)
+	}
+}
+
+// Records may come from another version, or be odd: the page is written all the same, and what it draws stays on it.
+func TestOddRecords(t *testing.T) {
+	d := load(t, "promoted")
+	for i := range d.Steps {
+		d.Steps[i].Outputs = json.RawMessage(`{"rows":"many","stages":[{"seconds":1,"looks":[{"e_value":0}]}],"generations":[{}]}`)
+	}
+	d.Curves["fit"] = []Point{{Step: 1, Loss: math.Inf(1)}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: 1}, {Step: 3, Loss: 1}}
+	if page := render(t, d); strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+		t.Error("the page holds numbers that cannot be drawn")
+	}
+}
+
+func TestGraphHasRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := drawGraph(t)
+		g := newGraph(Data{Run: contract.RunRecord{Graph: nodes}})
+		if len(g.Nodes) != len(nodes) {
+			t.Fatalf("%d of %d nodes", len(g.Nodes), len(nodes))
+		}
+		at := map[string]xy{}
+		for i, a := range g.Nodes {
+			at[a.Step] = a.xy
+			if a.X < 0 || a.Y < 0 || a.X+nodeWidth > g.Width || a.Y+nodeHeight > g.Height {
+				t.Fatalf("%s is outside", a.Step)
+			}
+			for _, b := range g.Nodes[:i] {
+				if math.Abs(a.X-b.X) < nodeWidth && math.Abs(a.Y-b.Y) < nodeHeight {
+					t.Fatalf("%s covers %s", a.Step, b.Step)
+				}
+			}
+		}
+		for _, n := range nodes {
+			for _, need := range n.After {
+				if at[need].X >= at[n.ID].X {
+					t.Fatalf("%s is not left of %s", need, n.ID)
+				}
+			}
+		}
+	})
+}
+
+func drawGraph(t *rapid.T) []dsl.Node {
+	nodes := make([]dsl.Node, rapid.IntRange(1, 12).Draw(t, "steps"))
+	for i := range nodes {
+		nodes[i].ID = fmt.Sprint("s", i)
+		for j := range i {
+			if rapid.IntRange(0, 3).Draw(t, "edge") == 0 {
+				nodes[i].After = append(nodes[i].After, nodes[j].ID)
+			}
+		}
+	}
+	return nodes
+}
+
+func TestTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.Float64Range(0, 1e6).Draw(t, "low")
+		s := scale{low: low, high: low + rapid.Float64Range(1e-3+low/1e3, 1e6).Draw(t, "span"), from: 10, to: 900}
+		ticks := s.ticks(8)
+		if len(ticks) > 10 {
+			t.Fatalf("%d ticks", len(ticks))
+		}
+		for i, k := range ticks {
+			if k.At < s.from-1e-6 || k.At > s.to+1e-6 || i > 0 && k.At <= ticks[i-1].At {
+				t.Fatalf("ticks %v", ticks)
+			}
+		}
+	})
+	log := scale{low: 0.1, high: 1000, to: 4, log: true}
+	var labels []string
+	for _, k := range log.ticks(5) {
+		labels = append(labels, k.Label)
+	}
+	if got := strings.Join(labels, " "); got != "0.1 1 10 100 1,000" {
+		t.Errorf("decades %s", got)
+	}
+}

@@ -1,0 +1,123 @@
+package report
+
+import (
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// rolloutStory is how a candidate took over a target's traffic, or did not.
+type rolloutStory struct {
+	dsl.RolloutOutput
+	Promoted bool
+	Stages   []stage
+	Chart    *rolloutChart
+}
+
+// stage is one stage with its last look.
+type stage struct {
+	dsl.StageResult
+	Label string
+	Class string
+	Last  *dsl.Look
+}
+
+// rolloutChart shows the candidate's share of traffic over time and, under it, the evidence against it.
+type rolloutChart struct {
+	Width, Height, Left, Right float64
+	// The upper panel: share of traffic.
+	ShareTop, ShareBottom float64
+	Share                 string
+	// The lower panel: e-values on a logarithmic scale.
+	Top, Bottom    float64
+	XTicks, YTicks []tick
+	Evidence       []string // one path per stage: each begins anew
+	Looks          []lookMark
+	Bands          []stageBand
+}
+
+type lookMark struct {
+	xy
+	Class, Title string
+}
+
+type stageBand struct {
+	X, Width     float64
+	Label, Class string
+}
+
+func newRolloutStory(out dsl.RolloutOutput) *rolloutStory {
+	r := &rolloutStory{RolloutOutput: out, Promoted: out.Decision == "promoted"}
+	for _, s := range out.Stages {
+		st := stage{StageResult: s, Label: stageLabel(s), Class: decisionClass(s.Decision)}
+		if n := len(s.Looks); n > 0 {
+			st.Last = &s.Looks[n-1]
+		}
+		r.Stages = append(r.Stages, st)
+	}
+	r.Chart = newRolloutChart(out)
+	return r
+}
+
+func stageLabel(s dsl.StageResult) string {
+	if s.Shadow > 0 {
+		return "shadow " + s.Shadow.String()
+	}
+	return s.Weight.String()
+}
+
+func decisionClass(decision string) string {
+	switch decision {
+	case "pass":
+		return "succeeded"
+	case "abort":
+		return "failed"
+	}
+	return "pending"
+}
+
+func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
+	c := &rolloutChart{Width: chartWidth, Height: 300, Left: chartLeft, Right: chartWidth - 10, ShareTop: 30, ShareBottom: 86, Top: 110, Bottom: 270}
+	total, lowest, highest, looks := 0.0, 0.1, 10.0, 0
+	for _, s := range out.Stages {
+		total += s.Seconds
+		for _, l := range s.Looks {
+			if l.EValue > 0 {
+				lowest, highest = min(lowest, l.EValue), max(highest, l.EValue)
+			}
+			looks++
+		}
+	}
+	if total <= 0 || looks == 0 {
+		return nil
+	}
+	x := scale{high: total, from: c.Left, to: c.Right}
+	e := scale{low: max(lowest, 1e-12) / 2, high: highest * 2, from: c.Bottom, to: c.Top, log: true}
+	c.XTicks, c.YTicks = x.ticks(10), e.ticks(5)
+	traffic := scale{high: 1, from: c.ShareBottom, to: c.ShareTop}
+	area := []xy{{c.Left, c.ShareBottom}}
+	began := 0.0
+	for _, s := range out.Stages {
+		from, to := x.at(began), x.at(began+s.Seconds)
+		c.Bands = append(c.Bands, stageBand{from, to - from, stageLabel(s), decisionClass(s.Decision)})
+		level := traffic.at(float64(s.Weight))
+		area = append(area, xy{from, level}, xy{to, level})
+		var path []xy
+		for _, l := range s.Looks {
+			at := xy{x.at(began + l.At), e.at(l.EValue)}
+			path = append(path, at)
+			c.Looks = append(c.Looks, lookMark{at, decisionClass(l.Decision), lookTitle(l)})
+		}
+		c.Evidence = append(c.Evidence, line(path))
+		began += s.Seconds
+	}
+	c.Share = line(append(area, xy{x.at(total), c.ShareBottom})) + "Z"
+	return c
+}
+
+func lookTitle(l dsl.Look) string {
+	title := "e " + human.Number(l.EValue) + " after " + human.Plural(l.Candidate.Requests, "answer") + ": " + l.Decision
+	if l.Reason != "" {
+		title += ", " + l.Reason
+	}
+	return title
+}

@@ -1,0 +1,95 @@
+package report
+
+import (
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// The timeline's measures.
+const (
+	chartWidth = 920
+	labelWidth = 120
+	rowHeight  = 26
+	axisHeight = 24
+)
+
+// timeline shows when each step ran; a training step in its generations.
+type timeline struct {
+	Width, Height, Left, Right, Bottom float64
+	Rows                               []timeRow
+	Ticks                              []tick
+}
+
+type timeRow struct {
+	Y      float64
+	Step   string
+	Status dsl.Status
+	Bars   []bar
+	Time   string
+	TimeX  float64
+	// Before is true when the time stands in front of the bar, for want of room after it.
+	Before bool
+}
+
+type bar struct {
+	X, Width float64
+	Class    string
+	Title    string
+}
+
+func newTimeline(d Data) timeline {
+	t := timeline{Width: chartWidth, Left: labelWidth, Right: chartWidth - 8}
+	total := span(d.Run.StartedAt, d.Run.EndedAt, d.Now)
+	if total <= 0 {
+		return t
+	}
+	x := scale{high: total, from: t.Left, to: t.Right}
+	for _, s := range d.Steps {
+		if s.StartedAt.IsZero() || s.Status == dsl.StatusUpstream || s.Status == dsl.StatusSkipped || s.ReusedFrom != "" {
+			continue
+		}
+		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: short(s.Step, 15), Status: s.Status}
+		row.Bars = bars(s, d, x)
+		begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
+		seconds := span(s.StartedAt, s.EndedAt, d.Now)
+		row.Time, row.TimeX = human.Seconds(seconds), x.at(begin+seconds)+6
+		if row.TimeX > t.Right-56 {
+			row.TimeX, row.Before = x.at(begin)-6, true
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Bottom = float64(len(t.Rows)) * rowHeight
+	t.Height = t.Bottom + axisHeight
+	for _, at := range x.ticks(8) {
+		t.Ticks = append(t.Ticks, at)
+	}
+	return t
+}
+
+// bars is one bar for a step, or one for each generation of a training.
+func bars(s contract.StepRecord, d Data, x scale) []bar {
+	since := func(from, to float64, class, title string) bar {
+		return bar{X: x.at(from), Width: max(2, x.at(to)-x.at(from)), Class: class, Title: title}
+	}
+	begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
+	whole := since(begin, begin+span(s.StartedAt, s.EndedAt, d.Now), string(s.Status), s.Step)
+	if s.Kind != dsl.KindTrain {
+		return []bar{whole}
+	}
+	whole.Class += " faded"
+	all := []bar{whole}
+	for _, g := range decode[dsl.TrainOutput](s).Generations {
+		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
+		all = append(all, since(from, to, endClass(g.End), generationTitle(g)))
+	}
+	return all
+}
+
+func generationTitle(g dsl.Generation) string {
+	title := "generation " + human.Count(int64(g.Index)) + ": " + endWord(g.End)
+	if g.Reason != "" {
+		title += ", " + g.Reason
+	}
+	return title
+}

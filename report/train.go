@@ -1,0 +1,165 @@
+package report
+
+import (
+	"math"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// trainStory is how a training went.
+type trainStory struct {
+	dsl.TrainOutput
+	Tiles []field
+	Curve *lossCurve
+}
+
+// The measures of charts.
+const (
+	chartHeight = 240
+	chartLeft   = 52
+	chartTop    = 26
+	chartBottom = chartHeight - 30
+)
+
+// lossCurve is the loss over steps, one line per generation, with the interruptions.
+type lossCurve struct {
+	Width, Height, Left, Right, Top, Bottom float64
+	XTicks, YTicks                          []tick
+	Raw                                     []string // one path per generation
+	Smooth                                  string
+	Breaks                                  []interruption
+}
+
+// interruption is the end of a generation that was not the last.
+type interruption struct {
+	X     float64
+	Class string
+	Label string
+	Title string
+	// LostX and LostWidth are the band of steps that were lost.
+	LostX, LostWidth float64
+	// LabelEnd is true when the label ends at the line instead of beginning there.
+	LabelEnd bool
+}
+
+func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
+	interruptions := 0
+	for _, g := range out.Generations {
+		if g.End == dsl.EndNotice || g.End == dsl.EndNodeLost {
+			interruptions++
+		}
+	}
+	tiles := []field{
+		{"steps", human.Count(out.Steps)},
+		{"generations", human.Count(int64(len(out.Generations)))},
+		{"interruptions", human.Count(int64(interruptions))},
+		{"steps lost", human.Count(out.StepsLost)},
+		{"steps repeated", human.Count(out.StepsRepeated)},
+		{"node time", human.Seconds(out.NodeSeconds)},
+	}
+	if out.CostUSD > 0 {
+		tiles = append(tiles, field{"cost", "$" + human.Number(out.CostUSD)})
+	}
+	metrics := make(map[string]any, len(out.Metrics))
+	for name, v := range out.Metrics {
+		metrics[name] = v
+	}
+	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(metrics)...), Curve: newLossCurve(out, points)}
+}
+
+func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
+	points = finite(points)
+	if len(points) < 2 {
+		return nil
+	}
+	c := &lossCurve{Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartWidth - 10, Top: chartTop, Bottom: chartBottom}
+	x := scale{low: float64(points[0].Step), high: float64(points[0].Step), from: c.Left, to: c.Right}
+	y := scale{low: 0, high: points[0].Loss, from: c.Bottom, to: c.Top}
+	for _, p := range points {
+		x.low, x.high = min(x.low, float64(p.Step)), max(x.high, float64(p.Step))
+		y.low, y.high = min(y.low, p.Loss), max(y.high, p.Loss)
+	}
+	c.XTicks, c.YTicks = x.ticks(10), y.ticks(5)
+	var stretch, smooth []xy
+	average := points[0].Loss
+	for i, p := range points {
+		if i > 0 && p.Generation != points[i-1].Generation {
+			c.Raw, stretch = append(c.Raw, line(stretch)), nil
+		}
+		average += smoothing * (p.Loss - average)
+		stretch = append(stretch, xy{x.at(float64(p.Step)), y.at(p.Loss)})
+		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(average)})
+	}
+	c.Raw, c.Smooth = append(c.Raw, line(stretch)), line(smooth)
+	for i, g := range out.Generations {
+		if i < len(out.Generations)-1 {
+			c.Breaks = append(c.Breaks, newInterruption(g, x))
+		}
+	}
+	return c
+}
+
+// smoothing is the weight of a new point in the running average.
+const smoothing = 0.08
+
+// finite leaves out what cannot be drawn: a loss that ran away.
+func finite(points []Point) []Point {
+	kept := make([]Point, 0, len(points))
+	for _, p := range points {
+		if !math.IsNaN(p.Loss) && !math.IsInf(p.Loss, 0) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func newInterruption(g dsl.Generation, x scale) interruption {
+	at := x.at(float64(g.ToStep))
+	resumed := x.at(float64(g.ToStep - g.StepsLost))
+	label := endWord(g.End)
+	if g.StepsLost > 0 {
+		label += ", " + human.Plural(g.StepsLost, "step") + " lost"
+	}
+	return interruption{
+		X: at, Class: endClass(g.End), Label: label, Title: generationTitle(g),
+		LostX: resumed, LostWidth: at - resumed, LabelEnd: at > chartWidth*0.75,
+	}
+}
+
+// endClass is the style of how a generation ended.
+func endClass(end dsl.GenerationEnd) string {
+	switch end {
+	case dsl.EndFinished:
+		return "succeeded"
+	case dsl.EndNotice, dsl.EndCanceled:
+		return "declined"
+	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError:
+		return "failed"
+	}
+	return "pending"
+}
+
+// endWord says how a generation ended.
+func endWord(end dsl.GenerationEnd) string {
+	switch end {
+	case dsl.EndFinished:
+		return "finished"
+	case dsl.EndNotice:
+		return "spot notice"
+	case dsl.EndNodeLost:
+		return "node lost"
+	case dsl.EndCrashed:
+		return "rank crashed"
+	case dsl.EndHung:
+		return "hung"
+	case dsl.EndUserError:
+		return "script failed"
+	case dsl.EndCanceled:
+		return "canceled"
+	}
+	return "not ended"
+}
+
+// Span is the height of the plot.
+func (c *lossCurve) Span() float64 { return c.Bottom - c.Top }
