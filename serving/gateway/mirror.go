@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
@@ -68,8 +69,8 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 		compared:     job.outputs != nil,
 	}
 	if err == nil && seen.compared {
-		seen.agree = sameAnswer(outputs, job.outputs)
-		seen.maxAbs = maxAbs(outputs, job.outputs)
+		seen.agree = answer.Same(outputs, job.outputs)
+		seen.maxAbs = answer.MaxAbs(outputs, job.outputs)
 	}
 	m.counters.compare(job.revision, job.shadow.Version, seen)
 }

@@ -1,4 +1,4 @@
-package gateway
+package answer
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-func TestAnswers(t *testing.T) {
+func TestOf(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		output oip.Tensor
@@ -22,40 +22,22 @@ func TestAnswers(t *testing.T) {
 		{"texts", oip.Tensor{Shape: []int64{2}, Data: []string{"spam", "ham"}}, []string{"spam", "ham"}},
 		{"a tie is the first", oip.Tensor{Shape: []int64{1, 2}, Data: []float32{0.5, 0.5}}, []string{"0"}},
 	} {
-		if diff := cmp.Diff(tc.want, answers([]oip.Tensor{tc.output})); diff != "" {
+		if diff := cmp.Diff(tc.want, Of([]oip.Tensor{tc.output})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
-	if got := answers(nil); got != nil {
-		t.Errorf("answers of nothing: %v", got)
-	}
-}
-
-func TestLabels(t *testing.T) {
-	spam := []oip.Tensor{{Shape: []int64{1, 2}, Data: []float32{0.1, 0.9}}}
-	for _, tc := range []struct {
-		label any
-		wrong bool
-	}{{true, false}, {false, true}, {1.0, false}, {0.0, true}, {2.0, true}, {nil, false}} {
-		e, err := expected(map[string]any{"label": tc.label})
-		if err != nil || e.wrong(spam) != tc.wrong {
-			t.Errorf("label %v: wrong %v, %v", tc.label, e.wrong(spam), err)
-		}
-	}
-	for _, label := range []any{0.5, []any{true}, map[string]any{}} {
-		if _, err := expected(map[string]any{"label": label}); err == nil {
-			t.Errorf("label %v was taken", label)
-		}
+	if got := Of(nil); got != nil {
+		t.Errorf("Of nothing: %v", got)
 	}
 }
 
 func TestMaxAbs(t *testing.T) {
 	a := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2}}, {Shape: []int64{1}, Data: []string{"x"}}, {Shape: []int64{1}, Data: []int64{5}}}
 	b := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2.5}}, {Shape: []int64{1}, Data: []string{"y"}}, {Shape: []int64{1}, Data: []int64{8}}}
-	if got := maxAbs(a, b); got != 3 {
-		t.Errorf("maxAbs = %v, want 3", got)
+	if got := MaxAbs(a, b); got != 3 {
+		t.Errorf("MaxAbs = %v, want 3", got)
 	}
-	if got := maxAbs(a, nil); got != 0 {
-		t.Errorf("maxAbs with nothing = %v, want 0", got)
+	if got := MaxAbs(a, nil); got != 0 {
+		t.Errorf("MaxAbs with nothing = %v, want 0", got)
 	}
 }
