@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -193,13 +192,4 @@ func diskHint(err error) error {
 		return fault(TypeInfrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
 	}
 	return err
-}
-
-// Meta returns what the manifest of the dataset says of it beside its files.
-func Meta(out dsl.CleanOutput) (map[string]string, error) {
-	splits, err := json.Marshal(out.Splits)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]string{"rows": strconv.FormatInt(out.Rows.Kept, 10), "splits": string(splits)}, nil
 }

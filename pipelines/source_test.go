@@ -1,0 +1,106 @@
+package pipelines
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// However a file is cut, each line that is not blank is read once, at its offset.
+func TestPiecesCoverAllLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in")
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rapid.StringOf(rapid.SampledFrom([]rune("ab \n\r"))).Draw(rt, "text")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			rt.Fatal(err)
+		}
+		type found struct {
+			Offset int64
+			Text   string
+		}
+		var want, got []found
+		at := 0
+		for line := range strings.Lines(text) {
+			if strings.TrimSpace(line) != "" {
+				want = append(want, found{int64(at), strings.TrimSuffix(line, "\n")})
+			}
+			at += len(line)
+		}
+		size := int64(len(text))
+		for start := int64(0); start < size; {
+			end := min(size, start+rapid.Int64Range(1, 10).Draw(rt, "cut"))
+			p := piece{Path: path, Name: "in", Start: start, End: end}
+			err := p.read(formatLines, func(offset int64, text []byte, rejected error) error {
+				got = append(got, found{offset, string(text)})
+				return rejected
+			})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			start = end
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			rt.Fatalf("lines (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTooLongLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "in")
+	text := "short\n" + strings.Repeat("x", maxRow) + "\n" + strings.Repeat("y", maxRow+1) + "\nlast"
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	p := piece{Path: path, End: int64(len(text))}
+	err := p.read(formatLines, func(_ int64, text []byte, rejected error) error {
+		word := string(text[:1])
+		if rejected != nil {
+			word += " rejected"
+		}
+		got = append(got, word)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"s", "x", "y rejected", "l"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestFindSources(t *testing.T) {
+	dir := t.TempDir()
+	for name, size := range map[string]int64{"b": 2*unitBytes + 10, "a": 10, "c": 0} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, name), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	units, err := findSources(filepath.Join(dir, "*"), formatLines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]piece
+	for _, u := range units {
+		got = append(got, u.Pieces)
+		for i := range u.Pieces {
+			u.Pieces[i].Path = ""
+		}
+	}
+	want := [][]piece{
+		{{Name: "a", End: 10}},
+		{{Name: "b", End: unitBytes}},
+		{{Name: "b", Start: unitBytes, End: 2 * unitBytes}},
+		{{Name: "b", Start: 2 * unitBytes, End: 2*unitBytes + 10}, {Name: "c"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

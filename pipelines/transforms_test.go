@@ -1,0 +1,208 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// apply compiles a transform and applies it to a row.
+func apply(t *testing.T, typ, config, rowText string) (row, error) {
+	t.Helper()
+	f, err := compileTransform(dsl.Transform{Type: typ, Config: json.RawMessage(config)}, map[string]any{"limit": int64(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decodeRow([]byte(rowText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, f(r)
+}
+
+func TestTransforms(t *testing.T) {
+	tests := []struct{ name, typ, config, row, want string }{
+		{"map", "MapToFields", `{"fields": {"a": "row.b * 2", "c": "params.limit"}}`, `{"b": 2, "x": 1}`, `{"a":4,"c":3}`},
+		{"map appends", "MapToFields", `{"append": true, "drop": ["x"], "fields": {"b": "row.b + row.x"}}`, `{"b": 2, "x": 1}`, `{"b":3}`},
+		{"map keeps types", "MapToFields", `{"fields": {"a": "[1, 2.0, null, {'k': 'v'}]"}}`, `{}`, `{"a":[1,2,null,{"k":"v"}]}`},
+		{"html everywhere", "HtmlToText", `{"fields": ["a", "b"]}`, `{"a": "<b>x</b>", "b": null}`, `{"a":"x","b":null}`},
+		{"html when", "HtmlToText", `{"fields": ["a"], "when": "row.html"}`, `{"a": "<b>x</b>", "html": false}`, `{"a":"<b>x</b>","html":false}`},
+		{"normalize", "NormalizeText", `{"fields": ["a"]}`, `{"a": " e\u0301\u200b \u00a0x\r\n\r\n\r\n\u0007\ty "}`, "{\"a\":\"é x\\n\\ny\"}"},
+		{"normalize nfkc", "NormalizeText", `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"a": "ＡＢ ﬁ"}`, `{"a":"ab fi"}`},
+		{"normalize keep", "NormalizeText", `{"fields": ["a"], "whitespace": "keep"}`, `{"a": "a  b\n\n\nc "}`, `{"a":"a  b\n\n\nc "}`},
+		{"mask", "MaskPII", `{"fields": ["a"]}`, `{"a": "<bob.b+x@mail.example.org>, a@b, @me, x@y.z."}`, `{"a":"<<EMAIL>>, a@b, @me, <EMAIL>."}`},
+		{
+			"mail", "DecodeMail", `{"field": "m"}`, `{"m": "Subject: =?utf-8?q?=C3=BC?=\n\nBody", "k": 1}`,
+			`{"body":"Body","content_type":"text/plain","date":null,"from":"","k":1,"subject":"ü"}`,
+		},
+		{"schema", "ValidateWithSchema", `{"schema": {"required": ["a"], "properties": {"a": {"type": "integer"}}}}`, `{"a": 1}`, `{"a":1}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := apply(t, test.typ, test.config, test.row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := encodeRow(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A row that is rejected is in the dead letter as it came in.
+func TestRejections(t *testing.T) {
+	tests := []struct{ name, typ, config, row, reason string }{
+		{"missing field", "Filter", `{"keep": "row.a > 1"}`, `{"b": 1}`, "expression"},
+		{"wrong type", "Filter", `{"keep": "row.a > 1"}`, `{"a": "x"}`, "expression"},
+		{"filter not bool", "Filter", `{"keep": "row.a"}`, `{"a": 1}`, "expression"},
+		{"map", "MapToFields", `{"fields": {"a": "row.a", "c": "row.b"}}`, `{"a": 1}`, "expression"},
+		{"map no json", "MapToFields", `{"fields": {"a": "row.a / 0.0"}}`, `{"a": 1.5}`, "expression"},
+		{"no text", "NormalizeText", `{"fields": ["a", "b"]}`, `{"a": " x ", "b": 1}`, "not_text"},
+		{"no field", "MaskPII", `{"fields": ["a", "b"]}`, `{"a": "x@y.z"}`, "missing_field"},
+		{"no mail", "DecodeMail", `{"field": "m"}`, `{"m": "\n\nno header"}`, "no_header"},
+		{"mail of a number", "DecodeMail", `{"field": "m"}`, `{"m": 1}`, "not_text"},
+		{"schema", "ValidateWithSchema", `{"schema": {"required": ["a"]}}`, `{"b": 1}`, "schema"},
+		{"schema integer", "ValidateWithSchema", `{"schema": {"properties": {"b": {"type": "integer"}}}}`, `{"b": 1.5}`, "schema"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := apply(t, test.typ, test.config, test.row)
+			var why *rejection
+			if !errors.As(err, &why) || why.reason != test.reason || why.message == "" {
+				t.Fatalf("got %v, want a rejection for %s", err, test.reason)
+			}
+			want, err := decodeRow([]byte(test.row))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, r); diff != "" {
+				t.Errorf("the row was changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNormalizeIsStable(t *testing.T) {
+	for _, config := range []string{
+		`{"fields": ["a"]}`, `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"fields": ["a"], "whitespace": "keep"}`,
+	} {
+		f, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			r := row{"a": rapid.String().Draw(rt, "text")}
+			if err := f(r); err != nil {
+				rt.Fatal(err)
+			}
+			once := r["a"].(string)
+			if err := f(r); err != nil {
+				rt.Fatal(err)
+			}
+			if r["a"] != once {
+				rt.Fatalf("%s: normalising %q again gives %q", config, once, r["a"])
+			}
+			if !norm.NFC.IsNormalString(once) {
+				rt.Fatalf("%s: %q is not in normal form", config, once)
+			}
+		})
+	}
+}
+
+func TestDecodeRow(t *testing.T) {
+	tests := []struct{ text, reason string }{
+		{`{"a": 1}`, ""},
+		{` {"a": [1, {"b": 9007199254740993}]} `, ""},
+		{`{"a": 1e400}`, "number_range"},
+		{`{"a": 9223372036854775808}`, "number_range"},
+		{"{\"a\": \"\xff\"}", "not_utf8"},
+		{`{"a": 1} {"b": 2}`, "not_json"},
+		{`{"a": `, "not_json"},
+		{strings.Repeat("[", 20_000), "not_json"},
+		{`[]`, "not_object"},
+		{`null`, "not_object"},
+	}
+	for _, test := range tests {
+		_, err := decodeRow([]byte(test.text))
+		var why *rejection
+		reason := ""
+		if errors.As(err, &why) {
+			reason = why.reason
+		}
+		if reason != test.reason || (err != nil && why == nil) {
+			t.Errorf("%.40s: got %v, want reason %q", test.text, err, test.reason)
+		}
+	}
+	r, err := decodeRow([]byte(`{"a": 9007199254740993, "b": 1.0}`))
+	if err != nil || r["a"] != int64(9007199254740993) || r["b"] != 1.0 {
+		t.Errorf("got %v, %v: whole numbers must stay exact", r, err)
+	}
+}
+
+// The bytes of an order sort as the values do.
+func TestOrderBytes(t *testing.T) {
+	bytesOf := func(v any) string {
+		b, err := orderBytes(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	rising := []any{false, true, -1e300, int64(-5), -0.5, int64(0), 1e-9, int64(7), 7.5, "", "a", "a\x00", "b", "ü", nil}
+	for i := 1; i < len(rising); i++ {
+		if a, b := bytesOf(rising[i-1]), bytesOf(rising[i]); a >= b {
+			t.Errorf("%v does not come before %v", rising[i-1], rising[i])
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		a, b := rapid.Float64().Draw(rt, "a"), rapid.Float64().Draw(rt, "b")
+		if (a < b) != (bytesOf(a) < bytesOf(b)) {
+			rt.Fatalf("%v and %v sort as %x and %x", a, b, bytesOf(a), bytesOf(b))
+		}
+	})
+	if _, err := orderBytes([]any{}); err == nil {
+		t.Error("a list has an order")
+	}
+}
+
+func TestMarksRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		list := rapid.SliceOf(rapid.Custom(func(rt *rapid.T) mark {
+			return mark{
+				key:    digestOf([]byte(rapid.String().Draw(rt, "key"))),
+				tie:    digestOf([]byte(rapid.String().Draw(rt, "tie"))),
+				order:  rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(rt, "order"),
+				unit:   rapid.Uint32().Draw(rt, "unit"),
+				offset: rapid.Uint64().Draw(rt, "offset"),
+				size:   rapid.Uint32().Draw(rt, "size"),
+			}
+		})).Draw(rt, "marks")
+		var packed []byte
+		for _, m := range list {
+			packed = m.append(packed)
+		}
+		got := []mark{}
+		if err := marks(packed, func(m mark) { got = append(got, m) }); err != nil {
+			rt.Fatal(err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(list) {
+			rt.Fatalf("got %v, want %v", got, list)
+		}
+		if len(packed) > 0 && marks(packed[:len(packed)-1], func(mark) {}) == nil {
+			rt.Fatal("no error for marks that are cut off")
+		}
+	})
+}
