@@ -1,0 +1,102 @@
+package compile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+// Arg is the first argument of the child process that measures. A main that sees it calls Main and nothing else.
+const Arg = "__measure"
+
+// maxReply bounds what the child may say.
+const maxReply = 1 << 20
+
+// reply is what the child writes to stdout.
+type reply struct {
+	Measured []Measured `json:"measured,omitempty"`
+	// Fault is a ModelError's message, Error any other's.
+	Fault string `json:"fault,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Main is the child process: it reads a Measurement from stdin as JSON, makes it, and writes what came of it to stdout.
+func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	var m Measurement
+	if err := json.NewDecoder(stdin).Decode(&m); err != nil {
+		return fmt.Errorf("read the measurement: %w", err)
+	}
+	var r reply
+	measured, err := Measure(ctx, m)
+	if fault, ok := errors.AsType[*ModelError](err); ok {
+		r.Fault = fault.Message
+	} else if err != nil {
+		r.Error = err.Error()
+	}
+	r.Measured = measured
+	return json.NewEncoder(stdout).Encode(r)
+}
+
+// measureInChild runs Main in a process of its own.
+func measureInChild(ctx context.Context, job Job, models []Model) ([]Measured, error) {
+	input, err := json.Marshal(Measurement{Models: models, Dataset: job.Dataset, Samples: job.Spec.Samples})
+	if err != nil {
+		return nil, err
+	}
+	var output bytes.Buffer
+	said := proc.NewTail(errorLines)
+	child, err := proc.Start(ctx, proc.Command{
+		Path: job.Executable, Args: []string{Arg}, Stdin: bytes.NewReader(input), Stdout: &bounded{&output}, Stderr: said,
+	})
+	if err != nil {
+		return nil, err
+	}
+	exit, err := child.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	case !exit.OK():
+		return nil, ended("the process that runs the models", exit, said)
+	}
+	var r reply
+	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
+		return nil, fmt.Errorf("the process that runs the models gave no answer: %w", err)
+	}
+	switch {
+	case r.Fault != "":
+		return nil, &ModelError{r.Fault}
+	case r.Error != "":
+		return nil, errors.New(r.Error)
+	case len(r.Measured) != len(models):
+		return nil, fmt.Errorf("the process that runs the models measured %d of %d", len(r.Measured), len(models))
+	}
+	return r.Measured, nil
+}
+
+// ended is the error of a child that did not end well. One that was killed was in the way of something, of the kernel's for want of
+// memory at most times; what else ends a child is the model's doing.
+func ended(what string, exit proc.Exit, said *proc.Tail) error {
+	message := fmt.Sprintf("%s ended with %s:\n%s", what, exit, said)
+	if exit.Signal == syscall.SIGKILL {
+		return errors.New(message)
+	}
+	return &ModelError{message}
+}
+
+// bounded refuses more than maxReply bytes.
+type bounded struct{ buffer *bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.buffer.Len()+len(p) > maxReply {
+		return 0, errors.New("the answer is too long")
+	}
+	return b.buffer.Write(p)
+}

@@ -1,0 +1,192 @@
+// Package compile turns an ONNX model into named variants with ONNX Runtime's own tools, proves each against the source model on
+// sample rows, and measures them side by side.
+//
+// Variants are built by the project's Python (build.py) and measured by a child of this very executable (Main), so that no model and
+// no tool can take the worker along.
+package compile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// The values of dsl.CompileModel.Select that are no variant's name.
+const (
+	selectFastest  = "fastest"
+	selectSmallest = "smallest"
+)
+
+// Job is one compile step with everything brought to this machine.
+type Job struct {
+	Spec dsl.CompileModel
+	// Model and Dataset are the folders of the step's model and samples.
+	Model   string
+	Dataset string
+	// Dir is an empty folder for what is built.
+	Dir   string
+	Store *store.Store
+	// Python is the interpreter with onnx and onnxruntime.
+	Python string
+	// Executable is a program whose main calls Main when its first argument is Arg.
+	Executable string
+	// Progress, when set, is told in a few words what is done now.
+	Progress func(text string)
+}
+
+// ModelError says that the model, the samples or what was asked of them is at fault: trying again does not help.
+type ModelError struct{ Message string }
+
+// Error implements error.
+func (e *ModelError) Error() string { return e.Message }
+
+// ToleranceError says that a variant's outputs are further from the source model's than its tolerance allows.
+type ToleranceError struct {
+	Variant   string
+	Measure   string // max_abs, cosine or top1
+	Measured  float64
+	Tolerated float64
+}
+
+// Error implements error.
+func (e *ToleranceError) Error() string {
+	limit := "at least"
+	if e.Measure == "max_abs" {
+		limit = "at most"
+	}
+	return fmt.Sprintf("variant %s is too far from the source model: %s is %.6g, and its tolerance is %s %.6g",
+		e.Variant, e.Measure, e.Measured, limit, e.Tolerated)
+}
+
+// Run builds, proves and measures the variants and stores them as model artifacts. Its errors are ToleranceErrors, ModelErrors, or
+// troubles of the machine.
+func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
+	if job.Progress == nil {
+		job.Progress = func(string) {}
+	}
+	names := slices.Sorted(maps.Keys(job.Spec.Variants))
+	if len(names) == 0 {
+		return dsl.CompileOutput{}, &ModelError{"there are no variants to build"}
+	}
+	source, err := onnx.ModelFile(job.Model)
+	if err != nil {
+		return dsl.CompileOutput{}, &ModelError{err.Error()}
+	}
+	models := []Model{{Name: "the source model", File: source}}
+	for _, name := range names {
+		job.Progress("building " + name)
+		file := filepath.Join(job.Dir, name, "model.onnx")
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return dsl.CompileOutput{}, fmt.Errorf("build variant %s: %w", name, err)
+		}
+		if err := build(ctx, job.Python, source, file, job.Spec.Variants[name]); err != nil {
+			return dsl.CompileOutput{}, named(err, "build variant "+name)
+		}
+		models = append(models, Model{Name: "variant " + name, File: file})
+	}
+	job.Progress("measuring " + strings.Join(names, ", "))
+	measured, err := measureInChild(ctx, job, models)
+	if err != nil {
+		return dsl.CompileOutput{}, named(err, "measure the variants")
+	}
+	return job.output(ctx, names, models, measured)
+}
+
+// output checks the tolerances, stores the variants and selects one.
+func (job Job) output(ctx context.Context, names []string, models []Model, measured []Measured) (dsl.CompileOutput, error) {
+	var broken []error
+	for i, name := range names {
+		broken = append(broken, tolerated(name, measured[i+1].Parity, job.Spec.Variants[name].Tolerance))
+	}
+	if err := errors.Join(broken...); err != nil {
+		return dsl.CompileOutput{}, err
+	}
+	out := dsl.CompileOutput{Variants: map[string]dsl.VariantOutput{}}
+	var err error
+	if out.Source, err = variantOutput(models[0].File, job.Spec.Model, measured[0]); err != nil {
+		return dsl.CompileOutput{}, err
+	}
+	for i, name := range names {
+		meta := map[string]string{"variant": name}
+		ref, err := job.Store.PutTree(ctx, artifact.Model, filepath.Dir(models[i+1].File), meta, nil)
+		if err != nil {
+			return dsl.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
+		}
+		if out.Variants[name], err = variantOutput(models[i+1].File, ref, measured[i+1]); err != nil {
+			return dsl.CompileOutput{}, err
+		}
+	}
+	selected := pick(job.Spec.Select, names, out.Variants)
+	if selected == "" {
+		return dsl.CompileOutput{}, &ModelError{fmt.Sprintf("select: there is no variant %q", job.Spec.Select)}
+	}
+	out.Selected = dsl.SelectedVariant{Name: selected, Model: out.Variants[selected].Model}
+	return out, nil
+}
+
+func variantOutput(file string, model artifact.Ref, m Measured) (dsl.VariantOutput, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return dsl.VariantOutput{}, fmt.Errorf("measure the size of a model: %w", err)
+	}
+	return dsl.VariantOutput{Model: model, Parity: m.Parity, Latency: m.Latency, Throughput: m.Throughput, Bytes: info.Size()}, nil
+}
+
+// tolerated compares a variant's parity with what it declared; a limit of zero was not declared.
+func tolerated(name string, p dsl.Parity, t dsl.Tolerance) error {
+	switch {
+	case t.MaxAbs != 0 && p.MaxAbs > t.MaxAbs:
+		return &ToleranceError{Variant: name, Measure: "max_abs", Measured: p.MaxAbs, Tolerated: t.MaxAbs}
+	case t.Cosine != 0 && p.Cosine < t.Cosine:
+		return &ToleranceError{Variant: name, Measure: "cosine", Measured: p.Cosine, Tolerated: t.Cosine}
+	case t.Top1 != 0 && p.Top1 < t.Top1:
+		return &ToleranceError{Variant: name, Measure: "top1", Measured: p.Top1, Tolerated: t.Top1}
+	}
+	return nil
+}
+
+// pick returns the name of the variant to select, the first of equals; "" when there is none of that name.
+func pick(how string, names []string, variants map[string]dsl.VariantOutput) string {
+	least := func(of func(dsl.VariantOutput) float64) string {
+		return slices.MinFunc(names, func(a, b string) int { return cmp.Compare(of(variants[a]), of(variants[b])) })
+	}
+	switch how {
+	case "", selectFastest:
+		return least(func(v dsl.VariantOutput) float64 { return v.Latency.P50MS })
+	case selectSmallest:
+		return least(func(v dsl.VariantOutput) float64 { return float64(v.Bytes) })
+	}
+	if _, ok := variants[how]; !ok {
+		return ""
+	}
+	return how
+}
+
+// named says what failed, and keeps a ModelError one.
+func named(err error, what string) error {
+	if fault, ok := errors.AsType[*ModelError](err); ok {
+		return &ModelError{what + ": " + fault.Message}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// round keeps six digits: more are noise of the clock to a reader.
+func round(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	scale := math.Pow(10, 5-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

@@ -1,0 +1,214 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/answer"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/rows"
+)
+
+const (
+	defaultSplit = "test"
+	defaultCount = 500
+
+	warmUps    = 20               // inferences of each model before the first that is measured
+	minTimings = 500              // of each model; few samples are gone over again
+	maxTime    = 20 * time.Second // after which no further pass over the samples begins
+)
+
+// Measurement asks for models to be compared with the first of them.
+type Measurement struct {
+	Models  []Model     `json:"models"`
+	Dataset string      `json:"dataset"` // folder
+	Samples dsl.Samples `json:"samples"`
+}
+
+// Model is a model file with the name that errors call it by.
+type Model struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+// Measured is one model's parity with the first and its speed: batches of one, on one thread.
+type Measured struct {
+	Parity     dsl.Parity  `json:"parity"`
+	Latency    dsl.Latency `json:"latency"`
+	Throughput float64     `json:"throughput"` // inferences per second
+}
+
+// Measure runs every model on every sample. The models take turns sample by sample, beginning with another one each time, so that
+// whatever else the machine does slows all of them alike.
+func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
+	models := make([]*model, len(m.Models))
+	for i, described := range m.Models {
+		session, err := onnx.Open(described.File, onnx.Options{})
+		if errors.Is(err, onnx.ErrNoLibrary) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, &ModelError{described.Name + ": " + err.Error()}
+		}
+		defer func() { _ = session.Close() }() // the process ends soon
+		models[i] = &model{name: described.Name, session: session, parity: dsl.Parity{Cosine: 1}}
+	}
+	samples, err := readSamples(m, models[0].session)
+	if err != nil {
+		return nil, err
+	}
+	if err := warmUp(ctx, models, samples); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	for pass := 0; pass == 0 || len(models[0].timings) < minTimings && time.Since(start) < maxTime; pass++ {
+		for i, sample := range samples {
+			outputs, err := inTurn(ctx, models, sample, i)
+			if err != nil {
+				return nil, err
+			}
+			if pass > 0 {
+				continue // the outputs are known
+			}
+			for j, own := range models {
+				if err := own.compare(outputs[0], outputs[j]); err != nil {
+					return nil, &ModelError{fmt.Sprintf("%s: sample %d: %v", own.name, i+1, err)}
+				}
+			}
+		}
+	}
+	return results(models, len(samples)), nil
+}
+
+// model is one model under measurement.
+type model struct {
+	name    string
+	session *onnx.Session
+	timings []time.Duration
+	parity  dsl.Parity // Top1 counts until results
+}
+
+func readSamples(m Measurement, session *onnx.Session) ([][]oip.Tensor, error) {
+	split, count := cmp.Or(m.Samples.Split, defaultSplit), cmp.Or(m.Samples.Count, defaultCount)
+	var samples [][]oip.Tensor
+	for row, err := range rows.Read(m.Dataset, split) {
+		if err != nil {
+			return nil, &ModelError{"samples: " + err.Error()}
+		}
+		tensors, err := rows.Tensors(session.Inputs(), row)
+		if err != nil {
+			return nil, &ModelError{fmt.Sprintf("samples: row %d of split %s: %v", len(samples)+1, split, err)}
+		}
+		if samples = append(samples, tensors); len(samples) == count {
+			break
+		}
+	}
+	if len(samples) == 0 {
+		return nil, &ModelError{fmt.Sprintf("samples: split %s is empty", split)}
+	}
+	return samples, nil
+}
+
+func warmUp(ctx context.Context, models []*model, samples [][]oip.Tensor) error {
+	for i := range warmUps {
+		if _, err := inTurn(ctx, models, samples[i%len(samples)], i); err != nil {
+			return err
+		}
+	}
+	for _, m := range models {
+		m.timings = nil
+	}
+	return nil
+}
+
+// inTurn runs every model on a sample, beginning with the one whose turn it is.
+func inTurn(ctx context.Context, models []*model, sample []oip.Tensor, turn int) ([][]oip.Tensor, error) {
+	outputs := make([][]oip.Tensor, len(models))
+	for k := range models {
+		i := (turn + k) % len(models)
+		start := time.Now()
+		out, err := models[i].session.Infer(ctx, sample)
+		took := time.Since(start)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, &ModelError{models[i].name + ": " + err.Error()}
+		}
+		models[i].timings = append(models[i].timings, took)
+		outputs[i] = out
+	}
+	return outputs, nil
+}
+
+// compare takes one sample's outputs of the source model and of this one. Cosine and largest difference are over all numbers of all
+// outputs; the answer is what the gateway would read.
+func (m *model) compare(source, own []oip.Tensor) error {
+	if len(source) != len(own) {
+		return fmt.Errorf("it has %d outputs, the source model %d", len(own), len(source))
+	}
+	var x, y []float64
+	for i := range source {
+		if err := own[i].Check(); err != nil {
+			return err
+		}
+		a, _ := source[i].Float64s()
+		b, _ := own[i].Float64s()
+		if len(a) != len(b) {
+			return fmt.Errorf("output %q has %d numbers, the source model's has %d", own[i].Name, len(b), len(a))
+		}
+		x, y = append(x, a...), append(y, b...)
+	}
+	m.parity.MaxAbs = max(m.parity.MaxAbs, answer.MaxAbs(source, own))
+	m.parity.Cosine = min(m.parity.Cosine, cosine(x, y))
+	if answer.Same(source, own) {
+		m.parity.Top1++
+	}
+	return nil
+}
+
+// cosine is the cosine of the angle between two vectors; 1 for two zero vectors, 0 for one.
+func cosine(x, y []float64) float64 {
+	var xy, xx, yy float64
+	for i := range x {
+		xy, xx, yy = xy+x[i]*y[i], xx+x[i]*x[i], yy+y[i]*y[i]
+	}
+	switch {
+	case xx == 0 && yy == 0:
+		return 1
+	case xx == 0 || yy == 0:
+		return 0
+	}
+	return max(-1, min(1, xy/math.Sqrt(xx*yy)))
+}
+
+func results(models []*model, samples int) []Measured {
+	out := make([]Measured, len(models))
+	for i, m := range models {
+		slices.Sort(m.timings)
+		var sum time.Duration
+		for _, t := range m.timings {
+			sum += t
+		}
+		m.parity.Top1 /= float64(samples)
+		out[i] = Measured{
+			Parity:     m.parity,
+			Latency:    dsl.Latency{P50MS: quantile(m.timings, 0.5), P99MS: quantile(m.timings, 0.99)},
+			Throughput: round(float64(len(m.timings)) / sum.Seconds()),
+		}
+	}
+	return out
+}
+
+// quantile of sorted timings, in milliseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	at := max(0, int(math.Ceil(q*float64(len(sorted))))-1)
+	return round(float64(sorted[at]) / float64(time.Millisecond))
+}
