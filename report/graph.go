@@ -13,9 +13,9 @@ import (
 
 // The graph's measures, in SVG units.
 const (
-	nodeWidth  = 158
+	nodeWidth  = 142
 	nodeHeight = 58
-	layerGap   = 62
+	layerGap   = 48
 	nodeGap    = 22
 	graphEdge  = 8
 )
@@ -79,7 +79,7 @@ func newGraph(d Data) graph {
 }
 
 func newNode(n dsl.Node, s contract.StepRecord, at xy, d Data) node {
-	out := node{xy: at, Step: short(n.ID, 15), Kind: string(n.Kind), Status: cmp.Or(s.Status, dsl.StatusPending), HasGate: n.HasGate}
+	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, dsl.StatusPending), HasGate: n.HasGate}
 	if !s.StartedAt.IsZero() && out.Status != dsl.StatusUpstream && out.Status != dsl.StatusSkipped {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}

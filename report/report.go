@@ -53,7 +53,7 @@ var (
 		"count":    human.Count,
 		"number":   human.Number,
 		"percent":  human.Percent,
-		"plural":   human.Plural,
+		"files":    func(n int) string { return human.Plural(int64(n), "file") },
 		"value":    human.Value,
 		"glyph":    glyph,
 		"word":     word,
@@ -107,7 +107,6 @@ type failure struct {
 // section is a step told in detail; exactly one of the stories is set.
 type section struct {
 	contract.StepRecord
-	Brief   string
 	Seconds float64
 	Clean   *cleanStory
 	Train   *trainStory
@@ -146,7 +145,7 @@ func newSection(d Data, s contract.StepRecord) *section {
 	if len(s.Outputs) == 0 {
 		return nil
 	}
-	out := &section{StepRecord: s, Brief: Brief(s), Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
+	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
 	switch s.Kind {
 	case dsl.KindClean:
 		out.Clean = newCleanStory(decode[dsl.CleanOutput](s))

@@ -19,6 +19,8 @@ type stage struct {
 	Label string
 	Class string
 	Last  *dsl.Look
+	// Answers of the candidate that were judged: its own, or those it gave in the shadow.
+	Answers int64
 }
 
 // rolloutChart shows the candidate's share of traffic over time and, under it, the evidence against it.
@@ -51,12 +53,15 @@ func newRolloutStory(out dsl.RolloutOutput) *rolloutStory {
 		st := stage{StageResult: s, Label: stageLabel(s), Class: decisionClass(s.Decision)}
 		if n := len(s.Looks); n > 0 {
 			st.Last = &s.Looks[n-1]
+			st.Answers = answers(s.Looks[n-1])
 		}
 		r.Stages = append(r.Stages, st)
 	}
 	r.Chart = newRolloutChart(out)
 	return r
 }
+
+func answers(l dsl.Look) int64 { return max(l.Candidate.Requests, l.Delta.Samples) }
 
 func stageLabel(s dsl.StageResult) string {
 	if s.Shadow > 0 {
@@ -115,7 +120,7 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 }
 
 func lookTitle(l dsl.Look) string {
-	title := "e " + human.Number(l.EValue) + " after " + human.Plural(l.Candidate.Requests, "answer") + ": " + l.Decision
+	title := "e " + human.Number(l.EValue) + " after " + human.Plural(answers(l), "answer") + ": " + l.Decision
 	if l.Reason != "" {
 		title += ", " + l.Reason
 	}

@@ -36,6 +36,9 @@ type bar struct {
 	X, Width float64
 	Class    string
 	Title    string
+	// Cap is the style of a mark at the bar's end, at CapX: how a generation ended before the last.
+	Cap  string
+	CapX float64
 }
 
 func newTimeline(d Data) timeline {
@@ -81,7 +84,11 @@ func bars(s contract.StepRecord, d Data, x scale) []bar {
 	all := []bar{whole}
 	for _, g := range decode[dsl.TrainOutput](s).Generations {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
-		all = append(all, since(from, to, endClass(g.End), generationTitle(g)))
+		b := since(from, to, "accent", generationTitle(g))
+		if g.End != dsl.EndFinished {
+			b.Cap, b.CapX = endClass(g.End), b.X+b.Width-2
+		}
+		all = append(all, b)
 	}
 	return all
 }

@@ -82,14 +82,12 @@ func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
 	}
 	c.XTicks, c.YTicks = x.ticks(10), y.ticks(5)
 	var stretch, smooth []xy
-	average := points[0].Loss
 	for i, p := range points {
 		if i > 0 && p.Generation != points[i-1].Generation {
 			c.Raw, stretch = append(c.Raw, line(stretch)), nil
 		}
-		average += smoothing * (p.Loss - average)
 		stretch = append(stretch, xy{x.at(float64(p.Step)), y.at(p.Loss)})
-		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(average)})
+		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(around(points, i))})
 	}
 	c.Raw, c.Smooth = append(c.Raw, line(stretch)), line(smooth)
 	for i, g := range out.Generations {
@@ -100,8 +98,15 @@ func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
 	return c
 }
 
-// smoothing is the weight of a new point in the running average.
-const smoothing = 0.08
+// around is the average of the points near point i, as many before as after it.
+func around(points []Point, i int) float64 {
+	reach := min(len(points)/40, i, len(points)-1-i)
+	sum := 0.0
+	for _, p := range points[i-reach : i+reach+1] {
+		sum += p.Loss
+	}
+	return sum / float64(2*reach+1)
+}
 
 // finite leaves out what cannot be drawn: a loss that ran away.
 func finite(points []Point) []Point {

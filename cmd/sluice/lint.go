@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +15,8 @@ func newLint() *cobra.Command {
 	var env string
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
-		Short: "Check pipelines without running anything",
-		Long: `Check pipelines without running anything: unknown keys, the type of every expression and reference, cycles, gates that can be
+		Short: "Check pipelines and environments without running anything",
+		Long: `Check pipelines, and environment files by themselves, without running anything: unknown keys, the type of every expression and reference, cycles, gates that can be
 bypassed, files, pools and targets. All findings are shown at once. The exit code is 2 when there are errors; warnings alone are fine.`,
 		Example: `  sluice lint pipeline.yaml
   sluice lint -e environment.yaml pipelines/*.yaml
@@ -26,7 +28,7 @@ bypassed, files, pools and targets. All findings are shown at once. The exit cod
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		findings := dsl.Diagnostics{}
 		for _, file := range files {
-			_, ds, err := load(file, env)
+			ds, err := lint(file, env)
 			if err != nil {
 				return err
 			}
@@ -50,6 +52,23 @@ func addEnvironment(cmd *cobra.Command, env *string) {
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 	}
+}
+
+// environmentDocument finds the line that makes a document an environment.
+var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
+
+// lint returns what there is to say of a file, which is a pipeline or an environment.
+func lint(file, env string) (dsl.Diagnostics, error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	if environmentDocument.Match(source) {
+		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
+		return findings, nil
+	}
+	_, findings, err := load(file, env)
+	return findings, err
 }
 
 func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {
