@@ -35,6 +35,7 @@ func (s *Session) register(o Options) error {
 	engine := activities.NewEngine(s.Store)
 	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python}
 	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Executable: exe}
+	compiler := &activities.Compiler{Store: s.Store, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
 		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
@@ -54,6 +55,7 @@ func (s *Session) register(o Options) error {
 		contract.RunActivity:      programs.Run,
 		contract.EvaluateActivity: programs.Evaluate,
 		contract.CleanActivity:    cleaner.Clean,
+		contract.CompileActivity:  compiler.Compile,
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.SealActivity:    trainings.Seal,
@@ -64,6 +66,7 @@ func (s *Session) register(o Options) error {
 
 		contract.RolloutOpenActivity:    rollouts.Open,
 		contract.RolloutTrafficActivity: rollouts.Traffic,
+		contract.RolloutReplayActivity:  rollouts.Replay,
 		contract.RolloutLookActivity:    rollouts.Look,
 		contract.RolloutSettleActivity:  rollouts.Settle,
 	})

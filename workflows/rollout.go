@@ -102,7 +102,7 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 		},
 		Summary: "replay traffic to " + r.spec.Target,
 	})
-	in := contract.RolloutReplay{Step: r.in, Traffic: r.spec.Traffic, URL: r.opened.URL}
+	in := contract.RolloutReplay{Step: r.in, Traffic: r.spec.Traffic}
 	return workflow.ExecuteActivity(ctx, contract.RolloutReplayActivity, in)
 }
 

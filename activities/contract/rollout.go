@@ -40,7 +40,6 @@ type RolloutTraffic struct {
 type RolloutReplay struct {
 	Step    StepInput   `json:"step"`
 	Traffic dsl.Traffic `json:"traffic"`
-	URL     string      `json:"url"`
 }
 
 // RolloutLook asks for looks at a stage, one after the other, until one decides or half a minute has passed.

@@ -1,0 +1,71 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Compiler holds the activity of the compile kind.
+type Compiler struct {
+	Store *store.Store
+	// State is the state folder.
+	State string
+	// Python is the virtual environment with onnx and onnxruntime; empty for the python3 in PATH.
+	Python string
+	// Executable is this program, which is started again as the child that measures.
+	Executable string
+}
+
+// Compile builds, proves and measures the variants of a compile step.
+func (c *Compiler) Compile(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	var spec dsl.CompileModel
+	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
+		return contract.StepOutput{}, err
+	}
+	dir, cleanup, err := AttemptDir(ctx, c.State, in)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	defer cleanup()
+	var says atomic.Value
+	says.Store("bringing the model")
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: says.Load().(string), Share: -1} })()
+	job := compile.Job{
+		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
+		Store: c.Store, Python: c.python(), Executable: c.Executable, Progress: func(text string) { says.Store(text) },
+	}
+	err = errors.Join(
+		c.Store.Fetch(ctx, spec.Model, job.Model), c.Store.Fetch(ctx, spec.Samples.Dataset, job.Dataset), os.Mkdir(job.Dir, 0o755))
+	if err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	out, err := compile.Run(ctx, job)
+	var outside *compile.ToleranceError
+	var unfit *compile.ModelError
+	switch {
+	case ctx.Err() != nil:
+		return contract.StepOutput{}, ctx.Err()
+	case errors.As(err, &outside):
+		return contract.StepOutput{}, contract.Error(contract.ErrGate, err.Error(), nil)
+	case errors.As(err, &unfit):
+		return contract.StepOutput{}, contract.Error(contract.ErrUser, err.Error(), nil)
+	case err != nil:
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	return StoreOutputs(ctx, c.Store, out)
+}
+
+func (c *Compiler) python() string {
+	if c.Python == "" {
+		return "python3"
+	}
+	return filepath.Join(c.Python, "bin", "python3")
+}

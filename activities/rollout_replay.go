@@ -1,0 +1,53 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/serving/replay"
+)
+
+// Replayed is the heartbeat of a replay: how many rows were sent, from which another worker goes on.
+type Replayed struct {
+	contract.Progress
+	Sent int64 `json:"sent"`
+}
+
+// Replay sends a dataset's rows to the target, over and over, until it is cancelled.
+func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error {
+	dir, cleanup, err := AttemptDir(ctx, r.State, in.Step)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	var before Replayed
+	if activity.HasHeartbeatDetails(ctx) {
+		if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
+			return fmt.Errorf("what an earlier attempt sent: %w", err)
+		}
+	}
+	var sent atomic.Int64
+	sent.Store(before.Sent)
+	defer Heartbeat(ctx, func() any {
+		n := sent.Load()
+		return Replayed{Sent: n, Progress: contract.Progress{Text: fmt.Sprintf("%d requests replayed", n), Share: -1}}
+	})()
+	rows := filepath.Join(dir, "rows")
+	if err := r.Store.Fetch(ctx, in.Traffic.Replay, rows); err != nil {
+		return typed(ctx, err)
+	}
+	target, spec, err := r.target(ctx, in.Step) // it may have to be served by this process now
+	if err != nil {
+		return err
+	}
+	err = replay.Run(ctx, replay.Options{
+		URL: target.URL(), Model: spec.Target, Dir: rows, Split: in.Traffic.Split, Label: in.Traffic.Label, RPS: in.Traffic.RPS,
+		Start: before.Sent, Progress: sent.Store,
+	})
+	return typed(ctx, err)
+}
