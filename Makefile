@@ -38,7 +38,7 @@ test: setup build ## run all tests
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## run golangci-lint (with vet and gofumpt) and workflowcheck
 	$(TOOLS)/golangci-lint run
-	$(TOOLS)/workflowcheck ./workflows/...
+	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint ## format all Go files
@@ -64,5 +64,5 @@ $(TOOLS)/golangci-lint: TOOL := github.com/golangci/golangci-lint/v2/cmd/golangc
 $(TOOLS)/workflowcheck: TOOL := go.temporal.io/sdk/contrib/tools/workflowcheck
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
-	go -C tools build -o ../$@ $(TOOL)
+	go -C tools build -trimpath -o ../$@ $(TOOL)
 	@touch $@
