@@ -185,7 +185,11 @@ func (r *run) perform(ctx workflow.Context, i int, end *contract.JudgeInput) {
 		end.Status, end.Error = dsl.StatusSkipped, "its `when` was false"
 		return
 	}
-	for budget := newBudget(node.Retry); ; {
+	retry := node.Retry
+	if node.Kind == dsl.KindTrain {
+		retry = dsl.Retry{} // it retries by itself
+	}
+	for budget := newBudget(retry); ; {
 		r.steps[i].Attempt = len(end.Attempts) + 1
 		started := workflow.Now(ctx)
 		out, err := r.execute(ctx, i, resolved.Step)
