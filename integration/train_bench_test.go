@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,6 +43,7 @@ type trainBench struct {
 // newTrainBench starts an engine. The training takes the steps at the pace that env says, on a pool with these interruptions.
 func newTrainBench(t *testing.T, interruptions string, config engineConfig) *trainBench {
 	t.Helper()
+	t.Parallel() // most of a training's time is waiting
 	b := &trainBench{t: t, dir: t.TempDir(), config: config}
 	b.config.AgentPath = agentPath
 	raw, err := json.Marshal(b.config)
@@ -53,7 +55,8 @@ func newTrainBench(t *testing.T, interruptions string, config engineConfig) *tra
 	b.submit(interruptions)
 	b.start()
 	t.Cleanup(func() {
-		b.stop(syscall.SIGTERM)
+		// The hard way: whatever the engine had running must go with it.
+		b.stop(syscall.SIGKILL)
 		b.nothingLeft()
 		if t.Failed() {
 			b.showLogs()
@@ -84,7 +87,7 @@ func (b *trainBench) submit(interruptions string) {
 		File: "p.yaml", EnvFile: "e.yaml", Workspace: workspace,
 		Pipeline: []byte("sluice: pipeline/v1\nname: t\nsteps:\n  fit:\n    train:\n      command: [python3, trainer.py]\n" +
 			"      metrics: [f1]\n      nodes: 2\n      pool: local\n      outputs: {model: {type: model, path: model}}\n"),
-		Environment: []byte("sluice: environment/v1\nname: t\npools:\n  local: {local: {nodes: 2" + interruptions + "}}\n"),
+		Environment: []byte("sluice: environment/v1\nname: t\npools:\n  local: {local: {nodes: 4" + interruptions + "}}\n"),
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -173,6 +176,18 @@ func (b *trainBench) execute() client.WorkflowRun {
 	return run
 }
 
+// wait waits for the training to fail.
+func (b *trainBench) wait() error {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), testLimit)
+	defer cancel()
+	err := b.client.GetWorkflow(ctx, contract.TrainWorkflowID(b.in.Run, b.in.Step), "").Get(ctx, nil)
+	if err == nil || ctx.Err() != nil {
+		b.t.Fatalf("the training ended with %v, want a failure", err)
+	}
+	return err
+}
+
 // outputs are the step's, as later steps see them.
 type outputs struct {
 	dsl.TrainOutput
@@ -201,10 +216,67 @@ func (b *trainBench) result() outputs {
 		b.t.Fatal(err)
 	}
 	for _, g := range o.Generations {
-		b.t.Logf("generation %d: %s, steps %d-%d, committed %d, lost %d, %.1f s: %s",
-			g.Index, g.End, g.FromStep, g.ToStep, g.CommittedStep, g.StepsLost, g.EndedAt.Sub(g.StartedAt).Seconds(), g.Reason)
+		b.t.Logf("generation %d: %s, steps %d-%d, committed %d, lost %d, from %s for %.1f s: %s",
+			g.Index, g.End, g.FromStep, g.ToStep, g.CommittedStep, g.StepsLost, g.StartedAt.Format("05.000"), g.EndedAt.Sub(g.StartedAt).Seconds(), g.Reason)
 	}
 	return o
+}
+
+// wantEnds checks how the generations ended.
+func (b *trainBench) wantEnds(o outputs, want ...dsl.GenerationEnd) {
+	b.t.Helper()
+	var got []dsl.GenerationEnd
+	for _, g := range o.Generations {
+		got = append(got, g.End)
+	}
+	if !slices.Equal(got, want) {
+		b.t.Errorf("the generations ended as %v, want %v", got, want)
+	}
+}
+
+// point is one of the loss curve.
+type point struct {
+	Step       int64 `json:"step"`
+	Generation int   `json:"generation"`
+}
+
+func (b *trainBench) curve(o outputs) []point {
+	b.t.Helper()
+	s, err := store.Open(b.t.Context(), storeURL(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	blob, err := s.Blob(b.t.Context(), o.Curve)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer blob.Close()
+	var points []point
+	if err := json.NewDecoder(blob).Decode(&points); err != nil {
+		b.t.Fatal(err)
+	}
+	return points
+}
+
+// commits lists the committed steps of a generation, rising.
+func (b *trainBench) commits(generation int) []int64 {
+	b.t.Helper()
+	pattern := fmt.Sprintf("store/checkpoints/%s/%s/g%d/step-*.json", b.in.Run, b.in.Step, generation)
+	paths, err := filepath.Glob(filepath.Join(b.dir, pattern))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var steps []int64
+	for _, path := range paths {
+		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "step-"), ".json")
+		step, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		steps = append(steps, step)
+	}
+	slices.Sort(steps)
+	return steps
 }
 
 // checkAccount compares the account with the trace that the ranks kept on their own.
@@ -308,6 +380,19 @@ func (b *trainBench) processes(parts ...string) []int {
 		}
 	}
 	return found
+}
+
+// rank returns the process of a rank.
+func (b *trainBench) rank(rank int) int {
+	b.t.Helper()
+	for _, pid := range b.processes("python3 trainer.py") {
+		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if err == nil && bytes.Contains(environ, fmt.Appendf(nil, "\x00RANK=%d\x00", rank)) {
+			return pid
+		}
+	}
+	b.t.Fatalf("rank %d does not run", rank)
+	return 0
 }
 
 // agentOf returns the process of a node's agent, by the record of the pool.

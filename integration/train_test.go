@@ -1,8 +1,15 @@
 package integration
 
 import (
+	"fmt"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -11,9 +18,7 @@ func TestTrainUndisturbed(t *testing.T) {
 	b.execute()
 	o := b.result()
 	b.checkAccount(o)
-	if len(o.Generations) != 1 || o.Generations[0].End != dsl.EndFinished {
-		t.Errorf("generations: %+v", o.Generations)
-	}
+	b.wantEnds(o, dsl.EndFinished)
 }
 
 func TestTrainSurvivesInterruptions(t *testing.T) {
@@ -28,5 +33,114 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 	}
 	if ends[dsl.EndNotice] == 0 || ends[dsl.EndNodeLost] == 0 || ends[dsl.EndFinished] != 1 {
 		t.Errorf("ends of generations: %v, want some with and some without notice", ends)
+	}
+}
+
+func TestTrainSurvivesKilledAgent(t *testing.T) {
+	for node := range 2 {
+		t.Run(fmt.Sprintf("node %d", node), func(t *testing.T) {
+			b := newTrainBench(t, "", engineConfig{})
+			b.execute()
+			b.awaitSteps(35)
+			kill(t, b.agentOf(1, node), syscall.SIGKILL)
+			o := b.result()
+			b.checkAccount(o)
+			b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+		})
+	}
+}
+
+func TestTrainChargesKilledRank(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.in.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Millisecond)}
+	b.execute()
+	b.awaitSteps(35)
+	// Killed is rank 1; rank 0 then fails by itself, and is not to blame.
+	kill(t, b.rank(1), syscall.SIGKILL)
+	o := b.result()
+	b.checkAccount(o)
+	b.wantEnds(o, dsl.EndCrashed, dsl.EndFinished)
+	if want := "rank 1 was killed by signal 9"; !strings.Contains(o.Generations[0].Reason, want) {
+		t.Errorf("reason %q, want %q", o.Generations[0].Reason, want)
+	}
+}
+
+func TestTrainFailsWithTheUsersError(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.env["FAIL_AT"] = "5"
+	b.in.Retry = dsl.Retry{Attempts: 3}
+	b.execute()
+	err := b.wait()
+	if got := contract.ErrorType(err); got != contract.ErrUser {
+		t.Errorf("error type %q, want %q", got, contract.ErrUser)
+	}
+	for _, want := range []string{"rank 1 ended with exit code 3", "this is the reason"} {
+		if !strings.Contains(contract.Message(err), want) {
+			t.Errorf("error %q does not say %q", contract.Message(err), want)
+		}
+	}
+	if n := len(b.trace()); n > 10 {
+		t.Errorf("%d steps were done: it was tried again", n)
+	}
+}
+
+func TestTrainCancelLeavesNothing(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	run := b.execute()
+	b.awaitSteps(35)
+	if err := b.client.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	err := b.wait()
+	if !temporal.IsCanceledError(err) {
+		t.Errorf("ended with %v, want a cancel", err)
+	}
+	if left := b.processes("trainer.py"); len(left) > 0 {
+		t.Errorf("ranks are left: %v", left)
+	}
+	if left := b.processes(agentPath); len(left) > 0 {
+		t.Errorf("agents are left: %v", left)
+	}
+}
+
+func TestTrainSurvivesKilledWorker(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.env["STEPS"] = "150"
+	b.execute()
+	b.awaitSteps(45)
+	b.stop(syscall.SIGKILL)
+	b.nothingLeft()
+	b.start()
+	o := b.result()
+	b.checkAccount(o)
+	b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+}
+
+// A zombie is a node that could not be reached, was given up, and comes back. It may commit what it likes: nobody reads it.
+func TestTrainIsNotDisturbedByZombie(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{Zombies: true})
+	b.env["STEPS"], b.env["STEP_SECONDS"], b.env["RESUMED_STEP_SECONDS"] = "260", "0.1", "0.02"
+	b.execute()
+	b.awaitSteps(15)
+	zombie := b.agentOf(1, 0)
+	kill(t, zombie, syscall.SIGSTOP) // its rank goes on, and writes checkpoints
+	b.await("a commit of the next generation", func() bool { return len(b.commits(2)) > 0 })
+	sealed := b.commits(1)
+	kill(t, zombie, syscall.SIGCONT)
+	b.await("a commit of the zombie", func() bool { return len(b.commits(1)) > len(sealed) })
+	o := b.result()
+	b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+	if from := o.Generations[1].FromStep; from != sealed[len(sealed)-1] {
+		t.Errorf("generation 2 resumed from step %d, want the sealed %d", from, sealed[len(sealed)-1])
+	}
+	want := int64(1)
+	for _, point := range b.curve(o) {
+		if point.Step != want {
+			t.Fatalf("the curve has step %d where step %d should be", point.Step, want)
+		}
+		want++
+	}
+	if o.Steps != 260 || want != 261 {
+		t.Errorf("%d steps counted and %d plotted, want 260", o.Steps, want-1)
 	}
 }

@@ -22,6 +22,8 @@ const (
 	prepareLimit = time.Hour
 	// ranksHeartbeat is how soon a node is given up that says nothing; its agent reports every 2 s.
 	ranksHeartbeat = 15 * time.Second
+	// attachHeartbeat is the same for a node that was silent before.
+	attachHeartbeat = 6 * time.Second
 	// watchHeartbeat is how soon Watch moves to another worker.
 	watchHeartbeat = 6 * time.Second
 	// cancelStop and failureStop are how long ranks may take to end after a cancel, and after the failure of one of them.
@@ -211,14 +213,17 @@ func (l *life) run(ctx workflow.Context, i int) {
 	}
 	name := contract.RunRanksActivity
 	for {
+		began := workflow.Now(ctx)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
-		if !workerLost(err) || node.gone {
+		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.
+		silent := name == contract.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
+		if !workerLost(err) || node.gone || silent {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
 			node.gone = node.gone || err != nil && (name == contract.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
 			node.err, node.ended = err, true
 			return
 		}
-		name, options.ScheduleToStartTimeout = contract.AttachActivity, pollLimit
+		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = contract.AttachActivity, pollLimit, attachHeartbeat
 		options.Summary = fmt.Sprintf("attach to node %d, generation %d", i, l.current.Index)
 	}
 }

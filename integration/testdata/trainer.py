@@ -67,6 +67,8 @@ def checkpoint(step):
 
 
 step = json.loads((pathlib.Path(resume) / "state.json").read_text())["step"] if resume else 0
+if resume and "RESUMED_STEP_SECONDS" in os.environ:
+    pause = float(os.environ["RESUMED_STEP_SECONDS"])
 fail_at = int(os.environ.get("FAIL_AT", "0"))
 connections = peers()
 print(f"rank {rank} of {world} from step {step}", flush=True)

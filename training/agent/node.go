@@ -121,15 +121,6 @@ func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error)
 	defer beat.Stop()
 	heard := time.Now()
 	for {
-		select {
-		case <-r.done:
-			return r.ended, r.err
-		case <-ctx.Done():
-			r.stop(context.Background(), stopTimeout)
-			<-r.done
-			return r.ended, r.err
-		case <-beat.C:
-		}
 		switch err := n.heartbeat(task, r); {
 		case err == nil:
 			heard = time.Now()
@@ -142,6 +133,15 @@ func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error)
 			r.kill()
 		default:
 			n.log.Warn("heartbeat failed", "error", err)
+		}
+		select {
+		case <-r.done:
+			return r.ended, r.err
+		case <-ctx.Done():
+			r.stop(context.Background(), stopTimeout)
+			<-r.done
+			return r.ended, r.err
+		case <-beat.C:
 		}
 	}
 }
