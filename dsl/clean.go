@@ -5,6 +5,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,6 +94,24 @@ func readTransform(d *decoder, n *yaml.Node) value {
 	return out
 }
 
+// checkParts demands that the shares of a split are the whole.
+func (c *checker) checkParts(parts *yaml.Node) {
+	if parts == nil || parts.Kind != yaml.MappingNode {
+		return
+	}
+	var sum float64
+	for i := 1; i < len(parts.Content); i += 2 {
+		share, err := ParseShare(parts.Content[i].Value)
+		if err != nil {
+			return // reported where it stands
+		}
+		sum += float64(share)
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		c.src.errorf(parts, "share", "", "the parts add up to %s, not to 100%%", Share(sum))
+	}
+}
+
 func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
 	return ts.structFields(reflect.TypeFor[CleanOutput]())
 }
@@ -122,6 +141,9 @@ func (spec *Clean) check(c *checker, s *step) {
 			c.src.errorf(typ, "chain", "", "the last transform must write (WriteTo...), and `%s` does not", typ.Value)
 		case !first && reads || !last && writes:
 			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
+		}
+		if typ.Value == "Split" {
+			c.checkParts(lookup(n, "config", "parts"))
 		}
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {

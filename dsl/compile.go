@@ -26,6 +26,7 @@ func (*CompileModel) Kind() Kind { return KindCompile }
 
 // Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
 type Samples struct {
+	// Dataset the rows are taken from.
 	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
 	// Split of the dataset. Default test.
 	Split string `json:"split,omitempty" dsl:"default=test"`

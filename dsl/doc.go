@@ -5,3 +5,5 @@
 // A spec field holds its final Go type. Where the document has "${expr}" in its place, the field is filled when the step is
 // resolved, after the expression's type was checked against the field's at load time.
 package dsl
+
+//go:generate go test . -run ^(TestSchema|TestReference)$ -update

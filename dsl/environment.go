@@ -4,7 +4,8 @@ package dsl
 type Environment struct {
 	// Sluice is environment/v1.
 	Sluice string `json:"sluice" dsl:"enum=environment/v1"`
-	Name   string `json:"name"`
+	// Name of the environment, for messages.
+	Name string `json:"name"`
 	// Store holds artifacts and records. Default: a folder in the state folder.
 	Store StoreSpec `json:"store,omitzero"`
 	// Pools are where training nodes come from.

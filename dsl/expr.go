@@ -44,8 +44,8 @@ type expression struct {
 	ok      bool
 }
 
-// baseOptions are the functions of every expression. Their names are part of the language.
-var baseOptions = sync.OnceValues(func() (*cel.Env, error) {
+// baseEnv has the functions of every expression. Their names are part of the language.
+var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(
 		cel.StdLib(),
 		cel.OptionalTypes(),
@@ -59,7 +59,7 @@ var baseOptions = sync.OnceValues(func() (*cel.Env, error) {
 
 // newEnv makes an environment with the given variables.
 func newEnv(ts *typeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
-	base, err := baseOptions()
+	base, err := baseEnv()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 	}
 	e.tree = parsed.NativeRep()
 	e.refs = references(e.tree)
-	checked, issues := env.Check(parsed)
+	checked, issues := check(env, parsed)
 	if issues.Err() != nil {
 		(&explainer{src: src, ts: ts, vars: vars, e: e}).report(issues)
 		return

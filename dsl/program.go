@@ -262,7 +262,9 @@ func (c *checker) envWith(extra map[string]*cel.Type) (*cel.Env, map[string]*cel
 func (c *checker) checkParams() {
 	node := lookup(c.root, "params")
 	// An expression that could not be read may be the one that reads the parameter.
-	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool { return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code) })
+	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool {
+		return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code)
+	})
 	for name, p := range c.pipeline.Params {
 		at := lookup(node, name)
 		if at == nil {

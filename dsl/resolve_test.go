@@ -2,10 +2,14 @@ package dsl
 
 import (
 	"encoding/json"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func mustCompile(t testing.TB, pipeline string) *Program {
@@ -64,26 +68,68 @@ func TestResolve(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"N": "4", "MIXED": "a0.9b${c}"}, fetch.Env); diff != "" {
 		t.Error(diff)
 	}
+	if want := `{"outputs":{"mails":{"type":"int"},"raw":{"type":"dataset","path":"raw"}},"script":"echo ${x}"}`; string(fetch.Spec) != want {
+		t.Errorf("got %s", fetch.Spec)
+	}
 	fit, err := p.Resolve("fit", chainVars)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(string(fit.Spec), string(fetch.Spec))
 	spec, err := DecodeSpec(KindTrain, fit.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v", spec)
-	score, err := p.Resolve("score", chainVars)
-	t.Logf("%+v %v %s", score, err, score.Spec)
-	for _, serving := range []map[string]map[string]StepResult{nil, {"local": {"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.99}}`)}}}, {"local": {}}} {
-		v := chainVars
-		v.Serving = serving
-		checks, verdict := p.Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), v)
-		t.Logf("%s %+v", verdict, checks)
+	want := &Train{
+		Command: Command{
+			Command: []string{"python3", "train.py", "--data=" + InputPath("mail", "sha256:ab") + "/train", "--epochs=4"},
+			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},
+			Outputs: map[string]OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
+		},
+		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: Nodes{Min: 2, Max: 2}, Pool: "local",
+		Checkpoint: CheckpointSpec{Every: Duration(5 * time.Second), Keep: 3},
 	}
-	checks, verdict := p.Judge("score", json.RawMessage(`{"metrics":{}}`), chainVars)
-	t.Logf("%s %+v", verdict, checks)
-	out, err := p.Outputs(chainVars)
-	t.Log(out, err)
+	if diff := cmp.Diff(want, spec); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestResolveWhen(t *testing.T) {
+	p := mustCompile(t, chain)
+	score, err := p.Resolve("score", chainVars)
+	if err != nil || !score.Run {
+		t.Fatalf("%+v, %v", score, err)
+	}
+	if diff := cmp.Diff(map[string]any{"steps.fit.metrics.f1": 0.93}, score.Values); diff != "" {
+		t.Error(diff)
+	}
+	vars := chainVars
+	vars.Steps = maps.Clone(vars.Steps)
+	vars.Steps["fit"] = StepResult{Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.2}}`)}
+	if score, err = p.Resolve("score", vars); err != nil || score.Run || score.Spec != nil {
+		t.Errorf("%+v, %v", score, err)
+	}
+	vars.Steps["fit"] = StepResult{Status: StatusFailed}
+	if _, err = p.Resolve("score", vars); err == nil {
+		t.Error("a `when` over what is absent was evaluated")
+	}
+}
+
+// TestResolveBounds: a value that an expression made is held to the same bounds as a written one.
+func TestResolveBounds(t *testing.T) {
+	p := mustCompile(t, chain)
+	vars := chainVars
+	vars.Params = map[string]any{"epochs": int64(-1), "min_f1": 0.9}
+	if _, err := p.Resolve("fit", vars); err == nil || !strings.Contains(err.Error(), "total_steps: -120 is out of range") {
+		t.Error(err)
+	}
+}
+
+// TestParamsFromJSON: parameters that travelled as JSON are ints again.
+func TestParamsFromJSON(t *testing.T) {
+	vars := chainVars
+	vars.Params = map[string]any{"epochs": 4.0, "min_f1": 0.9}
+	fetch, err := mustCompile(t, chain).Resolve("fetch", vars)
+	if err != nil || fetch.Env["N"] != "4" {
+		t.Errorf("%v, %v", fetch.Env, err)
+	}
 }

@@ -31,6 +31,7 @@ func (*Rollout) Kind() Kind { return KindRollout }
 
 // Traffic replays labelled rows as requests.
 type Traffic struct {
+	// Replay is the dataset whose rows are sent as requests.
 	Replay artifact.Ref `json:"replay,omitzero" dsl:"artifact=dataset"`
 	// Split of the dataset. Default test.
 	Split string `json:"split,omitempty" dsl:"default=test"`
@@ -50,7 +51,7 @@ type Stage struct {
 	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
 	// MaxWait bounds the stage. Default 15m.
 	MaxWait Duration `json:"max_wait,omitempty" dsl:"default=15m"`
-	// OnNoData is what happens at MaxWait without MinSamples: abort (default) or hold, which waits on.
+	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default) or hold, which waits on.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.*
 	// (requests, errors, error_rate, p50_ms, p99_ms); each must hold for the stage to pass.
@@ -59,7 +60,9 @@ type Stage struct {
 
 // Tests are the sequential tests of a rollout. They stay valid at every look.
 type Tests struct {
-	Errors  ErrorTest   `json:"errors,omitzero"`
+	// Errors compares how often the two sides are wrong.
+	Errors ErrorTest `json:"errors,omitzero"`
+	// Latency compares how long the two sides take.
 	Latency LatencyTest `json:"latency,omitzero"`
 }
 
@@ -73,9 +76,9 @@ type ErrorTest struct {
 type LatencyTest struct {
 	// Quantile, such as 0.99. Zero: no latency test.
 	Quantile float64 `json:"quantile,omitempty" dsl:"min=0,max=0.9999"`
-	// Ratio the candidate's quantile may be of the stable one's.
+	// Ratio is how many times the stable one's quantile the candidate's may be. Default 1.2.
 	Ratio float64 `json:"ratio,omitempty" dsl:"default=1.2,min=1"`
-	// Alpha as in ErrorTest. Default 0.01.
+	// Alpha bounds the same chance for latency. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 }
 

@@ -21,7 +21,7 @@ type Train struct {
 	Resources Resources `json:"resources,omitzero"`
 	// Nodes is the size of the gang.
 	Nodes Nodes `json:"nodes,omitzero"`
-	// Pool is where nodes come from, by name in the environment.
+	// Pool is where nodes come from, by name in the environment. Default: the only one there is.
 	Pool string `json:"pool,omitempty" dsl:"literal"`
 	// Checkpoint says how checkpoints are laid out, advised and kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
@@ -32,13 +32,17 @@ func (*Train) Kind() Kind { return KindTrain }
 
 // Resources are what one node must have.
 type Resources struct {
-	CPU    float64 `json:"cpu,omitempty" dsl:"min=0"`
-	Memory Size    `json:"memory,omitempty"`
+	// CPU is how many cores, such as 0.5 or 4.
+	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
+	// Memory is how much main memory.
+	Memory Size `json:"memory,omitempty"`
 }
 
 // Nodes is the size of a gang: a number, or {min, max}.
 type Nodes struct {
+	// Min is the smallest gang that trains.
 	Min int `json:"min,omitempty" dsl:"default=1,min=1"`
+	// Max is the largest. Default: min.
 	Max int `json:"max,omitempty" dsl:"min=1"`
 }
 

@@ -23,7 +23,7 @@ type ReadFromJSON struct {
 	// Path of the files; * ? and [] match within a folder: "${inputs.raw.path}/*.jsonl".
 	Path string `json:"path"`
 	// Format: lines (default; one row a line) or document (one row a file).
-	Format string `json:"format,omitempty"`
+	Format string `json:"format,omitempty" dsl:"enum=lines|document"`
 }
 
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
@@ -32,14 +32,14 @@ type MapToFields struct {
 	Fields map[string]Expr `json:"fields,omitempty"`
 	// Append keeps the row's other fields. Default: the row has the computed fields only.
 	Append bool `json:"append,omitempty"`
-	// Drop lists fields to leave out of those that Append keeps.
+	// Drop lists fields to leave out of those that `append` keeps.
 	Drop []string `json:"drop,omitempty"`
 }
 
 // Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
 type Filter struct {
 	// Keep is a bool CEL expression over the row.
-	Keep Expr `json:"keep"`
+	Keep Expr `json:"keep" dsl:"bool"`
 }
 
 // DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
@@ -55,7 +55,7 @@ type HTMLToText struct {
 	// Fields to convert.
 	Fields []string `json:"fields"`
 	// When is a bool CEL expression over the row; rows it is false for stay as they are. Default: every row is converted.
-	When Expr `json:"when,omitempty"`
+	When Expr `json:"when,omitempty" dsl:"bool"`
 }
 
 // NormalizeText makes equal text equal bytes: Unicode normal form, no control or invisible characters, LF line ends.
@@ -63,18 +63,18 @@ type NormalizeText struct {
 	// Fields to normalise.
 	Fields []string `json:"fields"`
 	// Form is the Unicode normal form: NFC (default) or NFKC.
-	Form string `json:"form,omitempty"`
+	Form string `json:"form,omitempty" dsl:"enum=NFC|NFKC"`
 	// Whitespace: collapse (default; single spaces, at most one empty line) or keep.
-	Whitespace string `json:"whitespace,omitempty"`
+	Whitespace string `json:"whitespace,omitempty" dsl:"enum=collapse|keep"`
 	// Case: keep (default) or lower.
-	Case string `json:"case,omitempty"`
+	Case string `json:"case,omitempty" dsl:"enum=keep|lower"`
 }
 
 // Deduplicate drops all rows but one of those that are equal in the given fields. The transform's name is the rule they are
 // counted under. Which one stays depends on the rows alone, not on their order in the files.
 type Deduplicate struct {
 	// Method: exact (default).
-	Method string `json:"method,omitempty"`
+	Method string `json:"method,omitempty" dsl:"enum=exact"`
 	// Fields that must be equal. Default: the whole row.
 	Fields []string `json:"fields,omitempty"`
 	// OrderBy is a CEL expression; the row with the lowest value stays. Null comes last, numbers come before text, of text the
@@ -87,7 +87,7 @@ type MaskPII struct {
 	// Fields to mask.
 	Fields []string `json:"fields"`
 	// Kinds of personal data: email. Default: all.
-	Kinds []string `json:"kinds,omitempty"`
+	Kinds []string `json:"kinds,omitempty" dsl:"enum=email"`
 }
 
 // ValidateWithSchema rejects the rows that a JSON Schema does not accept.
@@ -102,11 +102,11 @@ type Split struct {
 	// Key is a CEL expression over the row.
 	Key Expr `json:"key"`
 	// Parts by name with their shares, which add up to 100%.
-	Parts map[string]Share `json:"parts"`
+	Parts map[string]Share `json:"parts" dsl:"literal"`
 }
 
 // WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It must be the last transform.
 type WriteToJSON struct {
 	// Shards is the number of files of each part. Default 1.
-	Shards int `json:"shards,omitempty"`
+	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
 }

@@ -1,0 +1,226 @@
+package dsl
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestExpressions resolves one expression each, whole in a pipeline output.
+func TestExpressions(t *testing.T) {
+	vars := chainVars
+	vars.Run = RunFacts{ID: "r7", Attempt: 2, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
+	vars.Last = map[string]StepResult{"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.5}}`)}}
+	vars.Serving = map[string]map[string]StepResult{"local": {"score": {Status: StatusDeclined, Outputs: json.RawMessage(`{"metrics":{"f1":0.7}}`)}}}
+	tests := []struct {
+		expr string
+		want any    // nil when err is set
+		err  string // part of the error
+	}{
+		{"params.epochs", int64(4), ""},
+		{"params.epochs * 2 + 1", int64(9), ""},
+		{"params.min_f1", 0.9, ""},
+		{"steps.fetch.mails", int64(6000), ""},
+		{"steps.fit.metrics.f1", 0.93, ""},
+		{"steps.fit.steps_lost == 0", true, ""},
+		{"steps.fit.metrics.f1 > 0 && params.epochs >= 4.0", true, ""},
+		{"steps.fit.onnx.digest", "sha256:cd", ""},
+		{"steps.fit.metrics", map[string]any{"f1": 0.93, "loss": 0.1}, ""},
+		{"steps.fit.steps_repeated", nil, "`steps.fit.steps_repeated` is absent"},
+		{"steps.fit.?steps_repeated.orValue(-1.0)", -1.0, ""},
+		{"steps.score.metrics.f1", nil, "`steps.score` is absent"},
+		{"steps.?score.metrics.f1.orValue(0.25)", 0.25, ""},
+		{"steps.?score.hasValue()", false, ""},
+		{"has(steps.fit)", true, ""},
+		{"has(steps.score)", false, ""},
+		{"run.id", "r7", ""},
+		{"run.attempt", int64(2), ""},
+		{"run.cost.usd * 2.0", 3.0, ""},
+		{"run.started_at.getFullYear()", int64(2026), ""},
+		{"last.?steps.score.metrics.f1.orValue(0.0)", 0.5, ""},
+		{"last.steps.score.metrics.f1.orValue(0.0)", 0.5, ""},
+		{"last.hasValue()", true, ""},
+		// The serving run's score was declined: it never became an output.
+		{"serving.local.?steps.score.metrics.f1.orValue(0.1)", 0.1, ""},
+		{"serving.local.hasValue()", true, ""},
+		{"'f1'.upperAscii() + string(params.epochs)", "F14", ""},
+		{"math.greatest(1, 3)", int64(3), ""},
+		{"[3, 1, 2].sort()", []any{int64(1), int64(2), int64(3)}, ""},
+		{"sets.contains([1, 2], [1])", true, ""},
+		{"base64.encode(b'a')", "YQ==", ""},
+		{"{'a': 1}['a']", int64(1), ""},
+		{"[1, 2, 3].filter(x, x > 1).size()", int64(2), ""},
+		{"1 / (params.epochs - 4)", nil, "division by zero"},
+		{"[1, 2, 3].all(x, [1, 2, 3].all(y, lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))))", nil, "limit"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.expr, func(t *testing.T) {
+			document := strings.Replace(chain, `outputs: {f1: "${steps.score.metrics.f1}"}`, "outputs:\n  x: >-\n    ${"+tt.expr+"}", 1)
+			got, err := mustCompile(t, document).Outputs(vars)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Fatalf("got %v, %v; want an error with %q", got, err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got["x"]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestFunctions freezes the names of the functions of the language: removing one breaks pipelines.
+func TestFunctions(t *testing.T) {
+	env, err := baseEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range env.Functions() {
+		if !strings.ContainsAny(name, "_@!") || strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	generated(t, "testdata/functions.txt", []byte(strings.Join(names, "\n")+"\n"))
+}
+
+func TestJudge(t *testing.T) {
+	p := mustCompile(t, chain)
+	served := func(f1 string) map[string]map[string]StepResult {
+		return map[string]map[string]StepResult{"local": {"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":` + f1 + `}}`)}}}
+	}
+	tests := []struct {
+		name    string
+		outputs string
+		serving map[string]map[string]StepResult
+		want    Verdict
+		checks  []Verdict
+	}{
+		{"first run", `{"metrics":{"f1":0.95}}`, nil, VerdictPass, []Verdict{"pass", "pass", "pass"}},
+		{"better", `{"metrics":{"f1":0.95}}`, served("0.9"), VerdictPass, []Verdict{"pass", "pass", "pass"}},
+		{"not better", `{"metrics":{"f1":0.95}}`, served("0.96"), VerdictFail, []Verdict{"pass", "fail", "pass"}},
+		{"bad", `{"metrics":{"f1":0.4}}`, nil, VerdictFail, []Verdict{"fail", "pass", "fail"}},
+		{"not measured", `{"metrics":{}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
+		{"null", `{"metrics":{"f1":null}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
+		{"a text", `{"metrics":{"f1":"0.99"}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
+		{"no outputs", ``, nil, VerdictError, []Verdict{"error", "error", "error"}},
+		{"broken", `[1`, nil, VerdictError, []Verdict{"error", "error", "error"}},
+		{"served broken", `{"metrics":{"f1":0.95}}`, served(`"x"`), VerdictError, []Verdict{"pass", "error", "pass"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			vars := chainVars
+			vars.Serving = tt.serving
+			checks, verdict := p.Judge("score", json.RawMessage(tt.outputs), vars)
+			var got []Verdict
+			for _, c := range checks {
+				got = append(got, c.Verdict)
+				if (c.Error != "") != (c.Verdict == VerdictError) {
+					t.Errorf("%s: verdict %s, error %q", c.Expression, c.Verdict, c.Error)
+				}
+			}
+			if diff := cmp.Diff(tt.checks, got); diff != "" || verdict != tt.want {
+				t.Errorf("verdict %s, want %s\n%s", verdict, tt.want, diff)
+			}
+		})
+	}
+}
+
+// TestJudgeValues: a person sees what the condition saw.
+func TestJudgeValues(t *testing.T) {
+	checks, _ := mustCompile(t, chain).Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars)
+	want := Check{
+		Expression: "metrics.f1 >= serving.local.?steps.score.metrics.f1.orValue(0.0)", Message: "not better", Verdict: VerdictPass, OnFail: OnFailStop,
+		Values: map[string]any{"metrics.f1": 0.95, "serving.local.?steps.score.metrics.f1": "absent"}, Line: 24,
+	}
+	if diff := cmp.Diff(want, checks[1]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParams(t *testing.T) {
+	p := mustCompile(t, `sluice: pipeline/v1
+name: p
+params: {n: {type: int, default: 4, min: 1, max: 9}, f: {type: double}, b: {type: bool, default: true}, s: {type: string, default: ""}}
+steps: {a: {run: {command: [echo, "${params.n}${params.f}${params.b}${params.s}"]}}}
+`)
+	tests := []struct {
+		name  string
+		given map[string]string
+		want  map[string]any
+		errs  []string
+	}{
+		{"defaults", map[string]string{"f": "0.5"}, map[string]any{"n": int64(4), "f": 0.5, "b": true, "s": ""}, nil},
+		{"given", map[string]string{"f": "1", "n": "9", "b": "false", "s": "a=b"}, map[string]any{"n": int64(9), "f": 1.0, "b": false, "s": "a=b"}, nil},
+		{"wrong", map[string]string{"n": "10", "b": "yes", "g": "1"}, map[string]any{"s": ""}, []string{
+			"`g` is not a parameter of p", "the parameter `b` is \"yes\", and must be a bool", "the parameter `f` (double) has no default and was not given",
+			"the parameter `n` is 10, and must be at most 9",
+		}},
+		{"no number", map[string]string{"f": "NaN", "n": "4.5"}, map[string]any{"b": true, "s": ""}, []string{
+			"the parameter `f` is \"NaN\", and must be a double", "the parameter `n` is \"4.5\", and must be an int",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, diags := p.Params(tt.given)
+			var errs []string
+			for _, d := range diags {
+				errs = append(errs, d.Message)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.errs, errs); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestStageCheck(t *testing.T) {
+	tests := []struct {
+		expr    Expr
+		delta   Delta
+		want    Verdict
+		invalid bool
+	}{
+		{"delta.agreement >= 0.98", Delta{Samples: 10, Agreement: 0.99}, VerdictPass, false},
+		{"delta.agreement >= 0.98", Delta{Samples: 10, Agreement: 0.9}, VerdictFail, false},
+		{"delta.agreement >= 0.98", Delta{}, VerdictError, false},
+		{"candidate.errors <= 0.1 * candidate.requests", Delta{}, VerdictPass, false},
+		{"candidate.p99_ms < 2.0 * stable.p99_ms", Delta{}, VerdictError, false}, // stable has no requests
+		{"delta.agrement > 0.5", Delta{}, "", true},
+		{"candidate.requests", Delta{}, "", true},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.expr), func(t *testing.T) {
+			check, err := EvalStageCheck(tt.expr, SideCounts{Requests: 100, Errors: 1, P99MS: 3}, SideCounts{}, tt.delta)
+			if (err != nil) != tt.invalid {
+				t.Fatal(err)
+			}
+			if check.Verdict != tt.want {
+				t.Errorf("%+v", check)
+			}
+		})
+	}
+}
+
+func TestInputPaths(t *testing.T) {
+	token := InputPath("mail", "sha256:ab")
+	got, err := ReplaceInputPaths("--data="+token+"/train:"+token, map[string]string{"mail": "/in/mail"})
+	if err != nil || got != "--data=/in/mail/train:/in/mail" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := ReplaceInputPaths(token, map[string]string{"other": "/x"}); err == nil {
+		t.Error("a token nobody can replace went through")
+	}
+}

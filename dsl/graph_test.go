@@ -1,0 +1,147 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// TestGraphOrder: whatever the edges and the order in the document, a step comes after all it needs, and of two that could both be
+// next the earlier in the document comes first.
+func TestGraphOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "steps")
+		order := rapid.Permutation(seq(n)).Draw(t, "order in the document")
+		needs := map[int][]int{}
+		for i := range n {
+			for j := range i {
+				if rapid.Bool().Draw(t, "edge") {
+					needs[i] = append(needs[i], j)
+				}
+			}
+		}
+		var b strings.Builder
+		b.WriteString("sluice: pipeline/v1\nname: g\nsteps:\n")
+		for _, i := range order {
+			writeStep(&b, i, needs[i])
+		}
+		p, diags := Compile(File{Name: "g.yaml", Source: []byte(b.String())}, File{}, nil)
+		if p == nil {
+			t.Fatalf("%s\n%s", diags, b.String())
+		}
+		checkOrder(t, p.Graph(), order)
+	})
+}
+
+func writeStep(b *strings.Builder, i int, needs []int) {
+	fmt.Fprintf(b, "  s%d:\n    run: {command: [echo], outputs: {n: {type: int}}}\n", i)
+	var explicit []string
+	for k, j := range needs {
+		if k%2 == 0 {
+			explicit = append(explicit, fmt.Sprintf("s%d", j))
+		}
+	}
+	fmt.Fprintf(b, "    needs: [%s]\n    env: {", strings.Join(explicit, ", "))
+	for k, j := range needs {
+		if k%2 == 1 {
+			fmt.Fprintf(b, "V%d: \"${steps.s%d.n}\", ", j, j)
+		}
+	}
+	b.WriteString("}\n")
+}
+
+func checkOrder(t *rapid.T, graph []Node, order []int) {
+	place := map[string]int{}
+	for i, s := range order {
+		place[fmt.Sprintf("s%d", s)] = i
+	}
+	if len(graph) != len(order) {
+		t.Fatalf("%d nodes of %d steps", len(graph), len(order))
+	}
+	done := map[string]bool{}
+	for i, node := range graph {
+		for _, id := range node.After {
+			if !done[id] {
+				t.Fatalf("%s comes before %s", node.ID, id)
+			}
+		}
+		for _, later := range graph[i+1:] {
+			if place[later.ID] < place[node.ID] && !slices.ContainsFunc(later.After, func(id string) bool { return !done[id] }) {
+				t.Fatalf("%s could have come before %s, as in the document", later.ID, node.ID)
+			}
+		}
+		done[node.ID] = true
+	}
+}
+
+func seq(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+func TestGraphNeeds(t *testing.T) {
+	p := mustCompile(t, `sluice: pipeline/v1
+name: g
+params: {x: {type: bool, default: true}}
+steps:
+  late:
+    run: {command: [echo, "${steps.a.n}", "${steps.?b.n.orValue(0)}"]}
+    needs: {c: ended, d: failed}
+    when: steps.e.n > 0
+    retry: {attempts: 3, errors: [user]}
+    timeout: 5m
+  a: {run: {command: [echo], outputs: {n: {type: int}}}, gate: n > 0}
+  b: {run: {command: [echo], outputs: {n: {type: int}}}, when: params.x}
+  c: {run: {command: [echo]}}
+  d: {run: {command: [echo]}, needs: a}
+  e: {run: {command: [echo], outputs: {n: {type: int}}}}
+`)
+	graph := p.Graph()
+	var ids []string
+	for _, n := range graph {
+		ids = append(ids, n.ID)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "late"}, ids); diff != "" {
+		t.Error(diff)
+	}
+	want := Node{
+		ID: "late", Kind: KindRun, After: []string{"a", "b", "c", "d", "e"}, HasWhen: true, Timeout: Duration(5 * 60e9),
+		Needs: map[string]Need{"a": NeedPassed, "b": NeedNotFailed, "c": NeedEnded, "d": NeedFailed, "e": NeedPassed},
+		Retry: Retry{Attempts: 3, Backoff: Duration(5e9), MaxBackoff: Duration(60e9), Errors: []string{"user"}},
+	}
+	if diff := cmp.Diff(want, graph[5]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"infrastructure", "timeout"}, graph[0].Retry.Errors); diff != "" || !graph[0].HasGate {
+		t.Errorf("%+v", graph[0])
+	}
+}
+
+// TestLimits: what would take the memory or the time of the machine is a clear error at once.
+func TestLimits(t *testing.T) {
+	deep := "sluice: pipeline/v1\nname: p\nsteps: {a: {clean: {transforms: [{type: ValidateWithSchema, config: {schema: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}}]}}}\n"
+	tests := []struct {
+		name, source, want string
+	}{
+		{"size", strings.Repeat("# padding\n", 1<<20+1<<18), "larger than 10 MB"},
+		{"nul", "sluice: pipeline/v1\x00\n", "NUL"},
+		{"utf-8", "sluice: pipeline/v1\nname: \xff\n", "not valid UTF-8"},
+		{"depth", deep, "nest deeper"},
+		{"expression", "sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [echo]}, when: '" + strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300) + "'}}\n", "[syntax]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, diags := Compile(File{Name: "p.yaml", Source: []byte(tt.source)}, File{}, nil)
+			if !strings.Contains(diags.Error(), tt.want) {
+				t.Errorf("got %s", diags)
+			}
+		})
+	}
+}

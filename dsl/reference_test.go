@@ -1,0 +1,241 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// TestReference keeps docs/reference.md what the spec structs say.
+func TestReference(t *testing.T) {
+	w := &referenceWriter{t: t, comments: comments(t)}
+	w.line("# The language, key by key\n")
+	w.line("Written by `make generate` from the structs in `dsl/`. A pipeline and an environment are YAML documents; `sluice lint` checks them whole\nbefore anything runs, and `schema.json` gives an editor the same knowledge.\n")
+	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%`, sizes `16GiB`.\n")
+	w.section("Pipeline", reflect.TypeFor[Pipeline]())
+	w.section("Parameters", reflect.TypeFor[Param]())
+	w.section("Steps", reflect.TypeFor[Envelope]())
+	w.line("A step waits for the steps it names in `needs` and for those its expressions read. What it may ask of one:\n")
+	w.line("| need | the step starts when the other |\n| --- | --- |")
+	for _, need := range [][2]string{
+		{"passed", "succeeded and its gate passed; a reference asks for this"},
+		{"not_failed", "passed, or was skipped by its own `when`; `steps.?ID` asks for this"},
+		{"ended", "ended in any way"},
+		{"failed", "failed, or its gate did"},
+	} {
+		w.line("| `%s` | %s |", need[0], need[1])
+	}
+	w.line("")
+	w.line("## Kinds\n\n%s\n", w.comments["Kind"])
+	for _, k := range kinds {
+		w.kind(k)
+	}
+	w.transforms()
+	w.names()
+	w.section("Environment", reflect.TypeFor[Environment]())
+	generated(t, "../docs/reference.md", []byte(w.b.String()))
+}
+
+type referenceWriter struct {
+	t        *testing.T
+	comments map[string]string
+	b        strings.Builder
+}
+
+func (w *referenceWriter) line(format string, args ...any) { fmt.Fprintf(&w.b, format+"\n", args...) }
+
+func (w *referenceWriter) section(title string, t reflect.Type) {
+	w.line("## %s\n\n%s\n", title, w.comment(t.Name()))
+	w.table(t)
+}
+
+func (w *referenceWriter) comment(name string) string {
+	if w.comments[name] == "" {
+		w.t.Errorf("%s has no doc comment: a user would find nothing about it", name)
+	}
+	return w.comments[name]
+}
+
+// kind writes a page about a kind: what it does, an example, its keys, its outputs. A kind without an example fails the test.
+func (w *referenceWriter) kind(k kindInfo) {
+	t := reflect.TypeOf(k.new()).Elem()
+	w.line("### %s\n\n%s\n", k.kind, w.comment(t.Name()))
+	example, err := os.ReadFile("testdata/examples/" + string(k.kind) + ".yaml")
+	if err != nil {
+		w.t.Errorf("the kind %s has no example: %v", k.kind, err)
+	}
+	w.line("```yaml\n%s```\n", example)
+	w.table(t)
+	ts := newTypeSystem()
+	outputs := k.new().outputTypes(ts, "x")
+	if len(outputs) == 0 {
+		w.line("Outputs: those it declares.\n")
+		return
+	}
+	w.line("| output | type |\n| --- | --- |")
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		w.output(ts, name, outputs[name])
+	}
+	w.line("")
+}
+
+func (w *referenceWriter) output(ts *typeSystem, path string, t *cel.Type) {
+	if t.Kind() == types.MapKind {
+		path, t = path+".NAME", t.Parameters()[1]
+	}
+	o := ts.object(t)
+	switch {
+	case o != nil && strings.HasSuffix(path, "metrics"):
+		w.line("| `%s.NAME` | double, for each name in `metrics` |", path)
+	case o != nil && strings.HasSuffix(path, "variants"):
+		w.line("| `%s.NAME` | as `source`, for each name in `variants` |", path)
+	case o == nil || isArtifact(o.name):
+		w.line("| `%s` | %s |", path, typeName(t))
+	default:
+		for _, f := range typeNames(o) {
+			w.output(ts, path+"."+f, o.fields[f])
+		}
+	}
+}
+
+func (w *referenceWriter) transforms() {
+	w.line("## Transforms of a clean step\n")
+	for _, name := range slices.Sorted(maps.Keys(transformSpecs)) {
+		t := reflect.TypeOf(transformSpecs[name])
+		w.line("### %s\n\n%s\n", name, w.comment(t.Name()))
+		w.table(t)
+	}
+}
+
+// names lists what expressions see.
+func (w *referenceWriter) names() {
+	w.line(`## Names in expressions
+
+Expressions are CEL, with its extensions for strings, math, lists, sets and encoders, and optional values. There is no clock: a run gives
+the same answers whenever it is replayed. Every number a step measures is a double; ints and doubles compare with each other.
+
+| name | what it is |
+| --- | --- |
+| %[1]sparams.NAME%[1]s | a parameter |
+| %[1]ssteps.ID.OUTPUT%[1]s | an output of a step that passed; reading it makes an edge of the graph |
+| %[1]ssteps.?ID.OUTPUT%[1]s | the same as an optional: the reader runs although the step was skipped |
+| %[1]sinputs.NAME%[1]s | an artifact the step takes: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
+| %[1]srun.id%[1]s, %[1]srun.attempt%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
+| %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, when there is one |
+| %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run behind what a target serves now |
+| the step's outputs | in its gate, as plain names |
+| %[1]srow%[1]s | in a clean step, the row |
+| %[1]scandidate%[1]s, %[1]sstable%[1]s, %[1]sdelta%[1]s | in the checks of a rollout's stage |
+`, "`")
+}
+
+// table lists the keys of a struct, those of structs in it with their path.
+func (w *referenceWriter) table(t reflect.Type) {
+	w.line("| key | value | |\n| --- | --- | --- |")
+	w.rows(t, "", false)
+	w.line("")
+}
+
+func (w *referenceWriter) rows(t reflect.Type, prefix string, fixed bool) {
+	for _, f := range fieldsOf(t) {
+		notes := []string{}
+		if f.required {
+			notes = append(notes, "required")
+		}
+		if f.rules.byDefault != "" {
+			notes = append(notes, "default `"+f.rules.byDefault+"`")
+		}
+		if f.rules.literal && !fixed {
+			notes = append(notes, "fixed")
+		}
+		doc := w.comment(goName(t, f))
+		if f.rules.byDefault != "" {
+			doc = statedDefault.ReplaceAllString(doc, "")
+		}
+		value := valueName(f.typ, f.rules)
+		if len(notes) > 0 {
+			value += " (" + strings.Join(notes, ", ") + ")"
+		}
+		path := prefix + f.name
+		w.line("| `%s` | %s | %s |", path, value, strings.ReplaceAll(strings.TrimSpace(doc), "|", "\\|"))
+		if inner, infix := innerStruct(f.typ); inner != nil {
+			w.rows(inner, path+infix, fixed || f.rules.literal)
+		}
+	}
+}
+
+// statedDefault is a default told in a comment; the table has it in a column.
+var statedDefault = regexp.MustCompile(` ?(Default [^.]*\.$|\(default\))`)
+
+// innerStruct is the struct behind a field whose keys belong to the same table.
+func innerStruct(t reflect.Type) (inner reflect.Type, infix string) {
+	infix = "."
+	switch t.Kind() {
+	case reflect.Pointer:
+		t = t.Elem()
+	case reflect.Slice:
+		t, infix = t.Elem(), "[]."
+	case reflect.Map:
+		t, infix = t.Elem(), ".NAME."
+	}
+	if t.Kind() != reflect.Struct || t == refType || t == reflect.TypeFor[Step]() || t == reflect.TypeFor[Param]() {
+		return nil, ""
+	}
+	return t, infix
+}
+
+func valueName(t reflect.Type, r rules) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case len(r.enum) > 0 && t.Kind() == reflect.String:
+		return "`" + strings.Join(r.enum, "`, `") + "`"
+	case t == exprType:
+		return "CEL expression"
+	case t == nodesType:
+		return "a number, or a mapping"
+	case t == gateType:
+		return "an expression, a mapping, or a block list of either"
+	case t == stepsType:
+		return "mapping by id"
+	case t == rawType || t.Kind() == reflect.Interface:
+		return "any"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list of " + strings.TrimPrefix(strings.TrimPrefix(valueName(t.Elem(), r), "a "), "an ")
+	case reflect.Map:
+		return "mapping to " + valueName(t.Elem(), r)
+	case reflect.Struct:
+		if t != refType {
+			return "mapping"
+		}
+	}
+	return want{typ: t, artifact: r.artifact}.String()
+}
+
+// TestExamples: every example of the reference passes the linter without a word.
+func TestExamples(t *testing.T) {
+	for _, k := range kinds {
+		data, err := os.ReadFile("testdata/examples/" + string(k.kind) + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, diags := Compile(File{Name: string(k.kind) + ".yaml", Source: data}, File{}, nil)
+		if len(diags) > 0 {
+			t.Errorf("%s", diags.Text(false))
+		}
+		if p != nil && !slices.ContainsFunc(p.Graph(), func(n Node) bool { return n.Kind == k.kind }) {
+			t.Errorf("the example of %s has no such step", k.kind)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package dsl
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+const schemaFile = "../schema.json"
+
+// TestSchema keeps schema.json (JSON Schema, draft 2020-12) what the spec structs say.
+func TestSchema(t *testing.T) {
+	s := &schemaWriter{comments: comments(t), defs: map[string]any{}}
+	root := map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"title":   "Sluice pipelines and environments",
+		"if":      map[string]any{"properties": map[string]any{"sluice": map[string]any{"const": "environment/v1"}}, "required": []string{"sluice"}},
+		"then":    s.of(reflect.TypeFor[Environment](), rules{}, true),
+		"else":    s.of(reflect.TypeFor[Pipeline](), rules{}, false),
+		"$defs":   s.defs,
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(root); err != nil {
+		t.Fatal(err)
+	}
+	generated(t, schemaFile, b.Bytes())
+}
+
+// generated compares a generated file with what is in the repository; -update writes it.
+func generated(t *testing.T, path string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is stale (%v): run `make generate`", path, err)
+	}
+}
+
+type schemaWriter struct {
+	comments map[string]string
+	defs     map[string]any
+}
+
+var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
+
+// of is the schema of a value; fixed means that no ${} may stand in it.
+func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
+	fixed = fixed || r.literal
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t {
+	case stepsType:
+		return map[string]any{"type": "object", "minProperties": 1, "propertyNames": nameSchema, "additionalProperties": s.step()}
+	case gateType:
+		gate := map[string]any{"anyOf": []any{map[string]any{"type": []string{"string", "boolean"}}, s.structure(reflect.TypeFor[Gate](), true)}}
+		return map[string]any{"anyOf": []any{gate, map[string]any{"type": "array", "items": gate}}}
+	case needsType:
+		words := map[string]any{"enum": r.enum}
+		return map[string]any{"anyOf": []any{
+			map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "uniqueItems": true},
+			map[string]any{"type": "string"}, map[string]any{"type": "object", "additionalProperties": words},
+		}}
+	case nodesType:
+		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), rules{min: new(1.0)}, fixed), s.structure(t, fixed)}}
+	case transformType:
+		return s.transform()
+	case exprType:
+		return map[string]any{"type": []string{"string", "boolean"}}
+	case refType:
+		return expressionSchema
+	case rawType:
+		return true
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Struct:
+		return s.structure(t, fixed)
+	case reflect.Map:
+		item := r
+		item.names = false
+		m := map[string]any{"type": "object", "additionalProperties": s.of(t.Elem(), item, fixed)}
+		if r.names {
+			m["propertyNames"] = nameSchema
+		}
+		return s.orExpression(m, fixed)
+	case reflect.Slice:
+		item := r
+		item.names = false
+		return s.orExpression(map[string]any{"type": "array", "items": s.of(t.Elem(), item, fixed)}, fixed)
+	}
+	return s.scalar(t, r, fixed)
+}
+
+var nameSchema = map[string]any{"pattern": "^[a-z][a-z0-9_]*$"}
+
+func (s *schemaWriter) scalar(t reflect.Type, r rules, fixed bool) any {
+	m := map[string]any{}
+	switch {
+	case t == durationType:
+		m["type"], m["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	case t == shareType:
+		m["type"], m["pattern"] = "string", `^[0-9.]+ *%$`
+	case t == sizeType:
+		m["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": sizeForm.String()}}
+	case len(r.enum) > 0:
+		m["enum"] = r.enum
+	case t.Kind() == reflect.String:
+		return map[string]any{"type": []string{"string", "number", "boolean"}}
+	case t.Kind() == reflect.Bool:
+		m["type"] = "boolean"
+	case isInt(t):
+		m["type"] = "integer"
+	default:
+		m["type"] = "number"
+	}
+	if r.min != nil {
+		m["minimum"] = *r.min
+	}
+	if r.max != nil {
+		m["maximum"] = *r.max
+	}
+	return s.orExpression(m, fixed)
+}
+
+func (s *schemaWriter) orExpression(m map[string]any, fixed bool) any {
+	if fixed {
+		return m
+	}
+	return map[string]any{"anyOf": []any{m, expressionSchema}}
+}
+
+// structure defines a struct once and refers to it.
+func (s *schemaWriter) structure(t reflect.Type, fixed bool) any {
+	name := t.Name()
+	ref := map[string]any{"$ref": "#/$defs/" + name}
+	if _, ok := s.defs[name]; ok {
+		return ref
+	}
+	s.defs[name] = nil // a struct may hold itself
+	properties, required := s.properties(t, fixed)
+	def := map[string]any{"type": "object", "description": s.comments[name], "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		def["required"] = required
+	}
+	s.defs[name] = def
+	return ref
+}
+
+func (s *schemaWriter) properties(t reflect.Type, fixed bool) (properties map[string]any, required []string) {
+	properties = map[string]any{}
+	for _, f := range fieldsOf(t) {
+		p := map[string]any{"description": s.comments[goName(t, f)]}
+		if f.rules.byDefault != "" {
+			p["default"] = f.rules.byDefault
+		}
+		if inner, ok := s.of(f.typ, f.rules, fixed).(map[string]any); ok {
+			maps.Copy(p, inner)
+		}
+		properties[f.name] = p
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	return properties, required
+}
+
+// goName is the name a field's comment is found under: the struct it is declared in may be embedded.
+func goName(t reflect.Type, f field) string {
+	for _, i := range f.index[:len(f.index)-1] {
+		t = t.Field(i).Type
+	}
+	return t.Name() + "." + t.Field(f.index[len(f.index)-1]).Name
+}
+
+// step is the envelope with exactly one kind.
+func (s *schemaWriter) step() any {
+	properties, _ := s.properties(reflect.TypeFor[Envelope](), false)
+	var one []any
+	for _, k := range kinds {
+		properties[string(k.kind)] = s.of(reflect.TypeOf(k.new()).Elem(), rules{}, false)
+		one = append(one, map[string]any{"required": []string{string(k.kind)}})
+	}
+	s.defs["Step"] = map[string]any{
+		"type": "object", "description": s.comments["Step"], "properties": properties, "additionalProperties": false, "oneOf": one,
+	}
+	return map[string]any{"$ref": "#/$defs/Step"}
+}
+
+// transform ties the shape of `config` to `type`.
+func (s *schemaWriter) transform() any {
+	s.structure(transformType, true)
+	def := s.defs["Transform"].(map[string]any)
+	types := slices.Sorted(maps.Keys(transformSpecs))
+	var cases []any
+	for _, typ := range types {
+		cases = append(cases, map[string]any{
+			"if":   map[string]any{"properties": map[string]any{"type": map[string]any{"const": typ}}},
+			"then": map[string]any{"properties": map[string]any{"config": s.structure(reflect.TypeOf(transformSpecs[typ]), false)}},
+		})
+	}
+	def["allOf"] = cases
+	def["properties"].(map[string]any)["type"] = map[string]any{"enum": types, "description": s.comments["Transform.Type"]}
+	return map[string]any{"$ref": "#/$defs/Transform"}
+}
+
+// TestSchemaJudges asks a validator: what the linter accepts the schema accepts, and what is wrong in form it refuses.
+func TestSchemaJudges(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, data := range goodDocuments(t) {
+		if err := validate(schema, data); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, name := range []string{
+		"unknown_key", "unknown_kind", "no_kind", "two_kinds", "foreign_words", "duration", "size", "share", "types", "step_id", "steps_list",
+		"required", "on_fail", "not_yet", "null", "outputs", "transform", "variant", "output_name",
+	} {
+		a, err := txtar.ParseFile(filepath.Join("testdata/lint", name+".txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(schema, archive{a}.file("pipeline.yaml")); err == nil {
+			t.Errorf("%s: the schema accepts it", name)
+		}
+	}
+}
+
+// goodDocuments are the sound pipelines and environments of the repository.
+func goodDocuments(t *testing.T) map[string][]byte {
+	t.Helper()
+	docs := map[string][]byte{}
+	for _, pattern := range []string{"../examples/*/*.yaml", "testdata/examples/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(paths), err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(data, []byte("sluice: ")) {
+				docs[path] = data
+			}
+		}
+	}
+	return docs
+}
+
+func validate(schema *jsonschema.Schema, data []byte) error {
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	instance, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(instance)
+}
