@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -241,28 +242,36 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 	return code
 }
 
+// sum writes the summary in place of the table, or under the log.
 func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
+	now := time.Now()
 	var err error
 	if f.live != nil {
 		err = f.live.Clear()
-	} else {
+	} else if err = f.plain.Show(view.Ended(run.Steps), now); err == nil {
 		_, err = fmt.Fprintln(f.out)
+	}
+	if err == nil {
+		err = f.theme.Summary(f.out, run.Steps, now)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(f.out, "\n%s", f.served())
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.theme.Summary(f.out, run.Steps, time.Now()); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(f.out); err != nil {
-		return err
-	}
-	if targets := f.session.Targets(); f.session.Holder != nil && len(targets) > 0 {
-		for _, target := range slices.Sorted(maps.Keys(targets)) {
-			if _, err := fmt.Fprintf(f.out, "%s was served at %s until now; `sluice up` keeps it up\n", target, targets[target]); err != nil {
-				return err
-			}
-		}
-	}
 	return f.theme.Ending(f.out, f.sub.Name, end)
+}
+
+// served says what ends with this process, where it is the one that serves.
+func (f *follower) served() string {
+	if f.session.Holder == nil {
+		return ""
+	}
+	var b strings.Builder
+	targets := f.session.Targets()
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
+		fmt.Fprintf(&b, "%s was served at %s until now; `sluice up` keeps it up\n", target, targets[target])
+	}
+	return b.String()
 }

@@ -24,7 +24,7 @@ func (t Theme) Runs(w io.Writer, runs []contract.RunRecord, now time.Time) error
 	for _, r := range runs {
 		glyph, style := mark(r.Status)
 		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+word(r.Status), 11)) + "  " +
-			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.StartedAt, r.EndedAt, now), 8)
+			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8)
 		if r.Error != "" && r.Status != dsl.StatusSucceeded {
 			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
 		}

@@ -106,7 +106,7 @@ func (t Theme) Table(rows []Row, now time.Time, width, height, frame int) []stri
 		if r.Status == dsl.StatusRunning {
 			name = t.paint(bold, name)
 		}
-		body := pad(string(r.Kind), kinds) + "  " + lead(spent(r.StartedAt, r.EndedAt, now), 8) + "  "
+		body := pad(string(r.Kind), kinds) + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8) + "  "
 		room := width - 4 - ids - 2 - kinds - 2 - 8 - 2
 		lines = append(lines, strings.TrimRight(head+name+t.paint(faint, body)+t.account(r, room), " "))
 	}
@@ -126,7 +126,7 @@ func (t Theme) account(r Row, room int) string {
 		if r.Status == dsl.StatusSucceeded {
 			style = ""
 		}
-		return t.paint(style, cut(human.Line(r.Summary), room))
+		return t.paint(style, cut(why(r.Status, r.Summary), room))
 	}
 	text := human.Line(r.Detail.Text)
 	if r.Attempt > 1 {
@@ -183,8 +183,9 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 	return shown, len(rows) - height
 }
 
-func spent(from, to, now time.Time) string {
-	if from.IsZero() {
+// spent is how long a step or run has taken; empty for what has not begun, or never did.
+func spent(status dsl.Status, from, to, now time.Time) string {
+	if from.IsZero() || status == dsl.StatusUpstream || status == dsl.StatusSkipped {
 		return ""
 	}
 	if to.IsZero() {
@@ -275,7 +276,7 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 		text := human.Line(r.Detail.Text)
 		switch running := r.Status == dsl.StatusRunning; {
 		case !running:
-			text = human.Line(r.Summary)
+			text = why(r.Status, r.Summary)
 			if is.status == was.status {
 				continue
 			}
@@ -288,8 +289,8 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 		if r.Status == dsl.StatusRunning && r.Attempt > 1 {
 			text = fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text)
 		}
-		if r.Status != dsl.StatusRunning && !r.StartedAt.IsZero() && !r.EndedAt.IsZero() {
-			text = strings.TrimSuffix(human.Duration(r.EndedAt.Sub(r.StartedAt))+separator+text, separator)
+		if took := spent(r.Status, r.StartedAt, r.EndedAt, now); r.Status != dsl.StatusRunning && took != "" {
+			text = strings.TrimSuffix(took+separator+text, separator)
 		}
 		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, word(r.Status))
 		if text != "" {

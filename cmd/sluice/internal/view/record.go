@@ -117,6 +117,17 @@ func Overlay(steps []contract.StepRecord, state contract.RunState) {
 	}
 }
 
+// Ended is how the steps of a run ended, as rows: a run may end between two looks at it.
+func Ended(steps []contract.StepRecord) []Row {
+	rows := make([]Row, len(steps))
+	for i, s := range steps {
+		rows[i].StepState = contract.StepState{
+			ID: s.Step, Kind: s.Kind, Status: s.Status, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Summary: s.Error,
+		}
+	}
+	return rows
+}
+
 // JSON writes v indented.
 func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -130,7 +141,7 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRe
 	out := writer{w: w}
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
-	line := t.paint(style, glyph+" "+word(run.Status)) + "  " + spent(run.StartedAt, run.EndedAt, now) +
+	line := t.paint(style, glyph+" "+word(run.Status)) + "  " + spent(run.Status, run.StartedAt, run.EndedAt, now) +
 		t.paint(faint, "  started "+run.StartedAt.Local().Format(time.DateTime))
 	if run.ReuseFrom != "" {
 		line += t.paint(faint, "  reruns "+run.ReuseFrom)

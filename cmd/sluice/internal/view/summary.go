@@ -22,18 +22,26 @@ func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, now time.Time) 
 	for _, s := range steps {
 		glyph, style := mark(s.Status)
 		out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), words+2)), "  ",
-			lead(spent(s.StartedAt, s.EndedAt, now), 8), "  ", result(s))
+			lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ", result(s))
 		indent := strings.Repeat(" ", ids+2)
 		for _, c := range s.Checks {
 			out.line(indent, t.gate(c))
 		}
-		if s.Error != "" && s.Status == dsl.StatusFailed && strings.Contains(strings.TrimSpace(s.Error), "\n") {
-			for line := range strings.Lines(human.Printable(strings.TrimRight(s.Error, "\n"))) {
+		if s.Status != dsl.StatusFailed {
+			continue
+		}
+		if _, rest, more := strings.Cut(strings.TrimSpace(human.Printable(s.Error)), "\n"); more {
+			for line := range strings.Lines(rest) {
 				out.line(indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
 			}
 		}
 	}
 	return out.err
+}
+
+// why is the first line of what is said of a step, less what its status says already.
+func why(status dsl.Status, text string) string {
+	return strings.TrimPrefix(human.Line(text), word(status)+": ")
 }
 
 // result is what a step handed on, or why it did not.
@@ -45,7 +53,7 @@ func result(s contract.StepRecord) string {
 			parts = append(parts, brief)
 		}
 	case s.Error != "":
-		parts = append(parts, human.Line(s.Error))
+		parts = append(parts, why(s.Status, s.Error))
 	}
 	if n := len(s.Attempts); n > 0 && s.Status == dsl.StatusSucceeded {
 		parts = append(parts, "after "+human.Plural(int64(n), "failed attempt"))

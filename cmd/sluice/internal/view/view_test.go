@@ -1,0 +1,389 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+// golden compares what a view writes with testdata/<name>.txt.
+func golden(t *testing.T, name string, write func(w io.Writer) error) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("%s (-want +got); -update writes it anew:\n%s", path, diff)
+	}
+}
+
+// record is a run as the report's fixtures have it.
+type record struct {
+	Run   contract.RunRecord
+	Steps []contract.StepRecord
+}
+
+func load(t *testing.T, name string) record {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "report", "testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSummary(t *testing.T) {
+	for _, name := range []string{"promoted", "rolledback", "failed"} {
+		r := load(t, name)
+		golden(t, "summary-"+name, func(w io.Writer) error {
+			end := contract.RunOutput{Status: r.Run.Status, Error: r.Run.Error, ErrorType: r.Run.ErrorType}
+			return errors.Join(Theme{}.Summary(w, r.Steps, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
+		})
+	}
+}
+
+func TestShow(t *testing.T) {
+	r := load(t, "failed")
+	var b bytes.Buffer
+	if err := (Theme{}).Show(&b, r.Run, r.Steps, noon); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"spam-filter  spam-filter-20260314-081500-0b0b\n", "✗ failed  21.0 s", "params   epochs = 4, min_f1 = 0.95\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	r := load(t, "promoted")
+	got := NewRecord(r.Run, r.Steps, noon)
+	if diff := cmp.Diff([]string{"fetch", "mail", "fit", "pack", "score", "ship"}, got.Order); diff != "" {
+		t.Error(diff)
+	}
+	score := got.Steps["score"]
+	if diff := cmp.Diff(Attempts{Total: 2, ByErrorType: map[string]int{"infrastructure": 1}, Failed: r.Steps[4].Attempts}, score.Attempts); diff != "" {
+		t.Error(diff)
+	}
+	if score.Seconds != 3.6 || score.Verdict != dsl.VerdictPass || len(score.Checks) != 2 || got.Seconds != 117.4 {
+		t.Errorf("%+v", score)
+	}
+	var fit struct {
+		Generations   []any `json:"generations"`
+		StepsLost     *int  `json:"steps_lost"`
+		StepsRepeated *int  `json:"steps_repeated"`
+	}
+	if err := json.Unmarshal(got.Steps["fit"].Outputs, &fit); err != nil {
+		t.Fatal(err)
+	}
+	if len(fit.Generations) != 3 || fit.StepsLost == nil || fit.StepsRepeated == nil {
+		t.Errorf("%+v", fit)
+	}
+	failed := load(t, "failed")
+	if total := NewRecord(failed.Run, failed.Steps, noon).Steps["ship"].Attempts.Total; total != 0 {
+		t.Errorf("a step that never ran has %d attempts", total)
+	}
+}
+
+func TestOverlay(t *testing.T) {
+	steps := []contract.StepRecord{{Step: "a", Status: dsl.StatusSucceeded}, {Step: "b", Status: dsl.StatusPending}, {Step: "c", Status: dsl.StatusPending}}
+	Overlay(steps, contract.RunState{Steps: []contract.StepState{
+		{ID: "a", Status: dsl.StatusRunning}, {ID: "b", Status: dsl.StatusRunning, StartedAt: noon}, {ID: "c", Status: dsl.StatusPending},
+	}})
+	want := []contract.StepRecord{
+		{Step: "a", Status: dsl.StatusSucceeded}, {Step: "b", Status: dsl.StatusRunning, StartedAt: noon}, {Step: "c", Status: dsl.StatusPending},
+	}
+	if diff := cmp.Diff(want, steps); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	ok, bad := load(t, "promoted"), load(t, "rolledback")
+	golden(t, "runs", func(w io.Writer) error { return Theme{}.Runs(w, []contract.RunRecord{bad.Run, ok.Run}, noon) })
+	golden(t, "runs-none", func(w io.Writer) error { return Theme{}.Runs(w, nil, noon) })
+}
+
+func TestPlan(t *testing.T) {
+	p := &dsl.Pipeline{
+		Name:   "spam-filter",
+		Params: map[string]dsl.Param{"epochs": {Type: "int", Default: 4}, "key": {Type: "string"}},
+		Steps: dsl.Steps{
+			{ID: "mail", Kind: dsl.KindClean, Envelope: dsl.Envelope{
+				Gate:    []dsl.Gate{{Check: "rows.kept >= 4000"}, {Check: "rows.rejected == 0", OnFail: dsl.OnFailStop}},
+				Publish: map[string]string{"dataset": "spam-mail"},
+			}},
+			{ID: "fit", Kind: dsl.KindTrain}, {ID: "score", Kind: dsl.KindEvaluate},
+			{ID: "page", Kind: dsl.KindRun, Envelope: dsl.Envelope{When: "params.key != ''"}},
+		},
+	}
+	graph := []dsl.Node{
+		{ID: "mail", Kind: dsl.KindClean},
+		{ID: "fit", Kind: dsl.KindTrain, Needs: map[string]dsl.Need{"mail": dsl.NeedPassed}, After: []string{"mail"}},
+		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedPassed, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
+		{ID: "page", Kind: dsl.KindRun, Needs: map[string]dsl.Need{"mail": dsl.NeedFailed}, After: []string{"mail"}},
+	}
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph)) })
+}
+
+func TestHealth(t *testing.T) {
+	golden(t, "health", func(w io.Writer) error {
+		return Theme{}.Health(w, []Finding{
+			{Name: "bash", Detail: "/usr/bin/bash"},
+			{Name: "port 8080", State: Note, Detail: "in use", Help: "end the program"},
+			{Name: "torch", State: Missing, Detail: "cannot be imported\nfor two reasons", Help: "install it"},
+		})
+	})
+}
+
+func TestDetails(t *testing.T) {
+	for _, c := range []struct {
+		got  Detail
+		want Detail
+	}{
+		{
+			TrainDetail(contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a", "b"}},
+				contract.TrainProgress{Generation: 2, Step: 140, Of: 520, Loss: 0.21034, StepsPerSecond: 11.04}),
+			Detail{"generation 2 · 2 nodes · step 140/520 · loss 0.2103 · 11.0 steps/s", 140.0 / 520},
+		},
+		{ // progress of the generation before says nothing of this one
+			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, contract.TrainProgress{Generation: 2, Step: 140, Of: 520}),
+			Detail{"generation 3 preparing · 1 node", -1},
+		},
+		{TrainDetail(contract.TrainState{}, contract.TrainProgress{}), Detail{"generation 1", -1}},
+		{
+			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &dsl.Look{
+				Candidate: dsl.SideCounts{Requests: 312}, EValue: 0.4, Reason: "88 more answers are needed",
+			}}),
+			Detail{"stage 2/4 10% · 312 answers · e 0.4 · 88 more answers are needed", -1},
+		},
+		{RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 1, Stages: 4, Shadow: 1}), Detail{"stage 1/4 shadow 100%", -1}},
+		{RolloutDetail(contract.RolloutState{Phase: "rolling_back"}), Detail{"rolling back", -1}},
+		{RolloutDetail(contract.RolloutState{}), Detail{"", -1}},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// rowsAt are the rows of a run in three moments.
+func rowsAt(moment int) []Row {
+	row := func(id string, kind dsl.Kind, status dsl.Status) Row {
+		r := Row{StepState: contract.StepState{ID: id, Kind: kind, Status: status}, Detail: Detail{Share: -1}}
+		if status != dsl.StatusPending {
+			r.StartedAt = noon
+		}
+		if status == dsl.StatusSucceeded || status == dsl.StatusFailed {
+			r.EndedAt = noon.Add(12400 * time.Millisecond)
+		}
+		return r
+	}
+	mail, fit, ship := row("mail", dsl.KindClean, dsl.StatusSucceeded), row("fit", dsl.KindTrain, dsl.StatusRunning), row("ship", dsl.KindRollout, dsl.StatusPending)
+	mail.Summary = "rows.kept >= 4000: rows.kept = 5689"
+	fit.Detail = Detail{fmt.Sprintf("generation %d · 2 nodes · step %d/520", 1+moment/2, 100+moment), 0.25}
+	if moment == 3 {
+		fit = row("fit", dsl.KindTrain, dsl.StatusFailed)
+		fit.Summary = "`python3 train.py` ended with exit code 1\nTraceback"
+		ship.Status, ship.StartedAt, ship.EndedAt, ship.Summary = dsl.StatusUpstream, noon, noon, "not run: it needs `fit` passed"
+	}
+	return []Row{mail, fit, ship}
+}
+
+func TestTable(t *testing.T) {
+	golden(t, "table", func(w io.Writer) error {
+		for moment := range 4 {
+			for _, line := range (Theme{}).Table(rowsAt(moment), noon.Add(time.Minute), 100, 20, 0) {
+				fmt.Fprintln(w, line) //nolint:errcheck // a buffer
+			}
+			fmt.Fprintln(w) //nolint:errcheck // a buffer
+		}
+		return nil
+	})
+}
+
+func TestPlain(t *testing.T) {
+	golden(t, "plain", func(w io.Writer) error {
+		p := NewPlain(w, noon)
+		for _, at := range []struct {
+			moment int
+			after  time.Duration
+		}{{0, 13}, {0, 14}, {1, 15}, {1, 24}, {2, 25}, {2, 26}, {3, 27}, {3, 28}} {
+			if err := p.Show(rowsAt(at.moment), noon.Add(at.after*time.Second)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func TestTableFits(t *testing.T) {
+	statuses := []dsl.Status{
+		dsl.StatusPending, dsl.StatusRunning, dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusSkipped,
+		dsl.StatusUpstream, dsl.StatusCanceled,
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		rows := make([]Row, rapid.IntRange(1, 30).Draw(t, "steps"))
+		running := 0
+		for i := range rows {
+			rows[i].ID, rows[i].Kind = rapid.StringMatching(`[a-z][a-z0-9_]{0,9}`).Draw(t, "id"), dsl.KindEvaluate
+			rows[i].Status = rapid.SampledFrom(statuses).Draw(t, "status")
+			rows[i].Summary = rapid.String().Draw(t, "summary")
+			rows[i].Detail = Detail{rapid.String().Draw(t, "detail"), rapid.Float64Range(-1, 2).Draw(t, "share")}
+			if rows[i].Status == dsl.StatusRunning {
+				running++
+			}
+		}
+		width, height := rapid.IntRange(40, 200).Draw(t, "width"), rapid.IntRange(2, 40).Draw(t, "height")
+		lines := Theme{Terminal: true}.Table(rows, noon, width, height, 3)
+		if len(lines) > height {
+			t.Fatalf("%d lines on a terminal with room for %d", len(lines), height)
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n > width || strings.ContainsAny(line, "\x1b\n\r") {
+				t.Fatalf("%d characters in %q, room for %d", n, line, width)
+			}
+		}
+		if shown := strings.Count(strings.Join(lines, ""), string(spinner[3])); running <= height-1 && shown < running {
+			t.Fatalf("%d of %d running steps are shown", shown, running)
+		}
+	})
+}
+
+// screen is a terminal that knows what Live writes, and nothing else.
+type screen struct {
+	lines []string
+	y     int
+}
+
+func (s *screen) write(t *testing.T, text string) {
+	t.Helper()
+	for text != "" {
+		var n int
+		switch {
+		case strings.HasPrefix(text, "\x1b[?"):
+			_, text, _ = strings.Cut(text[3:], text[strings.IndexAny(text, "hl"):][:1])
+		case strings.HasPrefix(text, "\x1b[K"):
+			text = text[3:] // the line was written from its start, so that what is left of it is old
+		case strings.HasPrefix(text, "\x1b[J"):
+			s.lines, text = s.lines[:s.y], text[3:]
+		case strings.HasPrefix(text, "\x1b["):
+			if _, err := fmt.Sscanf(text, "\x1b[%dA", &n); err != nil {
+				t.Fatalf("unknown sequence in %q", text)
+			}
+			if s.y -= n; s.y < 0 {
+				t.Fatal("the cursor left the table")
+			}
+			_, text, _ = strings.Cut(text, "A")
+		case text[0] == '\r':
+			text = text[1:]
+		default:
+			line, rest, _ := strings.Cut(text, "\n")
+			if s.y == len(s.lines) {
+				s.lines = append(s.lines, "")
+			}
+			s.lines[s.y], text = strings.TrimSuffix(line, "\x1b[K"), rest
+			s.y++
+		}
+	}
+}
+
+func TestLiveDrawsOverItself(t *testing.T) {
+	var b bytes.Buffer
+	live := NewLive(&b, Theme{Terminal: true}, func() (int, int) { return 100, 24 })
+	s := &screen{}
+	for moment, note := range []string{"", "canceling", "", ""} {
+		if err := live.Show(rowsAt(moment), note, noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		s.write(t, b.String())
+		b.Reset()
+		want := Theme{Terminal: true}.Table(rowsAt(moment), noon.Add(time.Minute), 99, 21, moment)
+		if note != "" {
+			want = append(want, "", note)
+		}
+		if diff := cmp.Diff(want, s.lines); diff != "" {
+			t.Fatalf("frame %d (-want +got):\n%s", moment, diff)
+		}
+	}
+	if err := live.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	if s.write(t, b.String()); len(s.lines) != 0 || s.y != 0 {
+		t.Errorf("left on the terminal: %q", s.lines)
+	}
+}
+
+func TestThemeOf(t *testing.T) {
+	if got := ThemeOf(new(bytes.Buffer)); got != (Theme{}) {
+		t.Errorf("a buffer is %+v", got)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // a test
+	if got := ThemeOf(f); got != (Theme{}) {
+		t.Errorf("a file is %+v", got)
+	}
+	if got := (Theme{Color: true}).paint(red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestWriteErrors(t *testing.T) {
+	r := load(t, "promoted")
+	for name, err := range map[string]error{
+		"summary": Theme{}.Summary(broken{}, r.Steps, noon),
+		"show":    Theme{}.Show(broken{}, r.Run, r.Steps, noon),
+		"runs":    Theme{}.Runs(broken{}, nil, noon),
+		"plain":   NewPlain(broken{}, noon).Show(rowsAt(0), noon),
+		"json":    JSON(broken{}, 1),
+		"event":   Event(broken{}, "started", nil),
+	} {
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
