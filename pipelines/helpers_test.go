@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -143,6 +144,21 @@ func names(t testing.TB, dir string) []string {
 		list = append(list, e.Name())
 	}
 	return list
+}
+
+// fewerChecks bounds the checks of a property for one test, of which each starts a process.
+func fewerChecks(t *testing.T, n string) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks")
+	before := checks.Value.String()
+	t.Cleanup(func() {
+		if err := checks.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := checks.Value.Set(n); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // errorType returns the type of a job's error.

@@ -2,7 +2,6 @@ package pipelines_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -20,11 +19,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
-	}
-	flag.Parse()
-	// Each check of a property over whole jobs starts a process.
-	if err := flag.Set("rapid.checks", "20"); err != nil {
-		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

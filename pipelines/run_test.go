@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
 )
 
 // everyTransform is a chain that has each transform once or more.
@@ -110,6 +112,27 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+func TestProgress(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := write(t, map[string]string{"in": strings.Join(manyRows(100), "")})
+	var last pipelines.Progress
+	out, err := pipelines.Run(t.Context(), exe, job(t.TempDir(), chain(t, input, dedupAndSplit)), func(p pipelines.Progress) {
+		if p.Done < last.Done {
+			t.Errorf("%v after %v", p, last)
+		}
+		last = p
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (pipelines.Progress{Read: 100, Kept: out.Rows.Kept, Done: last.Done}); last != want || last.Done == 0 {
+		t.Errorf("the last progress is %+v, want %+v", last, want)
+	}
+}
+
 // manyRows makes rows of which some are equal in text.
 func manyRows(n int) []string {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -198,6 +221,7 @@ func TestAccountAddsUp(t *testing.T) {
 - {type: Split, config: {key: row.text, parts: {a: 0.5, b: 0.5}}}
 - {type: WriteToJson, config: {shards: 2}}
 `
+	fewerChecks(t, "20")
 	rapid.Check(t, func(rt *rapid.T) {
 		all := rapid.SliceOfN(line, 0, 40).Draw(rt, "lines")
 		text := strings.Join(all, "\n")

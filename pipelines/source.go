@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ type source struct {
 // piece is a part of a file: the lines that start in [Start, End), or the whole file when it is a document.
 type piece struct {
 	Path string `json:"path"`
-	// Name is Path as the dead letter shows it: relative to the folder the pattern starts in.
+	// Name is Path as the dead letter shows it: relative to the folder that splitPattern finds.
 	Name  string `json:"name"`
 	Start int64  `json:"start"`
 	End   int64  `json:"end"`
@@ -36,12 +37,12 @@ type piece struct {
 
 // findSources lists the files a pattern matches, by name, and cuts them into units.
 func findSources(pattern, format string) ([]source, error) {
-	paths, err := filepath.Glob(pattern)
+	base, rest := splitPattern(pattern)
+	names, err := fs.Glob(os.DirFS(base), rest)
 	if err != nil {
 		return nil, fault(TypeInvalid, "path %q: %w", pattern, err)
 	}
-	slices.Sort(paths)
-	base := patternBase(pattern)
+	slices.Sort(names)
 	var units []source
 	var unit source
 	var size int64
@@ -51,7 +52,8 @@ func findSources(pattern, format string) ([]source, error) {
 		}
 		unit, size = source{}, 0
 	}
-	for _, path := range paths {
+	for _, name := range names {
+		path := filepath.Join(base, name)
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("read the input: %w", err)
@@ -59,11 +61,7 @@ func findSources(pattern, format string) ([]source, error) {
 		if !info.Mode().IsRegular() {
 			continue
 		}
-		name, err := filepath.Rel(base, path)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range cut(piece{Path: path, Name: filepath.ToSlash(name), End: info.Size()}, format) {
+		for _, p := range cut(piece{Path: path, Name: name, End: info.Size()}, format) {
 			if size+p.End-p.Start > unitBytes {
 				flush()
 			}
@@ -92,12 +90,21 @@ func cut(whole piece, format string) []piece {
 	return pieces
 }
 
-// patternBase is the folder before the first element of a pattern that has a wildcard.
-func patternBase(pattern string) string {
-	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
-		pattern = pattern[:i]
+// splitPattern splits a pattern after the last of its leading folders that exists by that very name: an input's folder may be
+// called anything, also "[a]". What is read lies in that folder.
+func splitPattern(pattern string) (base, rest string) {
+	base, rest = ".", filepath.Clean(pattern)
+	if filepath.IsAbs(rest) {
+		base, rest = "/", rest[1:]
 	}
-	return filepath.Dir(pattern + "x")
+	for {
+		first, after, more := strings.Cut(rest, "/")
+		next := filepath.Join(base, first)
+		if info, err := os.Stat(next); !more || err != nil || !info.IsDir() {
+			return base, rest
+		}
+		base, rest = next, after
+	}
 }
 
 // read calls yield for the text of each row in the piece with the offset it starts at. A row that cannot be taken as it is comes

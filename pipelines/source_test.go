@@ -74,7 +74,10 @@ func TestTooLongLine(t *testing.T) {
 }
 
 func TestFindSources(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "[a] *") // a folder may have any name
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for name, size := range map[string]int64{"b": 2*unitBytes + 10, "a": 10, "c": 0} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
