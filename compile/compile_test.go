@@ -254,6 +254,13 @@ func TestCosine(t *testing.T) {
 	}
 }
 
+func TestMedians(t *testing.T) {
+	timings := []time.Duration{5, 1, 90, 2, 7, 80} // two samples, three passes: 5, 90, 7 and 1, 2, 80
+	if diff := cmp.Diff([]time.Duration{2, 7}, medians(timings, 2)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestPick(t *testing.T) {
 	variants := map[string]dsl.VariantOutput{
 		"a": {Latency: dsl.Latency{P50MS: 2}, Bytes: 1},

@@ -21,7 +21,8 @@ const (
 	defaultCount = 500
 
 	warmUps    = 20               // inferences of each model before the first that is measured
-	minTimings = 500              // of each model; few samples are gone over again
+	minPasses  = 9                // over the samples
+	minTimings = 500              // of each model; few samples are gone over more often
 	maxTime    = 20 * time.Second // after which no further pass over the samples begins
 )
 
@@ -38,7 +39,8 @@ type Model struct {
 	File string `json:"file"`
 }
 
-// Measured is one model's parity with the first and its speed: batches of one, on one thread.
+// Measured is one model's parity with the first and its speed: batches of one, on one thread. A sample's latency is the median of its
+// runs, so that the quantiles over the samples tell of the model and not of what else the machine did.
 type Measured struct {
 	Parity     dsl.Parity  `json:"parity"`
 	Latency    dsl.Latency `json:"latency"`
@@ -67,10 +69,11 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 	if err := warmUp(ctx, models, samples); err != nil {
 		return nil, err
 	}
+	passes := max(minPasses, minTimings/len(samples))
 	start := time.Now()
-	for pass := 0; pass == 0 || len(models[0].timings) < minTimings && time.Since(start) < maxTime; pass++ {
+	for pass := 0; pass == 0 || pass < passes && time.Since(start) < maxTime; pass++ {
 		for i, sample := range samples {
-			outputs, err := inTurn(ctx, models, sample, i)
+			outputs, err := inTurn(ctx, models, sample, pass+i)
 			if err != nil {
 				return nil, err
 			}
@@ -91,8 +94,8 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 type model struct {
 	name    string
 	session *onnx.Session
-	timings []time.Duration
-	parity  dsl.Parity // Top1 counts until results
+	timings []time.Duration // pass by pass, sample by sample
+	parity  dsl.Parity      // Top1 counts until results
 }
 
 func readSamples(m Measurement, session *onnx.Session) ([][]oip.Tensor, error) {
@@ -192,23 +195,38 @@ func cosine(x, y []float64) float64 {
 func results(models []*model, samples int) []Measured {
 	out := make([]Measured, len(models))
 	for i, m := range models {
-		slices.Sort(m.timings)
+		latencies := medians(m.timings, samples)
 		var sum time.Duration
-		for _, t := range m.timings {
-			sum += t
+		for _, l := range latencies {
+			sum += l
 		}
 		m.parity.Top1 /= float64(samples)
 		out[i] = Measured{
 			Parity:     m.parity,
-			Latency:    dsl.Latency{P50MS: quantile(m.timings, 0.5), P99MS: quantile(m.timings, 0.99)},
-			Throughput: round(float64(len(m.timings)) / sum.Seconds()),
+			Latency:    dsl.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},
+			Throughput: round(float64(samples) / sum.Seconds()),
 		}
 	}
 	return out
 }
 
-// quantile of sorted timings, in milliseconds.
-func quantile(sorted []time.Duration, q float64) float64 {
-	at := max(0, int(math.Ceil(q*float64(len(sorted))))-1)
-	return round(float64(sorted[at]) / float64(time.Millisecond))
+// medians returns the median of each sample's timings, sorted.
+func medians(timings []time.Duration, samples int) []time.Duration {
+	out := make([]time.Duration, samples)
+	for i := range out {
+		var own []time.Duration
+		for j := i; j < len(timings); j += samples {
+			own = append(own, timings[j])
+		}
+		slices.Sort(own)
+		out[i] = quantile(own, 0.5)
+	}
+	slices.Sort(out)
+	return out
 }
+
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+func milliseconds(d time.Duration) float64 { return round(float64(d) / float64(time.Millisecond)) }
