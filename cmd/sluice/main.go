@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -23,6 +24,8 @@ func run(args []string) int {
 		switch args[0] {
 		case pipelines.Arg:
 			return childExit(pipelines.Main(ctx, os.Stdin, os.Stdout))
+		case compile.Arg:
+			return childExit(compile.Main(ctx, os.Stdin, os.Stdout))
 		}
 	}
 	return execute(ctx, args, os.Stdin, os.Stdout, os.Stderr)
