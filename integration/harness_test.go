@@ -1,0 +1,422 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	// commandLimit bounds one command line, the longest run included.
+	commandLimit = 3 * time.Minute
+	// pollPause spaces looks at what other processes do, which cannot be awaited otherwise.
+	pollPause = 20 * time.Millisecond
+)
+
+// sluicePath returns the sluice binary beside the agent's. It is built once, unless SLUICE_BIN named a folder that has it.
+var sluicePath = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(agentPath), "sluice")
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/sluiceml/sluice/cmd/sluice").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build sluice: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// sandbox is a folder with a pipeline and a state folder of its own, and every process that works there.
+type sandbox struct {
+	t   *testing.T
+	dir string
+	// state is the state folder, project that of the pipeline.
+	state, project string
+	// port is where the target of the pipeline's environment listens.
+	port int
+	env  []string
+}
+
+// newSandbox copies the project testdata/<name>. When the test ends nothing may run in the sandbox any more.
+func newSandbox(t *testing.T, name string) *sandbox {
+	t.Helper()
+	dir := t.TempDir()
+	s := &sandbox{t: t, dir: dir, state: filepath.Join(dir, "state"), project: filepath.Join(dir, "project"), port: freePort(t)}
+	if err := os.CopyFS(s.project, os.DirFS(filepath.Join("testdata", name))); err != nil {
+		t.Fatal(err)
+	}
+	s.edit("environment.yaml", "PORT", strconv.Itoa(s.port))
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath, "SLUICE_STATE="+s.state,
+		onnx.EnvironmentVariable+"="+pythonEnv(t))
+	t.Cleanup(func() {
+		s.nothingLeft()
+		if t.Failed() {
+			s.showLogs()
+		}
+	})
+	return s
+}
+
+// newChain is a sandbox for the whole chain: a training script, and a model that needs no training.
+func newChain(t *testing.T) *sandbox {
+	t.Helper()
+	s := newSandbox(t, "chain")
+	script, err := os.ReadFile("testdata/trainer.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(s.project, "trainer.py"), string(script))
+	if err := os.CopyFS(s.project, os.DirFS(onnxtest.Folder(t, onnxtest.Text))); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// pythonEnv is the Python environment that compile steps and gateways use.
+func pythonEnv(t *testing.T) string {
+	t.Helper()
+	if env := os.Getenv(onnx.EnvironmentVariable); env != "" {
+		return env
+	}
+	env, err := filepath.Abs("../.venv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(env, "bin", "python3")); err != nil {
+		t.Fatalf("there is no Python environment with ONNX Runtime: %v: `make setup` makes it", err)
+	}
+	return env
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// edit replaces text in a file of the project; the text must be there.
+func (s *sandbox) edit(file, old, replacement string) {
+	s.t.Helper()
+	path := filepath.Join(s.project, file)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !bytes.Contains(raw, []byte(old)) {
+		s.t.Fatalf("%s has no %q", file, old)
+	}
+	write(s.t, path, strings.ReplaceAll(string(raw), old, replacement))
+}
+
+// command is a sluice process.
+type command struct {
+	s      *sandbox
+	cmd    *exec.Cmd
+	stdout output
+	stderr output
+	done   chan struct{}
+}
+
+// output is what a process has written so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// start starts sluice in the project's folder. The test's end kills what is left of it.
+func (s *sandbox) start(args ...string) *command {
+	s.t.Helper()
+	path, err := sluicePath()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := &command{s: s, cmd: exec.Command(path, args...), done: make(chan struct{})}
+	c.cmd.Dir, c.cmd.Env = s.project, s.env
+	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.cmd.WaitDelay = time.Second
+	if err := c.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() { c.cmd.Wait(); close(c.done) }()
+	s.t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		<-c.done
+		if s.t.Failed() {
+			s.t.Logf("sluice %s: %s\n%s%s", strings.Join(args, " "), c.cmd.ProcessState, &c.stdout, &c.stderr)
+		}
+	})
+	return c
+}
+
+// run starts `sluice run` of the project's pipeline with parameters, name=value.
+func (s *sandbox) run(params ...string) *command {
+	s.t.Helper()
+	args := []string{"run", "pipeline.yaml", "-e", "environment.yaml"}
+	for _, p := range params {
+		args = append(args, "-p", p)
+	}
+	return s.start(args...)
+}
+
+// wait returns the exit code, -1 after a signal.
+func (c *command) wait() int {
+	c.s.t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(commandLimit):
+		c.s.t.Fatalf("%v does not end", c.cmd.Args)
+	}
+	return c.cmd.ProcessState.ExitCode()
+}
+
+// expect waits for an exit code.
+func (c *command) expect(code int) *command {
+	c.s.t.Helper()
+	if got := c.wait(); got != code {
+		c.s.t.Fatalf("%v ended with %d, want %d", c.cmd.Args, got, code)
+	}
+	return c
+}
+
+// says checks what the process has written; awaits waits for it.
+func (c *command) says(parts ...string) {
+	c.s.t.Helper()
+	all := c.stdout.String() + c.stderr.String()
+	for _, part := range parts {
+		if !strings.Contains(all, part) {
+			c.s.t.Errorf("%v does not say %q", c.cmd.Args, part)
+		}
+	}
+}
+
+func (c *command) awaits(part string) {
+	c.s.t.Helper()
+	c.s.await(fmt.Sprintf("%q in the output", part), func() bool {
+		select {
+		case <-c.done:
+			if !strings.Contains(c.stdout.String()+c.stderr.String(), part) {
+				c.s.t.Fatalf("%v has ended without saying %q", c.cmd.Args, part)
+			}
+		default:
+		}
+		return strings.Contains(c.stdout.String()+c.stderr.String(), part)
+	})
+}
+
+// kill kills the process, and nothing else: what it started must go by itself.
+func (c *command) kill() {
+	c.s.t.Helper()
+	kill(c.s.t, c.cmd.Process.Pid, syscall.SIGKILL)
+	<-c.done
+	c.s.nothingLeft()
+}
+
+// runID is the run that the process says it follows.
+func (c *command) runID() string {
+	c.s.t.Helper()
+	c.awaits("run ")
+	for line := range strings.Lines(c.stdout.String()) {
+		_, after, found := strings.Cut(line, "run ")
+		if found && !strings.HasPrefix(line, "http") {
+			return strings.TrimSpace(after)
+		}
+	}
+	c.s.t.Fatalf("%v names no run", c.cmd.Args)
+	return ""
+}
+
+// shown is what the tests read of `sluice show --format json`.
+type shown struct {
+	Run, Pipeline, Status, Error string
+	ErrorType                    string `json:"error_type"`
+	Seconds                      float64
+	Outputs                      map[string]any
+	ReuseFrom                    string `json:"reuse_from"`
+	Steps                        map[string]shownStep
+}
+
+type shownStep struct {
+	Kind, Status, Error string
+	ErrorType           string    `json:"error_type"`
+	StartedAt           time.Time `json:"started_at"`
+	EndedAt             time.Time `json:"ended_at"`
+	Seconds             float64
+	Verdict             dsl.Verdict
+	Checks              []dsl.Check
+	Attempts            struct {
+		Total       int
+		ByErrorType map[string]int `json:"by_error_type"`
+	}
+	ReusedFrom string `json:"reused_from"`
+	Outputs    json.RawMessage
+}
+
+// show returns the record of a run; without a name, of the newest.
+func (s *sandbox) show(run ...string) shown {
+	s.t.Helper()
+	c := s.start(append([]string{"show", "--format", "json"}, run...)...).expect(0)
+	var record shown
+	if err := json.Unmarshal([]byte(c.stdout.String()), &record); err != nil {
+		s.t.Fatalf("show: %v\n%s", err, &c.stdout)
+	}
+	return record
+}
+
+// decode reads a step's outputs.
+func (step shownStep) decode(t *testing.T, out any) {
+	t.Helper()
+	if err := json.Unmarshal(step.Outputs, out); err != nil {
+		t.Fatalf("outputs %s: %v", step.Outputs, err)
+	}
+}
+
+// store opens the sandbox's store.
+func (s *sandbox) store() *store.Store {
+	s.t.Helper()
+	opened, err := store.Open(s.t.Context(), "file://"+filepath.Join(s.state, "store"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return opened
+}
+
+// await polls for a condition outside this process.
+func (s *sandbox) await(what string, cond func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), testLimit)
+	defer cancel()
+	tick := time.NewTicker(pollPause)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// ledger counts the lines that programs of the pipeline have left in a file of the sandbox.
+func (s *sandbox) ledger(file string) map[string]int {
+	s.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.dir, file))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for line := range strings.Lines(string(raw)) {
+		counts[strings.TrimSpace(line)]++
+	}
+	return counts
+}
+
+// processes returns the processes of the sandbox whose command line holds all of parts. A process is the sandbox's when its
+// environment, its command line or its working folder is.
+func (s *sandbox) processes(parts ...string) []int {
+	s.t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var found []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		dir := filepath.Join("/proc", e.Name())
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil || len(line) == 0 { // gone, or a zombie
+			continue
+		}
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
+		if !bytes.Contains(slices.Concat(line, environ, []byte(cwd)), []byte(s.dir)) {
+			continue
+		}
+		text := strings.ReplaceAll(string(line), "\x00", " ")
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// awaitProcess waits for a process and returns the first.
+func (s *sandbox) awaitProcess(parts ...string) int {
+	s.t.Helper()
+	var found []int
+	s.await(fmt.Sprintf("a process %q", parts), func() bool {
+		found = s.processes(parts...)
+		return len(found) > 0
+	})
+	return found[0]
+}
+
+// nothingLeft fails the test if a process of the sandbox still runs after a few seconds.
+func (s *sandbox) nothingLeft() {
+	s.t.Helper()
+	limit := time.Now().Add(10 * time.Second)
+	tick := time.NewTicker(pollPause)
+	defer tick.Stop()
+	for left := s.processes(); len(left) > 0; left = s.processes() {
+		if time.Now().After(limit) {
+			for _, pid := range left {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				s.t.Errorf("process %d is left: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+		<-tick.C
+	}
+}
+
+// showLogs shows the end of every log of the sandbox.
+func (s *sandbox) showLogs() {
+	for _, pattern := range []string{"*.log", "logs/*/*/*.log"} {
+		paths, _ := filepath.Glob(filepath.Join(s.state, pattern))
+		for _, path := range paths {
+			raw, _ := os.ReadFile(path)
+			s.t.Logf("%s:\n%s", path, raw[max(0, len(raw)-3000):])
+		}
+	}
+}
