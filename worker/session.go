@@ -118,6 +118,8 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
+		// Progress travels in heartbeats, which the client holds back for 8 s otherwise.
+		MaxHeartbeatThrottleInterval: time.Second,
 	})
 	if err := s.register(o); err != nil {
 		return err

@@ -99,7 +99,7 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 		if open[key] == nil {
 			open[key] = local.New(local.Options{
 				Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
-				AgentPath: agentPath(),
+				AgentPath: AgentPath(),
 				Agent: agent.Config{
 					Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
 					LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python,
@@ -111,8 +111,8 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 	}
 }
 
-// agentPath finds the node agent: $SLUICE_AGENT, else sluice-agent beside this program.
-func agentPath() string {
+// AgentPath finds the node agent: $SLUICE_AGENT, else sluice-agent beside this program.
+func AgentPath() string {
 	if path := os.Getenv("SLUICE_AGENT"); path != "" {
 		return path
 	}
