@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -48,8 +49,7 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	out := &messages{encoder: json.NewEncoder(stdout)}
 	result, err := serve(ctx, stdin, out)
 	if err != nil {
-		out.send(message{Error: typed(err)})
-		return err
+		return errors.Join(err, out.send(message{Error: typed(err)}))
 	}
 	return out.send(message{Result: &result})
 }
@@ -102,7 +102,7 @@ func (m *messages) send(msg message) error {
 func (m *messages) progress(s *session) (stop func()) {
 	send := func() {
 		p := s.progress()
-		m.send(message{Progress: &p})
+		_ = m.send(message{Progress: &p}) // without a reader the result cannot be sent either, and that is an error
 	}
 	quit := every(progressEvery, send)
 	return func() { quit(); send() }

@@ -40,7 +40,7 @@ func midRun(t *testing.T, j pipelines.Job, interrupt func(cancel context.CancelF
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -144,7 +144,11 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=8m"); err != nil {
 		t.Skipf("a full disk takes a file system of its own: mount: %v", err)
 	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	defer func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
 	_, err := run(t, job(dir, chain(t, slowInput(t), slowChain)))
 	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v, want an infrastructure error that says the disk is full", err)

@@ -45,9 +45,8 @@ func (s *spill) add(from origin, text []byte) (record, json uint64, err error) {
 	head = append(head, from.name...)
 	head = binary.BigEndian.AppendUint64(head, uint64(from.offset))
 	head = binary.BigEndian.AppendUint32(head, uint32(len(text)))
-	s.out.Write(head)
-	_, err = s.out.Write(text)
-	if err != nil {
+	_, _ = s.out.Write(head) // an error stays with the writer and comes with the next
+	if _, err = s.out.Write(text); err != nil {
 		return 0, 0, fmt.Errorf("write a spill file: %w", err)
 	}
 	json = record + uint64(len(head))

@@ -80,17 +80,16 @@ func compileNormalize(c dsl.NormalizeText, _ map[string]any) (rowFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+	normal := norm.NFC
+	if form == "NFKC" {
+		normal = norm.NFKC
+	}
 	return mapText(c.Fields, func(s string) string {
 		s = strings.ReplaceAll(s, "\r\n", "\n")
-		s = strings.Map(visible, s)
+		s = normal.String(strings.Map(visible, s))
 		if letters == "lower" {
-			s = strings.ToLower(s)
-		}
-		// Last, because removing a character and changing case can both undo a normal form.
-		if form == "NFKC" {
-			s = norm.NFKC.String(s)
-		} else {
-			s = norm.NFC.String(s)
+			// Both ways round, because NFKC makes capitals (of ℂ, say) and lower case can undo a normal form.
+			s = normal.String(strings.ToLower(s))
 		}
 		if whitespace == "collapse" {
 			s = collapse(s)
