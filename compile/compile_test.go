@@ -166,22 +166,29 @@ func serves(t *testing.T, dir string) {
 	}
 }
 
-func TestTextModel(t *testing.T) {
-	job := newJob(t, onnxtest.Text, samples(t, 20, texts), map[string]dsl.Variant{
-		"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: dsl.Tolerance{MaxAbs: 1e-6, Cosine: 0.9999, Top1: 1}},
-	})
-	out, err := Run(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Selected.Name != "fp32" {
-		t.Errorf("selected %q", out.Selected.Name)
+func TestTextModels(t *testing.T) {
+	for _, model := range []string{onnxtest.Text, onnxtest.Words} {
+		t.Run(model, func(t *testing.T) {
+			same := dsl.Tolerance{MaxAbs: 0.01, Cosine: 0.9999, Top1: 1}
+			job := newJob(t, model, samples(t, 20, texts), map[string]dsl.Variant{
+				"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: same},
+				"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: same},
+			})
+			job.Spec.Select = "fp32"
+			out, err := Run(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Selected.Name != "fp32" {
+				t.Errorf("selected %q", out.Selected.Name)
+			}
+		})
 	}
 }
 
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
-	int8 := map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{MaxAbs: 1e-9}}}
+	tight := map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{MaxAbs: 1e-9}}}
 	fp32 := map[string]dsl.Variant{"fp32": {ONNX: &dsl.ONNXVariant{}}}
 	for _, tc := range []struct {
 		name   string
@@ -210,7 +217,7 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	t.Run("out of tolerance", func(t *testing.T) {
-		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, dataset, int8))
+		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, dataset, tight))
 		if e, ok := errors.AsType[*ToleranceError](err); !ok || e.Variant != "int8" || e.Measure != "max_abs" || e.Measured <= e.Tolerated {
 			t.Errorf("%v, want a ToleranceError of int8", err)
 		}

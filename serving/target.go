@@ -12,7 +12,8 @@ import (
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
-// ErrUnavailable: the target does not answer now, but may again. What was asked may or may not have been done; asking again is safe.
+// ErrUnavailable says that the target does not answer now, but may again. What was asked may or may not have been done; asking
+// again is safe.
 var ErrUnavailable = errors.New("the target does not answer")
 
 // LoadError says that a release cannot be served, however often it is tried.

@@ -75,10 +75,11 @@ func (c *counters) request(revision int64, version string, what outcome, latency
 func counted(counts stats.Counts, what outcome, latency time.Duration) stats.Counts {
 	counts.Requests++
 	switch what {
-	case failure:
-		counts.Failures++
+	case answered:
 	case wrong:
 		counts.Wrong++
+	case failure:
+		counts.Failures++
 	}
 	counts.Latency.Add(latency)
 	return counts

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrPortInUse: another process listens where the gateway should.
+// ErrPortInUse says that another process listens where the gateway should.
 var ErrPortInUse = errors.New("the port is in use")
 
 // Server is a Gateway that listens on loopback.

@@ -28,9 +28,9 @@ const (
 )
 
 var (
-	// ErrUnreachable: nothing has answered for some time. Trying again later, from the position reached, may help.
+	// ErrUnreachable says that nothing has answered for some time. Trying again later, from the position reached, may help.
 	ErrUnreachable = errors.New("the model does not answer")
-	// ErrUnfit: the dataset's rows are not what the model takes, or have no label.
+	// ErrUnfit says that the dataset's rows are not what the model takes, or have no label.
 	ErrUnfit = errors.New("the dataset cannot be replayed")
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// ErrConflict: the document is not at the revision the change was made for. Read it again and decide anew.
+// ErrConflict says that the document is not at the revision the change was made for. Read it again and decide anew.
 var ErrConflict = errors.New("the target's routing has changed meanwhile")
 
 // Document is the routing of one target. It is the truth: a gateway that restarts serves what it says.

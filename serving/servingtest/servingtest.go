@@ -98,10 +98,10 @@ func (s *suite) setTraffic(expected int64, split serving.Split) routing.Document
 	return doc
 }
 
-// serve loads a model and gives it all traffic.
-func (s *suite) serve(model string) (routing.Document, string) {
+// serve loads the model Text and gives it all traffic.
+func (s *suite) serve() (routing.Document, string) {
 	s.Helper()
-	doc, version := s.load(0, model)
+	doc, version := s.load(0, onnxtest.Text)
 	return s.setTraffic(doc.Revision, serving.Split{Weights: map[string]float64{version: 1}}), version
 }
 
@@ -184,7 +184,7 @@ func (s *suite) loadIsIdempotent() {
 }
 
 func (s *suite) lateChanges() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextClose)
 	before := doc.Revision
 	half := serving.Split{Weights: map[string]float64{one: 0.5, two: 0.5}}
@@ -212,7 +212,7 @@ func (s *suite) lateChanges() {
 }
 
 func (s *suite) brokenModel() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	broken, err := s.store.PutTree(s.ctx, artifact.Model, s.T.TempDir(), map[string]string{"broken": "yes"}, nil)
 	if err != nil {
 		s.Fatal(err)
@@ -224,7 +224,7 @@ func (s *suite) brokenModel() {
 }
 
 func (s *suite) otherInterface() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	s.mustFailToLoad(doc, s.artifact(onnxtest.MLP))
 	if release, _ := s.ask("spam", true); release != one {
 		s.Errorf("release %q answers", release)
@@ -240,7 +240,7 @@ func (s *suite) mustFailToLoad(doc routing.Document, model artifact.Ref) {
 }
 
 func (s *suite) splitIsCounted() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextWrong)
 	doc = s.setTraffic(doc.Revision, serving.Split{Weights: map[string]float64{one: 0.75, two: 0.25}})
 	const requests = 400
@@ -264,7 +264,7 @@ func (s *suite) splitIsCounted() {
 }
 
 func (s *suite) shadowIsCompared() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextWrong)
 	doc = s.setTraffic(doc.Revision, serving.Split{
 		Weights: map[string]float64{one: 1},
@@ -289,7 +289,7 @@ func (s *suite) shadowIsCompared() {
 }
 
 func (s *suite) restart() {
-	doc, one := s.serve(onnxtest.Text)
+	doc, one := s.serve()
 	s.ask("spam", true)
 	epoch := s.stats().Epoch
 	s.Restart(s.T)
@@ -306,7 +306,7 @@ func (s *suite) restart() {
 }
 
 func (s *suite) unknownVersion() {
-	doc, _ := s.serve(onnxtest.Text)
+	doc, _ := s.serve()
 	if _, err := s.Target.SetTraffic(s.ctx, doc.Revision, serving.Split{Weights: map[string]float64{"7": 1}}); err == nil {
 		s.Error("traffic was given to a version that is not there")
 	}

@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HERE = pathlib.Path(__file__).parent
-OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
 
 
 def save(name, nodes, inputs, outputs, initializers=()):
@@ -39,6 +39,31 @@ def text_classifier(name, spam):
     ]
     save(
         name, nodes,
+        [tensor("text", TensorProto.STRING, ["N"])],
+        [tensor("probabilities", TensorProto.FLOAT, ["N", 2])], constants,
+    )
+
+
+def words():
+    """text [N] -> probabilities [N, 2]: class 1 for texts with the word "spam". The Tokenizer is an operator of ONNX Runtime alone."""
+    nodes = [
+        helper.make_node(
+            "Tokenizer", ["text"], ["tokens"], domain="com.microsoft", mark=0, mincharnum=1, pad_value="", separators=[" "],
+        ),
+        helper.make_node(
+            "LabelEncoder", ["tokens"], ["hits"], domain="ai.onnx.ml", keys_strings=["spam"], values_floats=[1.0], default_float=0.0,
+        ),
+        helper.make_node("ReduceMax", ["hits"], ["hit"], axes=[1], keepdims=1),
+        helper.make_node("MatMul", ["hit", "w"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "b"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
+    ]
+    constants = [
+        numpy_helper.from_array(np.array([[-4, 4]], np.float32), "w"),
+        numpy_helper.from_array(np.array([2, -2], np.float32), "b"),
+    ]
+    save(
+        "words", nodes,
         [tensor("text", TensorProto.STRING, ["N"])],
         [tensor("probabilities", TensorProto.FLOAT, ["N", 2])], constants,
     )
@@ -107,6 +132,7 @@ def loop():
 text_classifier("text", 0.9)
 text_classifier("text_close", 0.8)
 text_classifier("text_wrong", 0.1)
+words()
 echo()
 mlp()
 loop()

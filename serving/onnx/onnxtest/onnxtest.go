@@ -17,6 +17,7 @@ const (
 	Text      = "text"       // text -> probabilities, class 1 for "spam"
 	TextClose = "text_close" // the same answers, less sure
 	TextWrong = "text_wrong" // the opposite answers
+	Words     = "words"      // Text in ONNX Runtime's own operators, with weights to quantise
 	Echo      = "echo"       // every element type, unchanged
 	MLP       = "mlp"        // x [N,16] -> logits [N,3]
 	Loop      = "loop"       // n -> n, by counting to it
