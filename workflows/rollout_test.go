@@ -1,0 +1,199 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// target plays a serving target and writes down what was ordered, in order.
+type target struct {
+	previous string
+	// looks are the decisions of the Look activities, one each; the last one stays.
+	looks []string
+	// broken makes the order of that name fail for good.
+	broken string
+	// replayEnds makes the replayed traffic fail at once.
+	replayEnds bool
+
+	mu     sync.Mutex
+	orders []string
+}
+
+func (f *target) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.orders = append(f.orders, fmt.Sprintf(format, args...))
+}
+
+func (f *target) fails(name string) error {
+	if f.broken == name {
+		return contract.Error(contract.ErrInvalid, name+" is broken", nil)
+	}
+	return nil
+}
+
+func (f *target) environment() *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
+	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	register(contract.RolloutOpenActivity, func(context.Context, contract.StepInput) (contract.RolloutOpened, error) {
+		f.note("load")
+		return contract.RolloutOpened{Version: "2", Previous: f.previous, Revision: 1}, f.fails("load")
+	})
+	register(contract.RolloutTrafficActivity, func(_ context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
+		f.note("traffic %g shadow %g", float64(in.Weight), float64(in.Shadow))
+		return contract.RolloutTrafficSet{Revision: in.Revision + 1}, f.fails("traffic")
+	})
+	register(contract.RolloutLookActivity, func(_ context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		decision := f.looks[0]
+		if len(f.looks) > 1 {
+			f.looks = f.looks[1:]
+		}
+		return contract.RolloutLooked{Looks: []dsl.Look{{Decision: decision, Reason: "seen"}}, State: json.RawMessage(`{}`)}, f.fails("look")
+	})
+	register(contract.RolloutReplayActivity, func(ctx context.Context, _ contract.RolloutReplay) error {
+		if f.replayEnds {
+			return contract.Error(contract.ErrUser, "no such column", nil)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	register(contract.RolloutSettleActivity, func(_ context.Context, in contract.RolloutSettle) error {
+		f.note("settle promote=%v", in.Promote)
+		return f.fails("settle")
+	})
+	return env
+}
+
+func (f *target) roll(env *testsuite.TestWorkflowEnvironment, spec dsl.Rollout) (dsl.RolloutOutput, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return dsl.RolloutOutput{}, err
+	}
+	env.ExecuteWorkflow(contract.RolloutWorkflow, contract.StepInput{Run: "r", Step: "ship", Spec: raw})
+	var step contract.StepOutput
+	var out dsl.RolloutOutput
+	if err := env.GetWorkflowError(); err != nil {
+		if kept := contract.Outputs(err); kept != nil {
+			err = errors.Join(err, json.Unmarshal(kept, &out))
+		}
+		return out, err
+	}
+	if err := env.GetWorkflowResult(&step); err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(step.Outputs, &out)
+}
+
+func canary() dsl.Rollout {
+	return dsl.Rollout{
+		Target: "t", Stages: []dsl.Stage{{Shadow: 1}, {Weight: 0.1}, {Weight: 1}},
+		Traffic: dsl.Traffic{Replay: artifact.Ref{Digest: "sha256:x"}},
+	}
+}
+
+func TestRollout(t *testing.T) {
+	tests := []struct {
+		name     string
+		target   *target
+		orders   []string
+		decision string
+		errType  string
+	}{{
+		name:     "every stage passes",
+		target:   &target{previous: "1", looks: []string{"hold", "pass"}},
+		orders:   []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "traffic 1 shadow 0", "settle promote=true"},
+		decision: "promoted",
+	}, {
+		name:     "a look aborts",
+		target:   &target{previous: "1", looks: []string{"pass", "hold", "abort"}},
+		orders:   []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "settle promote=false"},
+		decision: "rolled_back", errType: contract.ErrGate,
+	}, {
+		name:     "the first release takes all traffic, for nothing else could answer",
+		target:   &target{looks: []string{"pass"}},
+		orders:   []string{"load", "traffic 1 shadow 0", "traffic 1 shadow 0", "traffic 1 shadow 0", "settle promote=true"},
+		decision: "promoted",
+	}, {
+		name:    "traffic cannot be moved",
+		target:  &target{previous: "1", looks: []string{"pass"}, broken: "traffic"},
+		orders:  []string{"load", "traffic 0 shadow 1", "settle promote=false"},
+		errType: contract.ErrInvalid,
+	}, {
+		name:    "the model cannot be loaded: nothing was moved, nothing is settled",
+		target:  &target{previous: "1", looks: []string{"pass"}, broken: "load"},
+		orders:  []string{"load"},
+		errType: contract.ErrInvalid,
+	}, {
+		name:    "the replayed traffic fails",
+		target:  &target{previous: "1", looks: []string{"hold"}, replayEnds: true},
+		orders:  []string{"load", "traffic 0 shadow 1", "settle promote=false"},
+		errType: contract.ErrUser,
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, err := tt.target.roll(tt.target.environment(), canary())
+			if got := contract.ErrorType(err); got != tt.errType {
+				t.Errorf("the rollout ended with %v of type %q, want %q", err, got, tt.errType)
+			}
+			if diff := cmp.Diff(tt.orders, tt.target.orders); diff != "" {
+				t.Errorf("orders (-want +got):\n%s", diff)
+			}
+			if out.Decision != tt.decision {
+				t.Errorf("decision %q, want %q", out.Decision, tt.decision)
+			}
+		})
+	}
+}
+
+func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
+	f := &target{previous: "1", looks: []string{"hold"}}
+	env := f.environment()
+	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond) // the clock runs while activities do
+	if _, err := f.roll(env, canary()); contract.ErrorType(err) != contract.ErrCanceled {
+		t.Errorf("the rollout ended with %v, want a cancel", err)
+	}
+	if want := "settle promote=false"; !slices.Contains(f.orders, want) {
+		t.Errorf("orders %q, want %q among them", f.orders, want)
+	}
+}
+
+// Whatever the looks decide, a rollout never orders more than its stages say, and always ends with all or nothing.
+func TestTrafficNeverExceedsTheStages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		decisions := rapid.SliceOfN(rapid.SampledFrom([]string{"hold", "pass", "abort"}), 1, 8).Draw(t, "looks")
+		f := &target{previous: "1", looks: append(decisions, "pass")}
+		out, _ := f.roll(f.environment(), canary())
+		allowed := []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "traffic 1 shadow 0"}
+		n := len(f.orders) - 1
+		if n < 1 || n > len(allowed) || !slices.Equal(f.orders[:n], allowed[:n]) {
+			t.Fatalf("orders %q, which the stages do not allow", f.orders)
+		}
+		if want := fmt.Sprintf("settle promote=%v", out.Decision == "promoted"); f.orders[n] != want {
+			t.Fatalf("the last order is %q, want %q", f.orders[n], want)
+		}
+	})
+}
