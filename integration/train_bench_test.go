@@ -188,6 +188,20 @@ func (b *trainBench) wait() error {
 	return err
 }
 
+// state asks the training where it is.
+func (b *trainBench) state() contract.TrainState {
+	b.t.Helper()
+	answer, err := b.client.QueryWorkflow(b.t.Context(), contract.TrainWorkflowID(b.in.Run, b.in.Step), "", contract.StateQuery)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var state contract.TrainState
+	if err := answer.Get(&state); err != nil {
+		b.t.Fatal(err)
+	}
+	return state
+}
+
 // outputs are the step's, as later steps see them.
 type outputs struct {
 	dsl.TrainOutput

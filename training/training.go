@@ -62,6 +62,8 @@ var (
 	ErrNoCapacity = errors.New("no capacity now")
 	// ErrTooLarge: never. The pool is smaller than the smallest gang that was asked for.
 	ErrTooLarge = errors.New("larger than the pool")
+	// ErrNoAgent: the pool has no agent to put on its nodes.
+	ErrNoAgent = errors.New("the node agent is missing")
 )
 
 // Pool is where nodes come from. All methods are safe for concurrent use and, for one key, may be called again at any time by

@@ -222,7 +222,7 @@ func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 		HeartbeatTimeout:    heartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 20,
+			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 8,
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrPreempted},
 		},
 		Summary: fmt.Sprintf("%s, generation %d", strings.TrimPrefix(name, "sluice.train."), t.current.Index),

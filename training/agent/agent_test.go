@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConfigTravelsInTheEnvironment(t *testing.T) {
+	want := Config{
+		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", Store: "file:///s", Queue: "node/r/s/g1/0-x",
+		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, PythonEnv: "/venv",
+	}
+	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+		if strings.HasPrefix(kv, "TEMPORAL_") || strings.HasPrefix(kv, "PET_") {
+			t.Errorf("the agent inherits %s", kv)
+		}
+	}
+	got, err := ConfigFromEnv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+	t.Setenv(envQueue, "")
+	t.Setenv(envStore, "")
+	if _, err := ConfigFromEnv(); err == nil || !strings.Contains(err.Error(), envStore+", "+envQueue) {
+		t.Errorf("an environment without queue and store: %v, want both named", err)
+	}
+}
+
+func TestRankEnvironment(t *testing.T) {
+	p := &prepared{
+		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,
+		spec:   dsl.Train{Checkpoint: dsl.CheckpointSpec{Every: dsl.Duration(90 * time.Second)}},
+		seal:   checkpoint.Seal{Generation: 2, Resume: &checkpoint.Manifest{Step: 7}},
+		folder: &script.Folder{Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
+		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"},
+	}
+	in := contract.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
+	want := []string{
+		"GLOO_SOCKET_IFNAME=lo", "GROUP_RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=20001",
+		"MINE=1", "NODE_RANK=1", "OMP_NUM_THREADS=4", "RANK=1", "SLUICE_CHECKPOINT_DIR=/n/checkpoints", "SLUICE_CHECKPOINT_EVERY=1m30s",
+		"SLUICE_METRICS=/l/m", "SLUICE_OUTPUT_DIR=/n/output", "SLUICE_RESUME_DIR=/n/resume", "WORLD_SIZE=2",
+	}
+	if diff := cmp.Diff(want, rankEnv(Config{Host: "127.0.0.1", CPUs: 4}, p, in)); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	p.seal.Resume = nil
+	p.folder.Env = []string{"OMP_NUM_THREADS=1"}
+	env := rankEnv(Config{Host: "10.0.0.7", CPUs: 4}, p, in)
+	for _, kv := range env {
+		if strings.HasPrefix(kv, "SLUICE_RESUME_DIR=") || strings.HasPrefix(kv, "GLOO_SOCKET_IFNAME=") {
+			t.Errorf("%s is set for a first generation on another machine", kv)
+		}
+	}
+	if !slices.Contains(env, "OMP_NUM_THREADS=1") {
+		t.Errorf("the step's own OMP_NUM_THREADS is lost: %v", env)
+	}
+}
+
+func TestCheckpointsAreFoldersNamedByStep(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"step-3", "step-12", ".new-13", "step-x", "step-0", "step--4", "other"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "step-99"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := stepsIn(dir)
+	slices.Sort(steps)
+	if diff := cmp.Diff([]int64{3, 12}, steps); diff != "" || err != nil {
+		t.Errorf("steps, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestLinkTree(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "step-1")
+	if err := os.MkdirAll(filepath.Join(from, "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(from, "deep", "weights"), []byte("w"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(filepath.Dir(from), "own")
+	if err := linkTree(from, to); err != nil {
+		t.Fatal(err)
+	}
+	// The script rotates its checkpoint away.
+	if err := os.RemoveAll(from); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "deep", "weights")); err != nil || string(got) != "w" {
+		t.Errorf("the linked file holds %q, %v", got, err)
+	}
+	if err := linkTree(from, filepath.Join(filepath.Dir(from), "again")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a checkpoint that is gone: %v, want ErrNotExist", err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(to, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := linkTree(to, filepath.Join(filepath.Dir(from), "third")); err == nil || !strings.Contains(err.Error(), "pipe") {
+		t.Errorf("a pipe in a checkpoint: %v, want an error that names it", err)
+	}
+}
+
+func TestProtocolMismatchIsRefused(t *testing.T) {
+	err := checkProtocol(contract.AgentProtocol + 1)
+	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "same release") {
+		t.Errorf("another protocol: %v, want a refusal that says what to do", err)
+	}
+	if err := checkProtocol(contract.AgentProtocol); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
+	for range 20 {
+		port, err := freePort("127.0.0.1")
+		if err != nil || port < 20000 || port >= 32000 {
+			t.Errorf("port %d, %v", port, err)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package checkpoint_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+// fatal is what testing.T and rapid.T share.
+type fatal interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// bench is a step in a store of its own.
+type bench struct {
+	t     *testing.T
+	f     fatal
+	store *store.Store
+	dir   string
+}
+
+var stores int
+
+func newBench(t *testing.T, f fatal) *bench {
+	stores++
+	s, err := store.Open(t.Context(), fmt.Sprintf("mem://checkpoints-%d", stores))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return &bench{t: t, f: f, store: s, dir: t.TempDir()}
+}
+
+func key(generation int) training.Key {
+	return training.Key{Run: "r", Step: "fit", Generation: generation}
+}
+
+// commit commits a checkpoint whose content differs with generation and step.
+func (b *bench) commit(generation int, step int64) artifact.Ref {
+	b.f.Helper()
+	content, _, err := b.store.PutBlob(b.t.Context(), strings.NewReader(fmt.Sprintf("metrics of g%d to %d", generation, step)))
+	if err != nil {
+		b.f.Fatal(err)
+	}
+	ref, err := b.store.PutTree(b.t.Context(), artifact.Checkpoint, b.dir, map[string]string{"id": fmt.Sprint(generation, step)}, nil)
+	if err != nil {
+		b.f.Fatal(err)
+	}
+	err = checkpoint.Commit(b.t.Context(), b.store, key(generation), checkpoint.Manifest{
+		Generation: generation, Step: step, Checkpoint: ref, Metrics: content, CommittedAt: time.Unix(step, 0).UTC(),
+	})
+	if err != nil {
+		b.f.Fatal(err)
+	}
+	return ref
+}
+
+func (b *bench) seal(generation int, unusable ...artifact.Ref) checkpoint.Seal {
+	b.f.Helper()
+	seal, err := checkpoint.MakeSeal(b.t.Context(), b.store, key(generation), unusable)
+	if err != nil {
+		b.f.Fatal(err)
+	}
+	return seal
+}
+
+// wantSeal checks what a generation resumes from: generation and step, 0 and 0 for nothing.
+func (b *bench) wantSeal(seal checkpoint.Seal, generation int, step int64) {
+	b.f.Helper()
+	got := [2]int64{}
+	if seal.Resume != nil {
+		got = [2]int64{int64(seal.Resume.Generation), seal.Resume.Step}
+	}
+	if want := [2]int64{int64(generation), step}; got != want {
+		b.f.Fatalf("generation %d resumes from generation and step %v, want %v", seal.Generation, got, want)
+	}
+}
+
+func TestSealNamesTheNewestCommit(t *testing.T) {
+	b := newBench(t, t)
+	b.wantSeal(b.seal(1), 0, 0)
+	b.commit(1, 10)
+	b.commit(1, 100)
+	b.commit(1, 9)
+	b.wantSeal(b.seal(2), 1, 100)
+	b.wantSeal(b.seal(3), 1, 100) // generation 2 committed nothing
+}
+
+func TestSealStays(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	b.commit(1, 10)
+	first := b.seal(2)
+	b.commit(1, 20)
+	if diff := cmp.Diff(first, b.seal(2)); diff != "" {
+		t.Errorf("the seal changed (-first +second):\n%s", diff)
+	}
+}
+
+func TestZombieCommitsForNobody(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	b.commit(1, 10)
+	b.seal(2)
+	b.commit(1, 50) // too late
+	b.wantSeal(b.seal(3), 1, 10)
+	b.commit(2, 20)
+	b.commit(1, 60)
+	b.wantSeal(b.seal(4), 1, 10) // generation 3 committed nothing, and generation 2's commit came after the seal of 3
+}
+
+func TestUnusableFallsBackToTheOneBefore(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	b.commit(1, 10)
+	second := b.commit(1, 20)
+	b.wantSeal(b.seal(2), 1, 20)
+	b.wantSeal(b.seal(3, second), 1, 10)
+	third := b.commit(3, 30)
+	b.wantSeal(b.seal(4, second), 3, 30)
+	b.wantSeal(b.seal(5, second, third), 1, 10)
+}
+
+func TestIncompleteCommitIsPassedOver(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	b.commit(1, 10)
+	ref := b.commit(1, 20)
+	sum := strings.TrimPrefix(ref.Digest, "sha256:")
+	if err := b.store.Driver().Delete(t.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
+		t.Fatal(err)
+	}
+	b.wantSeal(b.seal(2), 1, 10)
+}
+
+func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	seals := make([]checkpoint.Seal, 20)
+	var all sync.WaitGroup
+	for i := range seals {
+		all.Go(func() {
+			if i%2 == 0 {
+				if err := checkpoint.Commit(t.Context(), b.store, key(1), checkpoint.Manifest{Generation: 1, Step: int64(i + 1), Checkpoint: seedRef(t, b), Metrics: seedBlob(t, b)}); err != nil {
+					t.Error(err)
+				}
+			}
+			var err error
+			if seals[i], err = checkpoint.MakeSeal(t.Context(), b.store, key(2), nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, seal := range seals {
+		if diff := cmp.Diff(seals[0], seal); diff != "" {
+			t.Errorf("two seals of one generation:\n%s", diff)
+		}
+	}
+}
+
+func seedRef(t *testing.T, b *bench) artifact.Ref {
+	ref, err := b.store.PutTree(t.Context(), artifact.Checkpoint, b.dir, nil, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	return ref
+}
+
+func seedBlob(t *testing.T, b *bench) string {
+	digest, _, err := b.store.PutBlob(t.Context(), strings.NewReader(""))
+	if err != nil {
+		t.Error(err)
+	}
+	return digest
+}
+
+// Whatever the nodes of all generations commit and whenever, each generation resumes from the newest commit that its predecessor had made
+// when it was sealed, else from what that one resumed from.
+func TestSealsFollowTheChain(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		b := newBench(t, rt)
+		b.seal(1)
+		current := 1
+		resume := [2]int64{}
+		newest := [2]int64{}
+		for range rapid.IntRange(1, 30).Draw(rt, "actions") {
+			if rapid.Bool().Draw(rt, "seal") {
+				current++
+				if newest[1] > 0 {
+					resume = newest
+				}
+				b.wantSeal(b.seal(current), int(resume[0]), resume[1])
+				newest = [2]int64{}
+				continue
+			}
+			generation := rapid.IntRange(1, current).Draw(rt, "generation")
+			// A generation's steps lie beyond what it resumed from.
+			step := resume[1] + rapid.Int64Range(1, 20).Draw(rt, "steps")
+			b.commit(generation, step)
+			if generation == current && step > newest[1] {
+				newest = [2]int64{int64(generation), step}
+			}
+		}
+	})
+}
+
+func TestProgress(t *testing.T) {
+	b := newBench(t, t)
+	for _, want := range []int64{0, 7, 9} {
+		if want > 0 {
+			if err := checkpoint.PutProgress(t.Context(), b.store, key(1), checkpoint.Progress{Step: want}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := checkpoint.GetProgress(t.Context(), b.store, key(1))
+		if err != nil || got.Step != want {
+			t.Errorf("progress %d, %v, want %d", got.Step, err, want)
+		}
+	}
+}
