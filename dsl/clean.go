@@ -2,13 +2,14 @@ package dsl
 
 import (
 	"encoding/json"
-	"github.com/google/cel-go/cel"
-	"go.yaml.in/yaml/v3"
 	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/store/artifact"
 )

@@ -1,12 +1,14 @@
 package dsl
 
 import (
-	"github.com/google/cel-go/cel"
-	"github.com/sluiceml/sluice/store/artifact"
-	"go.yaml.in/yaml/v3"
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // CompileModel turns an ONNX model into faster variants and proves each against the source.

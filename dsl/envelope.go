@@ -7,11 +7,13 @@ import (
 
 // checkEnvelope reports what types alone do not say of the keys every step has.
 func (c *checker) checkEnvelope(s *step) {
-	if s.Retry.MaxBackoff > 0 && s.Retry.MaxBackoff < s.Retry.Backoff {
-		c.src.errorf(lookup(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
+	if s.Retry.MaxBackoff < s.Retry.Backoff {
+		c.src.errorf(placeOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
-	if at := lookup(s.node, "timeout"); at != nil && s.Timeout == 0 && at.Value != "" && s.Timeout.String() == at.Value {
-		c.src.errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
+	if at := lookup(s.node, "timeout"); at != nil {
+		if d, err := ParseDuration(at.Value); err == nil && d == 0 {
+			c.src.errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
+		}
 	}
 	outputs := c.ts.objects["steps."+s.ID]
 	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {

@@ -1,8 +1,9 @@
 package dsl
 
 import (
-	"github.com/google/cel-go/cel"
 	"reflect"
+
+	"github.com/google/cel-go/cel"
 )
 
 // Evaluate runs the user's own scoring program and takes its metrics from $SLUICE_METRICS.

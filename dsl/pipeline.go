@@ -186,6 +186,9 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	setDefaults(reflect.ValueOf(&s.Envelope))
+	if lookup(n, "retry", "max_backoff") == nil {
+		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
+	}
 	s.env = envelope.get("env")
 	l.readBody(d, s)
 	s.exprs = d.exprs
@@ -213,9 +216,7 @@ func (l *loader) readBody(d *decoder, s *step) {
 		v = entries{}
 	}
 	s.spec = v
-	if s.body.Kind == yaml.AliasNode {
-		s.body = s.body.Alias
-	}
+	s.body = behindAlias(s.body)
 	if err := fill(s.known, known(v)); err != nil {
 		l.src.errorf(s.key, "type", "", "%s", err)
 	}

@@ -2,12 +2,14 @@ package dsl
 
 import (
 	"cmp"
-	"github.com/google/cel-go/cel"
-	"github.com/sluiceml/sluice/store/artifact"
-	"go.yaml.in/yaml/v3"
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // Rollout moves a target's traffic to a model stage by stage, and back at once when a test says so.
@@ -176,9 +178,9 @@ func (spec *Rollout) checkStages(c *checker, s *step) {
 				c.src.errorf(n, "stages", "", "a stage of 0%% sees no traffic")
 			}
 		case hasWeight && stage.Weight <= weight:
-			c.src.errorf(lookup(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
+			c.src.errorf(placeOf(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
 		case hasShadow && weight > 0:
-			c.src.errorf(lookup(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
+			c.src.errorf(placeOf(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
 		}
 		if hasWeight {
 			weight = stage.Weight

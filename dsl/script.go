@@ -1,11 +1,13 @@
 package dsl
 
 import (
-	"github.com/sluiceml/sluice/store/artifact"
-	"go.yaml.in/yaml/v3"
 	"path"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // Command is what the kinds share that start the user's own program.
@@ -59,7 +61,7 @@ func (cmd *Command) check(c *checker, s *step) {
 		case !isArtifact && decl.Path != "" && decl.Type != "":
 			c.src.errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
 		case isArtifact && !isInside(decl.Path):
-			c.src.errorf(lookup(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
+			c.src.errorf(placeOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
 	cmd.checkFiles(c, s)

@@ -188,7 +188,7 @@ func (s *source) locate(n *yaml.Node, offset int) (line, col int) {
 		}
 	}
 	c.settle()
-	return c.line, c.col + 1
+	return c.line, min(c.col, len(c.runes)) + 1
 }
 
 // cursor is a place in the source during locate.
@@ -258,8 +258,9 @@ func (c *cursor) settle() {
 
 func (c *cursor) restBlank() bool { return strings.TrimSpace(string(c.runes[c.col:])) == "" }
 
-// nextText moves to the first character of the next line that is not blank.
+// nextText moves to the first character of the next line that is not blank, or to the end of this one when there is none.
 func (c *cursor) nextText() {
+	last := c.line
 	for c.line < len(c.src.lines) {
 		c.enter(c.line + 1)
 		if text := string(c.runes); strings.TrimSpace(text) != "" {
@@ -267,6 +268,8 @@ func (c *cursor) nextText() {
 			return
 		}
 	}
+	c.enter(last)
+	c.col = len(c.runes)
 }
 
 func escapeLen(rest []rune) int {

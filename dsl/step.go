@@ -50,8 +50,8 @@ type Gate struct {
 
 // Retry says how often a step is tried again, and after which errors.
 type Retry struct {
-	// Attempts counts the first try. Default 1.
-	Attempts int `json:"attempts,omitempty" dsl:"default=1,min=1,max=100"`
+	// Attempts counts the first try. Default 3.
+	Attempts int `json:"attempts,omitempty" dsl:"default=3,min=1,max=100"`
 	// Backoff is the pause before the second try; it doubles. Default 5s.
 	Backoff Duration `json:"backoff,omitempty" dsl:"default=5s"`
 	// MaxBackoff bounds the pause. Default 1m.

@@ -1,11 +1,12 @@
 package dsl
 
 import (
-	"github.com/google/cel-go/cel"
 	"maps"
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -119,7 +120,7 @@ func (spec *Train) check(c *checker, s *step) {
 	requireCommand(c, s)
 	spec.Command.check(c, s)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
-		c.src.errorf(lookup(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
+		c.src.errorf(placeOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
 	}
 	spec.checkPool(c, s)
 }

@@ -1,0 +1,173 @@
+package dsl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// scalar reads a literal.
+func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.src.errorf(n, "type", "", "%s is expected here, not %s", want{typ: t}, nodeKind(n))
+		return nil
+	}
+	switch t {
+	case durationType, shareType, sizeType:
+		v, err := parseScalar(t, n.Value)
+		if err != nil {
+			d.src.errorf(n, map[reflect.Type]string{durationType: "duration", shareType: "share", sizeType: "size"}[t], "", "%s", err)
+			return nil
+		}
+		return literal{v}
+	}
+	v, err := d.plain(n, t)
+	if err != nil {
+		d.src.errorf(n, "type", "", "%s", err)
+		return nil
+	}
+	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
+		return nil
+	}
+	if !d.inRange(n, v, r) {
+		return nil
+	}
+	return literal{v}
+}
+
+// plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
+func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
+	mismatch := fmt.Errorf("%s is expected here, not %s", want{typ: t}, nodeKind(n))
+	switch t.Kind() {
+	case reflect.String:
+		return n.Value, nil
+	case reflect.Bool:
+		if n.Tag != "!!bool" {
+			return nil, mismatch
+		}
+		return strings.EqualFold(n.Value, "true"), nil
+	case reflect.Int, reflect.Int64:
+		v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
+		if errors.Is(err, strconv.ErrRange) {
+			return nil, fmt.Errorf("%s is too large", n.Value)
+		}
+		if n.Tag != "!!int" || err != nil {
+			return nil, mismatch
+		}
+		return v, nil
+	case reflect.Float64:
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if n.Tag != "!!float" && n.Tag != "!!int" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, mismatch
+		}
+		return v, nil
+	}
+	return nil, mismatch
+}
+
+func (d *decoder) inEnum(n *yaml.Node, s string, r rules) bool {
+	switch {
+	case len(r.enum) == 0 || slices.Contains(r.enum, s):
+		return true
+	case slices.Contains(r.later, s):
+		d.src.errorf(n, "not-yet", "", "`%s` is not in this version yet", s)
+	case len(r.enum) == 1:
+		d.src.errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
+	default:
+		d.src.errorf(n, "enum", didYouMean(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
+	}
+	return false
+}
+
+func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
+	var x float64
+	switch v := v.(type) {
+	case int64:
+		x = float64(v)
+	case float64:
+		x = v
+	default:
+		return true
+	}
+	switch {
+	case r.min != nil && x < *r.min:
+		d.src.errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, formatDouble(*r.min))
+	case r.max != nil && x > *r.max:
+		d.src.errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, formatDouble(*r.max))
+	default:
+		return true
+	}
+	return false
+}
+
+// expression reads a CEL expression that stands without ${}.
+func (d *decoder) expression(n *yaml.Node, r rules) value {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.src.errorf(n, "type", "", "an expression is expected here, not %s", nodeKind(n))
+		return nil
+	}
+	if strings.Contains(n.Value, "${") {
+		d.src.errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
+		return nil
+	}
+	w := want{}
+	if r.boolean {
+		w.typ = boolType
+	}
+	d.add(n, n.Value, 0, d.scope, w)
+	return literal{n.Value}
+}
+
+func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *expression {
+	e := &expression{text: text, node: n, start: start, scope: s, want: w}
+	d.exprs = append(d.exprs, e)
+	return e
+}
+
+// interpolate reads a scalar that holds ${}.
+func (d *decoder) interpolate(n *yaml.Node, w want) value {
+	parts, err := splitText(n.Value)
+	if err != nil {
+		var at *splitError
+		errors.As(err, &at)
+		line, col := d.src.locate(n, at.offset)
+		d.src.add(SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
+		return nil
+	}
+	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.isExpr })
+	switch {
+	case exprs && d.fixed:
+		d.src.errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
+		return nil
+	case !exprs && w.isText():
+		return literal{joinLiterals(parts)}
+	case len(parts) == 1 && parts[0].isExpr:
+		return hole{d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
+	case !w.isText():
+		d.src.errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
+		return nil
+	}
+	var out text
+	for _, p := range parts {
+		if !p.isExpr {
+			out = append(out, textPart{literal: p.literal})
+			continue
+		}
+		out = append(out, textPart{expr: d.add(n, p.expr, p.offset, scopePlain, want{typ: stringType, part: true})})
+	}
+	return out
+}
+
+func joinLiterals(parts []part) string {
+	var b strings.Builder
+	for _, p := range parts {
+		b.WriteString(p.literal)
+	}
+	return b.String()
+}
