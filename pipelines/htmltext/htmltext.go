@@ -28,6 +28,7 @@ func Convert(source string) string {
 		case html.EndTagToken:
 			name, _ := tokens.TagName()
 			w.end(atom.Lookup(name))
+		case html.CommentToken, html.DoctypeToken: // not shown
 		}
 	}
 }
@@ -130,8 +131,9 @@ func hides(tag atom.Atom) bool {
 	switch tag {
 	case atom.Script, atom.Style, atom.Title, atom.Template, atom.Noembed, atom.Noframes, atom.Iframe, atom.Textarea:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // blockLines is how many line breaks stand around an element: 0 for inline ones.
@@ -142,8 +144,9 @@ func blockLines(tag atom.Atom) int {
 	case atom.Div, atom.Li, atom.Tr, atom.Table, atom.Hr, atom.Center, atom.Dt, atom.Dd, atom.Form, atom.Option, atom.Body,
 		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Address, atom.Caption, atom.Fieldset:
 		return 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 func attribute(tokens *html.Tokenizer, name string) string {
