@@ -72,6 +72,10 @@ func readTransform(d *decoder, n *yaml.Node) value {
 		return d.structure(n, transformType, nil)
 	}
 	spec, ok := transformSpecs[typ.Value]
+	if !ok && slices.Contains(laterTransforms, typ.Value) {
+		d.src.errorf(typ, "not-yet", "", "the transform `%s` is not in this version yet", typ.Value)
+		return nil
+	}
 	if !ok {
 		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
 		return nil

@@ -56,6 +56,10 @@ var (
 )
 
 func (x *explainer) report(issues *cel.Issues) {
+	if strings.Contains(issues.Err().Error(), "undeclared reference to 'best'") {
+		x.e.report(x.src, 0, "not-yet", "", "`.best(x, ...)` over the instances of a step is not in this version yet")
+		return
+	}
 	for _, err := range issues.Errors() {
 		code, message, hint := x.explain(err.ExprID, err.Message)
 		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())

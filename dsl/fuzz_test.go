@@ -42,7 +42,7 @@ func FuzzCompile(f *testing.F) {
 		if (program == nil) != diags.HasErrors() {
 			t.Errorf("program is nil: %v; %s", program == nil, diags)
 		}
-		lines := strings.Split(string(data), "\n")
+		lines := newSource(File{Source: data}).lines
 		for _, d := range diags {
 			if d.Line < 1 || d.Line > len(lines) || d.Col < 1 || utf8.Valid(data) && d.Col > utf8.RuneCountInString(lines[d.Line-1])+1 {
 				t.Errorf("%d:%d is no place: %s", d.Line, d.Col, d.Message)

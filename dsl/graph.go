@@ -40,6 +40,7 @@ func (c *checker) checkNeed(s *step, id string) {
 	switch {
 	case id == s.ID:
 		c.src.errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
+	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
 		c.src.errorf(at, "step", suggest(id, c.otherIDs(s)), "there is no step `%s`", id)
 	default:

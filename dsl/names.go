@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/google/cel-go/cel"
@@ -74,7 +75,7 @@ func (n *names) value(name string) (ref.Val, error) {
 	case n.broken != nil:
 		return nil, n.broken
 	case n.own == nil:
-		return nil, nil
+		return nil, errors.New("the step left no outputs")
 	}
 	return n.own.get(name)
 }

@@ -75,6 +75,8 @@ type loader struct {
 	d        *decoder
 	steps    []*step
 	byID     map[string]*step
+	// unreadable are steps too broken to speak of.
+	unreadable []string
 }
 
 var stepsType = reflect.TypeFor[Steps]()
@@ -97,7 +99,9 @@ func (l *loader) load(data []byte) bool {
 	}
 	l.exprs = d.exprs
 	l.outputs, _ = v.get("outputs").(entries)
-	if err := fill(&l.pipeline, known(v)); err != nil {
+	known := known(v).(map[string]any)
+	known["outputs"] = l.writtenOutputs()
+	if err := fill(&l.pipeline, known); err != nil {
 		l.src.errorf(l.root, "type", "", "%s", err)
 		return false
 	}
@@ -108,6 +112,18 @@ func (l *loader) load(data []byte) bool {
 		l.pipeline.Steps = append(l.pipeline.Steps, s.Step)
 	}
 	return true
+}
+
+// writtenOutputs are the pipeline's outputs as they stand in the document.
+func (l *loader) writtenOutputs() map[string]any {
+	written := make(map[string]any, len(l.outputs.keys))
+	for i, key := range l.outputs.keys {
+		written[key] = known(l.outputs.values[i])
+		if n := lookup(l.root, "outputs", key); written[key] == nil && n != nil {
+			written[key] = n.Value
+		}
+	}
+	return written
 }
 
 func isDocumentName(s string) bool {
@@ -135,11 +151,14 @@ func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 			return
 		}
 		d.exprs = nil
-		if s := l.readStep(d, key, val); s != nil {
-			s.index = len(l.steps)
-			l.steps = append(l.steps, s)
-			l.byID[s.ID] = s
+		s := l.readStep(d, key, val)
+		if s == nil {
+			l.unreadable = append(l.unreadable, key.Value)
+			return
 		}
+		s.index = len(l.steps)
+		l.steps = append(l.steps, s)
+		l.byID[s.ID] = s
 	})
 	d.exprs = outer
 }

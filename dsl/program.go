@@ -119,6 +119,9 @@ func (c *checker) declare() {
 			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID),
 		})
 	}
+	for _, id := range c.unreadable {
+		steps.fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
+	}
 	stepsType := c.ts.define(steps)
 	serving := &objectType{name: "serving", code: "target", what: "a target of this environment", fields: map[string]*cel.Type{}}
 	earlier := cel.OptionalType(c.ts.define(&objectType{name: "earlier run", what: "a part of an earlier run", fields: map[string]*cel.Type{"steps": stepsType}}))

@@ -27,8 +27,11 @@ type source struct {
 	diags Diagnostics
 }
 
+// lineBreak is what YAML 1.1, which the parser speaks, takes for the end of a line.
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+
 func newSource(f File) *source {
-	return &source{name: f.Name, lines: strings.Split(string(f.Source), "\n")}
+	return &source{name: f.Name, lines: lineBreak.Split(string(f.Source), -1)}
 }
 
 // line returns the text of line n, from 1.
@@ -36,7 +39,7 @@ func (s *source) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
 	}
-	return strings.TrimRight(s.lines[n-1], "\r")
+	return s.lines[n-1]
 }
 
 func (s *source) add(sev Severity, line, col int, code, hint, message string) {
@@ -149,8 +152,8 @@ func invalidUTF8(data []byte) int {
 }
 
 func position(data []byte, offset int) (line, col int) {
-	start := bytes.LastIndexByte(data[:offset], '\n') + 1
-	return bytes.Count(data[:offset], []byte("\n")) + 1, utf8.RuneCount(data[start:offset]) + 1
+	lines := lineBreak.Split(string(data[:offset]), -1)
+	return len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1
 }
 
 // locate returns where character offset of a scalar's value stands in the source: it walks value and source side by side, undoing
