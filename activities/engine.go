@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"sync"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
@@ -219,7 +221,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 			return out, err
 		}
 		if record.Outputs, err = e.outputs(ctx, sub, record, in); err != nil {
-			out = contract.RunOutput{Status: dsl.StatusFailed, Error: "outputs: " + err.Error(), ErrorType: contract.ErrInvalid}
+			return out, err
 		}
 	}
 	record.Status, record.Error, record.ErrorType, record.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
@@ -232,7 +234,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 	return out, nil
 }
 
-// outputs evaluates the pipeline's outputs over all its steps.
+// outputs evaluates the pipeline's outputs over all its steps. One that cannot be evaluated, since its step was skipped, is absent.
 func (e *Engine) outputs(
 	ctx context.Context, sub *submitted, record contract.RunRecord, in contract.FinishInput,
 ) (map[string]any, error) {
@@ -247,7 +249,11 @@ func (e *Engine) outputs(
 		}
 		vars.Steps[node.ID] = r
 	}
-	return sub.program.Outputs(vars)
+	outputs, err := sub.program.Outputs(vars)
+	if err != nil && activity.IsActivity(ctx) {
+		activity.GetLogger(ctx).Warn("outputs are absent", "run", in.Run, "error", err)
+	}
+	return outputs, nil
 }
 
 func readBlob(ctx context.Context, s *store.Store, digest string, v any) error {

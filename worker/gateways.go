@@ -8,24 +8,24 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
-	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/store"
 )
 
 // targetsFile remembers which embedded targets the state folder serves, so that a holder that restarts serves them again before any
 // run asks for it.
 const targetsFile = "targets.json"
+
+// closeTimeout is how long requests under way may take when a process ends.
+const closeTimeout = 5 * time.Second
 
 // Gateways are the embedded targets this process serves, each on a port of its own on loopback.
 type Gateways struct {
@@ -34,19 +34,13 @@ type Gateways struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	served map[string]*served
-}
-
-// served is one target's gateway and its listener.
-type served struct {
-	gateway *gateway.Gateway
-	server  *http.Server
-	port    int
+	served map[string]*gateway.Server
+	ports  map[string]int // as the environments gave them
 }
 
 // NewGateways serves nothing yet.
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
-	return &Gateways{store: s, state: state, log: log, served: map[string]*served{}}
+	return &Gateways{store: s, state: state, log: log, served: map[string]*gateway.Server{}, ports: map[string]int{}}
 }
 
 // Serve serves a target, if it is not served already, and returns where.
@@ -54,51 +48,22 @@ func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.EmbeddedTa
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if s := g.served[target]; s != nil {
-		return url(s.port), nil
+		return s.URL(), nil
 	}
 	if err := g.start(ctx, target, spec.Port); err != nil {
 		return "", err
 	}
-	return url(g.served[target].port), g.remember()
+	return g.served[target].URL(), g.remember()
 }
 
 // start listens and serves; the caller holds the lock.
 func (g *Gateways) start(ctx context.Context, target string, port int) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err != nil {
-		return fmt.Errorf("serve target %s: port %d cannot be listened on: %w: free it, or give the target another `port` in the environment",
-			target, port, err)
+	s, err := embedded.Serve(ctx, g.store, target, port, filepath.Join(g.state, "gateway", target), g.log)
+	if err == nil {
+		g.served[target], g.ports[target] = s, port
 	}
-	gate, err := gateway.New(gateway.Options{
-		Store: g.store, Target: target, Load: loadONNX, Logger: g.log,
-		Dir: filepath.Join(g.state, "gateway", target),
-	})
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	s := &served{
-		gateway: gate, server: &http.Server{Handler: gate, ReadHeaderTimeout: 10 * time.Second},
-		port: listener.Addr().(*net.TCPAddr).Port,
-	}
-	g.served[target] = s
-	go func() {
-		if err := s.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("a gateway has stopped", "target", target, "error", err)
-		}
-	}()
-	return nil
+	return err
 }
-
-// loadONNX is the gateways' loader: a model artifact is a folder with one ONNX file.
-func loadONNX(_ context.Context, dir string) (gateway.Upstream, error) {
-	file, err := onnx.ModelFile(dir)
-	if err != nil {
-		return nil, err
-	}
-	return onnx.Open(file, onnx.Options{})
-}
-
-func url(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
 
 // Addresses returns the URL of every target served, by name.
 func (g *Gateways) Addresses() map[string]string {
@@ -106,18 +71,14 @@ func (g *Gateways) Addresses() map[string]string {
 	defer g.mu.Unlock()
 	all := make(map[string]string, len(g.served))
 	for target, s := range g.served {
-		all[target] = url(s.port)
+		all[target] = s.URL()
 	}
 	return all
 }
 
 // remember writes targetsFile; the caller holds the lock.
 func (g *Gateways) remember() error {
-	ports := make(map[string]int, len(g.served))
-	for target, s := range g.served {
-		ports[target] = s.port
-	}
-	raw, err := json.Marshal(ports)
+	raw, err := json.Marshal(g.ports)
 	if err != nil {
 		return err
 	}
@@ -155,15 +116,12 @@ func (g *Gateways) Restore(ctx context.Context) error {
 func (g *Gateways) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	var errs []error
 	for _, s := range g.served {
-		if err := s.server.Shutdown(ctx); err != nil {
-			errs = append(errs, s.server.Close())
-		}
-		errs = append(errs, s.gateway.Close())
+		errs = append(errs, s.Close(ctx))
 	}
-	g.served = map[string]*served{}
+	clear(g.served)
 	return errors.Join(errs...)
 }

@@ -1,0 +1,290 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// bench is an engine with one submitted pipeline.
+type bench struct {
+	*testing.T
+	engine     *Engine
+	submission string
+	program    *dsl.Program
+	began      time.Time
+}
+
+func newBench(t *testing.T, pipeline string) *bench {
+	t.Helper()
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, engine: NewEngine(s), began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	sub := contract.Submission{File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline)}
+	var diags dsl.Diagnostics
+	if b.program, diags = dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{}, nil); b.program == nil {
+		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
+	}
+	raw, err := json.Marshal(sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(raw)); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) begin(run string) {
+	b.Helper()
+	in := contract.RunInput{Run: run, Name: "p", Submission: b.submission, Graph: b.program.Graph()}
+	if err := b.engine.Begin(b.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) at(run, step string) contract.ResolveInput {
+	return contract.ResolveInput{Run: run, Submission: b.submission, Step: step, StartedAt: b.began, Now: b.began}
+}
+
+// end judges a step that succeeded with outputs.
+func (b *bench) end(run, step, outputs string) contract.Judged {
+	b.Helper()
+	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
+		ResolveInput: b.at(run, step), Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+		Output: contract.StepOutput{Outputs: json.RawMessage(outputs)},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return word
+}
+
+func (b *bench) finish(run string, status dsl.Status) contract.RunOutput {
+	b.Helper()
+	out, err := b.engine.Finish(b.Context(), contract.FinishInput{
+		Run: run, Submission: b.submission, StartedAt: b.began, EndedAt: b.began.Add(time.Minute), RunOutput: contract.RunOutput{Status: status},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return out
+}
+
+func (b *bench) record(run, step string) contract.StepRecord {
+	b.Helper()
+	var r contract.StepRecord
+	if err := b.engine.Store.GetJSON(b.Context(), StepKey(run, step), &r); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+const counted = `
+outputs: {rows: "${steps.count.rows}"}
+steps:
+  count:
+    run: {command: [count], outputs: {rows: {type: int}}}
+    gate:
+      - rows > 10
+      - {check: "rows >= last.?steps.count.rows.orValue(0)", message: fewer than last time, on_fail: stop}
+  use:
+    when: steps.count.rows < 1000
+    run: {command: [use, "--rows=${steps.count.rows}"]}
+`
+
+func TestGate(t *testing.T) {
+	tests := []struct {
+		name, outputs string
+		status        dsl.Status
+		says          string
+	}{
+		{"passes", `{"rows": 20}`, dsl.StatusSucceeded, ""},
+		{"fails with what it saw", `{"rows": 10}`, dsl.StatusFailed, "rows = 10"},
+		{"cannot be evaluated, which is no pass", `{}`, dsl.StatusFailed, "could not be evaluated"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, counted)
+			b.begin("r1")
+			word := b.end("r1", "count", tt.outputs)
+			if word.Status != tt.status || !strings.Contains(word.Error, tt.says) {
+				t.Errorf("judged %q (%q), want %q saying %q", word.Status, word.Error, tt.status, tt.says)
+			}
+			if tt.status == dsl.StatusFailed && word.ErrorType != contract.ErrGate {
+				t.Errorf("error type %q, want gate", word.ErrorType)
+			}
+			if got := b.record("r1", "count").Status; got != tt.status {
+				t.Errorf("the record says %q, want %q", got, tt.status)
+			}
+		})
+	}
+}
+
+func TestResolveSeesOtherStepsAlsoAfterARestart(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		b := newBench(t, counted)
+		b.begin("r1")
+		b.end("r1", "count", `{"rows": 20}`)
+		if restart {
+			b.engine = NewEngine(b.engine.Store)
+		}
+		resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "use"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spec dsl.Run
+		if err := json.Unmarshal(resolved.Step.Spec, &spec); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"use", "--rows=20"}, spec.Command.Command); diff != "" {
+			t.Errorf("restart=%v: command (-want +got):\n%s", restart, diff)
+		}
+	}
+}
+
+func TestWhenSkips(t *testing.T) {
+	b := newBench(t, counted)
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 5000}`)
+	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "use"))
+	if err != nil || !resolved.Skip {
+		t.Errorf("resolved %+v, %v; want it skipped", resolved, err)
+	}
+}
+
+// Only a run that succeeded and was not declined is what `last` means, and what it means is settled when a run begins.
+func TestLastIsTheLastAcceptedRun(t *testing.T) {
+	b := newBench(t, counted)
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 100}`)
+	if out := b.finish("r1", dsl.StatusSucceeded); out.Status != dsl.StatusSucceeded {
+		t.Fatalf("r1 ended as %+v", out)
+	}
+	b.began = b.began.Add(time.Hour)
+	b.begin("r2")
+	if word := b.end("r2", "count", `{"rows": 50}`); word.Status != dsl.StatusDeclined {
+		t.Fatalf("r2 was judged %+v, want declined", word)
+	}
+	b.finish("r2", dsl.StatusDeclined)
+	b.began = b.began.Add(time.Hour)
+	b.begin("r3")
+	if word := b.end("r3", "count", `{"rows": 99}`); word.Status != dsl.StatusDeclined {
+		t.Errorf("r3 was judged %+v, want declined: r1 with 100 rows is the last accepted run", word)
+	}
+}
+
+func TestOutputsOfARun(t *testing.T) {
+	b := newBench(t, counted)
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 20}`)
+	b.end("r1", "use", `{}`)
+	if out := b.finish("r1", dsl.StatusSucceeded); out.Error != "" {
+		t.Fatal(out.Error)
+	}
+	run, err := LoadRun(t.Context(), b.engine.Store, "r1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{"rows": 20.0}, run.Outputs); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+}
+
+func TestReuseTakesTheRecordAsItIs(t *testing.T) {
+	b := newBench(t, counted)
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 20}`)
+	b.begin("r2")
+	_, err := b.engine.Judge(t.Context(), contract.JudgeInput{
+		ResolveInput: b.at("r2", "count"), Kind: dsl.KindRun, Status: dsl.StatusSucceeded, ReuseFrom: "r1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := b.record("r1", "count")
+	want.ReusedFrom = "r1"
+	if diff := cmp.Diff(want, b.record("r2", "count")); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
+func TestPublishAfterTheGate(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {data: {type: dataset, path: data}, ok: {type: bool}}}
+    publish: {data: things}
+    gate: ok
+`)
+	b.begin("r1")
+	published := func() (n int) {
+		for _, err := range b.engine.Store.Driver().List(t.Context(), "registry/dataset/things/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	data := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("a", 64), Files: 1}
+	outputs := func(ok bool) string {
+		raw, err := json.Marshal(map[string]any{"data": data, "ok": ok})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if b.end("r1", "make", outputs(false)); published() != 0 {
+		t.Error("published although the gate does not hold")
+	}
+	b.end("r1", "make", outputs(true))
+	if b.end("r1", "make", outputs(true)); published() != 1 {
+		t.Errorf("%d versions are published, want one, also after a retry", published())
+	}
+}
+
+func TestLargeOutputsTravelByDigest(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://outputs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{10, inlineLimit + 1} {
+		want := strings.Repeat("x", size)
+		out, err := StoreOutputs(t.Context(), s, map[string]string{"text": want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inline := out.OutputsRef == ""; inline != (size < inlineLimit) {
+			t.Errorf("outputs of %d bytes: inline is %v", size, inline)
+		}
+		raw, err := LoadOutputs(t.Context(), s, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("outputs of %d bytes came back as %d bytes", size, len(raw))
+		}
+	}
+}
+
+func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
+	b := newBench(t, counted)
+	b.submission = "sha256:" + strings.Repeat("0", 64)
+	_, err := b.engine.Resolve(context.Background(), b.at("r1", "count"))
+	if err == nil || !strings.Contains(err.Error(), b.submission) {
+		t.Errorf("error %v, want one that names the submission", err)
+	}
+}
