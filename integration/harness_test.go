@@ -216,7 +216,7 @@ func (c *command) expect(code int) *command {
 	return c
 }
 
-// says checks what the process has written; awaits waits for it.
+// says checks what the process has written; awaits waits for it to be written.
 func (c *command) says(parts ...string) {
 	c.s.t.Helper()
 	all := c.stdout.String() + c.stderr.String()
@@ -229,16 +229,36 @@ func (c *command) says(parts ...string) {
 
 func (c *command) awaits(part string) {
 	c.s.t.Helper()
-	c.s.await(fmt.Sprintf("%q in the output", part), func() bool {
+	c.await(fmt.Sprintf("%q in the output", part), func() bool { return strings.Contains(c.stdout.String()+c.stderr.String(), part) })
+}
+
+// await is the sandbox's await, given up when the process ends.
+func (c *command) await(what string, cond func() bool) {
+	c.s.t.Helper()
+	c.s.await(what, func() bool {
+		ended := false
 		select {
 		case <-c.done:
-			if !strings.Contains(c.stdout.String()+c.stderr.String(), part) {
-				c.s.t.Fatalf("%v has ended without saying %q", c.cmd.Args, part)
-			}
+			ended = true
 		default:
 		}
-		return strings.Contains(c.stdout.String()+c.stderr.String(), part)
+		met := cond()
+		if ended && !met {
+			c.s.t.Fatalf("%v has ended, and there was no waiting for %s any more", c.cmd.Args, what)
+		}
+		return met
 	})
+}
+
+// awaitProcess waits for a process of the sandbox and returns the first whose command line holds all of parts.
+func (c *command) awaitProcess(parts ...string) int {
+	c.s.t.Helper()
+	var found []int
+	c.await(fmt.Sprintf("a process %q", parts), func() bool {
+		found = c.s.processes(parts...)
+		return len(found) > 0
+	})
+	return found[0]
 }
 
 // kill kills the process, and nothing else: what it started must go by itself.
@@ -378,17 +398,6 @@ func (s *sandbox) processes(parts ...string) []int {
 		}
 	}
 	return found
-}
-
-// awaitProcess waits for a process and returns the first.
-func (s *sandbox) awaitProcess(parts ...string) int {
-	s.t.Helper()
-	var found []int
-	s.await(fmt.Sprintf("a process %q", parts), func() bool {
-		found = s.processes(parts...)
-		return len(found) > 0
-	})
-	return found[0]
 }
 
 // nothingLeft fails the test if a process of the sandbox still runs after a few seconds.

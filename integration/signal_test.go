@@ -11,9 +11,10 @@ func holdUntil(dir string) string {
 	return "echo ran >> " + filepath.Join(dir, "ledger") + "; until [ -e " + filepath.Join(dir, "go") + " ]; do sleep 0.05; done"
 }
 
-func (s *sandbox) awaitProgram() {
-	s.t.Helper()
-	s.await("the program to run", func() bool { return s.ledger("ledger")["ran"] > 0 })
+// awaitProgram waits until the script of holdUntil runs.
+func (c *command) awaitProgram() {
+	c.s.t.Helper()
+	c.await("the program to run", func() bool { return c.s.ledger("ledger")["ran"] > 0 })
 }
 
 func (s *sandbox) letGo() {
@@ -25,7 +26,7 @@ func TestCtrlCCancels(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
 	run := s.run("ledger="+s.dir, "steps=10000")
-	s.await("training", func() bool { return len(s.ledger("trace")) > 0 })
+	run.await("training", func() bool { return len(s.ledger("trace")) > 0 })
 	kill(t, run.cmd.Process.Pid, syscall.SIGINT)
 	run.expect(130)
 	s.nothingLeft()
@@ -47,7 +48,7 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 	script := "trap '' TERM; " + holdUntil(s.dir)
 	run := s.run("script=" + script)
 	id := run.runID()
-	s.awaitProgram()
+	run.awaitProgram()
 	kill(t, run.cmd.Process.Pid, syscall.SIGINT)
 	run.awaits("canceling")
 	kill(t, run.cmd.Process.Pid, syscall.SIGINT)
@@ -69,7 +70,7 @@ func TestSIGTERMLeaves(t *testing.T) {
 	script := "script=" + holdUntil(s.dir)
 	run := s.run(script)
 	id := run.runID()
-	s.awaitProgram()
+	run.awaitProgram()
 	kill(t, run.cmd.Process.Pid, syscall.SIGTERM)
 	run.expect(130)
 	run.says("left run "+id, "the run goes on")
@@ -91,7 +92,7 @@ func TestTwoCommands(t *testing.T) {
 	script := "script=" + holdUntil(s.dir)
 	first := s.run(script)
 	id := first.runID()
-	s.awaitProgram()
+	first.awaitProgram()
 	second := s.run(script)
 	second.awaits("resumed run " + id)
 	if record := s.show(); record.Status != "running" || record.Steps["work"].Status != "running" {
@@ -105,23 +106,19 @@ func TestTwoCommands(t *testing.T) {
 	}
 }
 
-// TestDetach leaves a run to a Sluice in the background.
+// TestDetach leaves a run to a Sluice in the background, which a later command finds.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
 	script := "script=" + holdUntil(s.dir)
-	run := s.start("run", "pipeline.yaml", "-e", "environment.yaml", "-p", script, "--detach").expect(0)
-	id := run.runID()
-	up := s.awaitProcess("sluice up")
+	id := s.start("run", "pipeline.yaml", "-e", "environment.yaml", "-p", script, "--detach").expect(0).runID()
+	run := s.run(script)
+	run.awaits("resumed run " + id)
+	run.awaitProgram()
+	up := run.awaitProcess("sluice up")
 	t.Cleanup(func() { syscall.Kill(up, syscall.SIGKILL) })
-	s.awaitProgram()
 	s.letGo()
-	s.run(script).expect(0)
-	if record := s.show(id); record.Status != "succeeded" {
-		t.Errorf("the run is %s: %s", record.Status, record.Error)
-	}
-	if err := syscall.Kill(up, syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	run.expect(0)
+	kill(t, up, syscall.SIGTERM)
 	s.nothingLeft()
 }
