@@ -156,7 +156,9 @@ func newSection(d Data, s contract.StepRecord) *section {
 	case dsl.KindRollout:
 		out.Rollout = newRolloutStory(decode[dsl.RolloutOutput](s))
 	case dsl.KindEvaluate, dsl.KindRun:
-		out.Values = outputFields(s.Outputs)
+		if out.Values = outputFields(s.Outputs); len(out.Values) == 0 {
+			return nil
+		}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -29,6 +30,10 @@ period; a rollout gives traffic back to what served before.`,
 			if err != nil {
 				return err
 			}
+			if run.Status != dsl.StatusRunning {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended already: %s\n", run.Run, run.Status)
+				return err
+			}
 			signals := listen()
 			defer signals.close()
 			ctx, stop := signals.until(cmd.Context())
@@ -38,12 +43,7 @@ period; a rollout gives traffic back to what served before.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
-			finished, err := s.Cancel(ctx, run.Run)
-			if err != nil {
-				return err
-			}
-			if finished {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended already: %s\n", run.Run, run.Status)
+			if _, err := s.Cancel(ctx, run.Run); err != nil {
 				return err
 			}
 			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))

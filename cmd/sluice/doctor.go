@@ -256,15 +256,13 @@ func checkLibrary() view.Finding {
 // checkAgent looks for the program that runs training nodes, which is installed beside this one.
 func checkAgent() view.Finding {
 	f := view.Finding{Name: "sluice-agent"}
-	exe, err := os.Executable()
-	if err == nil {
-		_, err = exec.LookPath(filepath.Join(filepath.Dir(exe), "sluice-agent"))
-	}
+	path, err := exec.LookPath(worker.AgentPath())
 	if err != nil {
-		f.State, f.Detail, f.Help = view.Missing, err.Error(), "it is built with sluice and belongs beside it: `train` steps need it"
+		f.State, f.Detail = view.Missing, err.Error()
+		f.Help = "it is built with sluice and belongs beside it, or where $SLUICE_AGENT says: `train` steps need it"
 		return f
 	}
-	f.Detail = filepath.Join(filepath.Dir(exe), "sluice-agent")
+	f.Detail = path
 	return f
 }
 

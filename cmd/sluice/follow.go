@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 const (
@@ -90,8 +92,8 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		out, err := f.session.Wait(ctx, f.sub.Run)
 		ended <- ending{out, err}
 	}()
-	polled := make(chan []view.Row)
-	go f.poll(ctx, polled)
+	polled, lost := make(chan []view.Row), make(chan error, 1)
+	go f.poll(ctx, polled, lost)
 	frames := time.NewTicker(frameEvery)
 	defer frames.Stop()
 
@@ -104,6 +106,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 			return f.finish(ctx, end)
 		case err = <-f.session.Failed():
 			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
+		case err = <-lost:
 		case rows = <-polled:
 			err = f.show(rows)
 		case <-frames.C:
@@ -128,17 +131,22 @@ type ending struct {
 	err error
 }
 
-// poll asks the run where it is, again and again. A question that fails is asked again: the run does not depend on being watched.
-func (f *follower) poll(ctx context.Context, polled chan<- []view.Row) {
+// poll asks the run where it is, again and again. A question that fails is asked again, because a run does not depend on being
+// watched, unless the process that was to answer is gone.
+func (f *follower) poll(ctx context.Context, polled chan<- []view.Row, lost chan<- error) {
 	again := time.NewTicker(pollEvery)
 	defer again.Stop()
 	for {
-		if state, err := f.session.State(ctx, f.sub.Run); err == nil {
+		state, err := f.session.State(ctx, f.sub.Run)
+		if err == nil {
 			select {
 			case polled <- f.rows(ctx, state):
 			case <-ctx.Done():
 				return
 			}
+		} else if err := f.orphaned(); err != nil {
+			lost <- err
+			return
 		}
 		select {
 		case <-again.C:
@@ -146,6 +154,17 @@ func (f *follower) poll(ctx context.Context, polled chan<- []view.Row) {
 			return
 		}
 	}
+}
+
+// orphaned says that the process which carried the run is gone, where that was another one of this folder.
+func (f *follower) orphaned() error {
+	if f.session.Holder != nil || worker.ClusterNamed() {
+		return nil
+	}
+	if _, held, err := holder.Find(f.session.Dir); err != nil || held {
+		return err
+	}
+	return errors.New("the Sluice that carried the run has ended\nhelp: the same command, or `sluice up`, goes on where the run was")
 }
 
 // rows puts what running steps say of themselves beside where they are.

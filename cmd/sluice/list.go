@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,12 +21,12 @@ func newList() *cobra.Command {
 	}
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var runs []contract.RunRecord
 		s, err := openStore(cmd)
-		if err != nil {
-			return err
+		if err == nil {
+			runs, err = activities.Runs(cmd.Context(), s)
 		}
-		runs, err := activities.Runs(cmd.Context(), s)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoRuns) {
 			return err
 		}
 		out := cmd.OutOrStdout()

@@ -33,7 +33,15 @@ the folder .sluice.`,
   sluice report -o report.html`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          cobra.ArbitraryArgs,
+
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknown(cmd, args[0])
+			}
+			return cmd.Help()
+		},
 	}
 	state := os.Getenv(stateVariable)
 	if state == "" {
@@ -58,6 +66,15 @@ the folder .sluice.`,
 	add("host", newUp(), newWorker(), newServe(), newDoctor())
 	add("", newVersion(), newExitCodes())
 	return root
+}
+
+// unknown is the error of a command that does not exist.
+func unknown(root *cobra.Command, name string) error {
+	message := fmt.Sprintf("there is no command `%s`", name)
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return usage{message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?"}
+	}
+	return usageError(root, message)
 }
 
 // strict makes a command's complaints about its arguments usage errors.
@@ -104,7 +121,7 @@ func must(err error) {
 	}
 }
 
-// main without the process: it runs the command line args and returns the exit code.
+// execute runs the command line args and returns the exit code.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)

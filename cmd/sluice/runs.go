@@ -1,18 +1,29 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
 
-// openStore opens the store of the command's state folder, with nothing running.
+// errNoRuns says that nothing was ever run with a state folder.
+var errNoRuns = contract.Error(contract.ErrInvalid, "there are no runs yet; start one with `sluice run PIPELINE`", nil)
+
+// openStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func openStore(cmd *cobra.Command) (*store.Store, error) {
-	return worker.OpenStore(cmd.Context(), stateOf(cmd))
+	state := stateOf(cmd)
+	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) && os.Getenv(worker.StoreVariable) == "" {
+		return nil, errNoRuns
+	}
+	return worker.OpenStore(cmd.Context(), state)
 }
 
 // findRun reads the run that the first argument names; without one, the newest.

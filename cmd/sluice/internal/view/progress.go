@@ -16,15 +16,15 @@ import (
 type Row struct {
 	contract.StepState
 	// Detail is what a running step says of itself.
-	Detail Detail
+	Detail Detail `json:"detail"`
 }
 
 // Detail is a running step's own account.
 type Detail struct {
 	// Text is one line; its part before the first separator changes seldom and is worth a line of a log.
-	Text string
+	Text string `json:"text,omitempty"`
 	// Share done, 0 to 1; negative when unknown.
-	Share float64
+	Share float64 `json:"share"`
 }
 
 // separator stands between the parts of a detail.

@@ -122,7 +122,7 @@ func Ended(steps []contract.StepRecord) []Row {
 	rows := make([]Row, len(steps))
 	for i, s := range steps {
 		rows[i].StepState = contract.StepState{
-			ID: s.Step, Kind: s.Kind, Status: s.Status, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Summary: s.Error,
+			ID: s.Step, Kind: s.Kind, Status: s.Status, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Summary: result(s),
 		}
 	}
 	return rows
