@@ -82,9 +82,12 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	return s, nil
 }
 
-// OpenStore opens the store that SLUICE_STORE names, else the state folder's own. It needs nothing to be running.
+// StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
+const StoreVariable = "SLUICE_STORE"
+
+// OpenStore opens the store that StoreVariable names, else the state folder's own. It needs nothing to be running.
 func OpenStore(ctx context.Context, state string) (*store.Store, error) {
-	if url := os.Getenv("SLUICE_STORE"); url != "" {
+	if url := os.Getenv(StoreVariable); url != "" {
 		return store.Open(ctx, url)
 	}
 	dir, err := filepath.Abs(filepath.Join(state, "store"))
@@ -130,8 +133,9 @@ func (s *Session) work(ctx context.Context, o Options) error {
 	return s.gateways.Restore(ctx)
 }
 
-// stopTimeout is how long a worker waits for its activities when it stops; programs get their grace within it.
-const stopTimeout = 15 * time.Second
+// stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,
+// which end with this process and are started again by the next worker.
+const stopTimeout = 2 * time.Second
 
 // sweep removes the folders of attempts that a killed holder left behind.
 func (s *Session) sweep() error {
