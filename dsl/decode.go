@@ -296,7 +296,10 @@ func (d *decoder) free(n *yaml.Node) value {
 	case yaml.SequenceNode:
 		out := list{}
 		for _, c := range n.Content {
-			if v := d.free(c); v != nil && !d.inAliased(n) {
+			if d.inAliased(n) {
+				break
+			}
+			if v := d.free(c); v != nil {
 				out = append(out, v)
 			}
 		}

@@ -31,7 +31,11 @@ type source struct {
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
 func newSource(f File) *source {
-	return &source{name: f.Name, lines: lineBreak.Split(string(f.Source), -1)}
+	text := string(f.Source[:min(len(f.Source), maxSource)])
+	if strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
+		return &source{name: f.Name, lines: lineBreak.Split(text, -1)}
+	}
+	return &source{name: f.Name, lines: strings.Split(text, "\n")}
 }
 
 // line returns the text of line n, from 1.
@@ -42,7 +46,11 @@ func (s *source) line(n int) string {
 	return s.lines[n-1]
 }
 
+// add reports a finding. What the parser places behind the end of the document is placed at its end.
 func (s *source) add(sev Severity, line, col int, code, hint, message string) {
+	if line > len(s.lines) {
+		line, col = len(s.lines), utf8.RuneCountInString(s.line(len(s.lines)))+1
+	}
 	s.diags = append(s.diags, Diagnostic{
 		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: s.line(line),
 	})
@@ -63,7 +71,6 @@ var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
 func (s *source) parse(data []byte) *yaml.Node {
 	switch {
 	case len(data) > maxSource:
-		s.lines = s.lines[:1]
 		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d MB", maxSource>>20))
 		return nil
 	case !utf8.Valid(data):
