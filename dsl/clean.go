@@ -81,7 +81,7 @@ func readTransform(d *decoder, n *yaml.Node) value {
 		return nil
 	}
 	outer := d.forms[rawType]
-	d.forms[rawType] = func(n *yaml.Node, r rules) (value, bool) {
+	d.forms[rawType] = func(n *yaml.Node, _ rules) (value, bool) {
 		if n != config {
 			return nil, false
 		}

@@ -61,7 +61,7 @@ func (x *explainer) report(issues *cel.Issues) {
 		return
 	}
 	for _, err := range issues.Errors() {
-		code, message, hint := x.explain(err.ExprID, err.Message)
+		code, message, hint := x.explain(err.Message)
 		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
 		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '.' {
 			offset++ // at the name, not at the dot
@@ -73,12 +73,12 @@ func (x *explainer) report(issues *cel.Issues) {
 	}
 }
 
-func (x *explainer) explain(id int64, message string) (code, text, hint string) {
+func (x *explainer) explain(message string) (code, text, hint string) {
 	if m := undeclared.FindStringSubmatch(message); m != nil {
 		return x.undeclaredName(m[1])
 	}
 	if m := undefined.FindStringSubmatch(message); m != nil {
-		return x.undefinedField(id, m[1])
+		return x.undefinedField(m[1])
 	}
 	if m := overload.FindStringSubmatch(message); m != nil {
 		return x.noOverload(m[1], m[2])
@@ -109,7 +109,7 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 
 // undefinedField explains a field that an object lacks: it walks the path from its name to the object, whose type says what the
 // fields are.
-func (x *explainer) undefinedField(id int64, name string) (code, text, hint string) {
+func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	var owner *objectType
 	var path []segment
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {

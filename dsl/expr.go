@@ -22,11 +22,10 @@ const maxCost = 1_000_000
 type scope int
 
 const (
-	scopePlain  scope = iota // params, steps, run, last, serving; inputs where the step has any
-	scopeGate                // these and the step's own outputs
-	scopeRow                 // row and params
-	scopeStage               // candidate, stable and delta
-	scopeResult              // scopePlain after the last step: pipeline outputs
+	scopePlain scope = iota // params, steps, run, last, serving; inputs where the step has any
+	scopeGate               // these and the step's own outputs
+	scopeRow                // row and params
+	scopeStage              // candidate, stable and delta
 )
 
 // expression is one CEL expression of a document.

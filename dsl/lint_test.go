@@ -34,6 +34,14 @@ func TestLint(t *testing.T) {
 	if err != nil || len(cases) < 35 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
+	covered := map[Kind]bool{}
+	defer func() {
+		for _, k := range kinds {
+			if !covered[k.kind] {
+				t.Errorf("no case has a finding in a %s step", k.kind)
+			}
+		}
+	}()
 	for _, path := range cases {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			parsed, err := txtar.ParseFile(path)
@@ -47,6 +55,9 @@ func TestLint(t *testing.T) {
 				t.Errorf("program is nil: %v, has errors: %v", program == nil, diags.HasErrors())
 			}
 			got := diags.Text(false)
+			for _, k := range kinds {
+				covered[k.kind] = covered[k.kind] || strings.Contains(got, string(k.kind)+": {") || strings.Contains(pipeline, string(k.kind)+":\n") && got != ""
+			}
 			if *update {
 				if a.file("want") == nil {
 					a.Files = append(a.Files, txtar.File{Name: "want"})

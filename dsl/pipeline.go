@@ -173,7 +173,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	s := &step{Step: Step{ID: key.Value, Line: key.Line}, key: key, node: n}
 	var kindKeys []*yaml.Node
 	d.forms[gateType] = func(n *yaml.Node, r rules) (value, bool) { return readGates(d, n, r), true }
-	d.forms[needsType] = func(n *yaml.Node, r rules) (value, bool) { return readNeeds(d, n) }
+	d.forms[needsType] = func(n *yaml.Node, _ rules) (value, bool) { return readNeeds(d, n) }
 	envelope, ok := d.structure(n, reflect.TypeFor[Envelope](), func(k, v *yaml.Node) bool {
 		if k.Value == "on_fail" {
 			l.src.errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
@@ -335,14 +335,6 @@ func readNodes(d *decoder, n *yaml.Node) (value, bool) {
 		return nil, true
 	}
 	return entries{[]string{"min", "max"}, []value{v, v}}, true
-}
-
-func quoteAll(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = "`" + n + "`"
-	}
-	return strings.Join(quoted, ", ")
 }
 
 func plural(n int, noun string) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -132,4 +133,23 @@ func TestParamsFromJSON(t *testing.T) {
 	if err != nil || fetch.Env["N"] != "4" {
 		t.Errorf("%v, %v", fetch.Env, err)
 	}
+}
+
+// TestConcurrent: one program serves many steps at a time (the race detector watches).
+func TestConcurrent(t *testing.T) {
+	p := mustCompile(t, chain)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 20 {
+				if _, err := p.Resolve("fit", chainVars); err != nil {
+					t.Error(err)
+				}
+				if _, verdict := p.Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars); verdict != VerdictPass {
+					t.Error(verdict)
+				}
+			}
+		})
+	}
+	group.Wait()
 }

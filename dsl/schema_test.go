@@ -77,7 +77,8 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 		words := map[string]any{"enum": r.enum}
 		return map[string]any{"anyOf": []any{
 			map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "uniqueItems": true},
-			map[string]any{"type": "string"}, map[string]any{"type": "object", "additionalProperties": words},
+			map[string]any{"type": "string"},
+			map[string]any{"type": "object", "additionalProperties": words},
 		}}
 	case nodesType:
 		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), rules{min: new(1.0)}, fixed), s.structure(t, fixed)}}

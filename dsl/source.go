@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -84,7 +85,7 @@ func (s *source) parse(data []byte) *yaml.Node {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
-	if err := dec.Decode(&doc); err == io.EOF {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		s.add(SeverityError, 1, 1, "empty", "it must begin with `sluice: pipeline/v1`", "the document is empty")
 		return nil
 	} else if err != nil {
@@ -94,7 +95,7 @@ func (s *source) parse(data []byte) *yaml.Node {
 	if err := dec.Decode(&second); err == nil {
 		s.errorf(&second, "documents", "put it into a file of its own", "a second document begins here; a file holds one")
 		return nil
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		s.yamlError(err)
 		return nil
 	}
