@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -23,6 +24,33 @@ func (r *run) show(ctx workflow.Context, now bool) {
 		r.shown = t
 		workflow.SetCurrentDetails(ctx, r.details(ctx, dsl.StatusRunning))
 	}
+}
+
+// tell says where a step is to the workflow of its run, whose details in Temporal's UI are the user's page of the run. Whether that
+// hears it does not matter to the step.
+func tell(ctx workflow.Context, step, text string) {
+	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
+	if parent == nil {
+		return
+	}
+	workflow.SignalExternalWorkflow(ctx, parent.ID, parent.RunID, contract.NoteSignal, contract.Note{Step: step, Text: text})
+}
+
+// listen puts what children tell into the run's details.
+func (r *run) listen(ctx workflow.Context) {
+	notes := workflow.GetSignalChannel(ctx, contract.NoteSignal)
+	workflow.GoNamed(ctx, "notes", func(ctx workflow.Context) {
+		for {
+			var note contract.Note
+			if !notes.Receive(ctx, &note) {
+				return
+			}
+			if i, known := r.index[note.Step]; known && r.steps[i].EndedAt.IsZero() {
+				r.steps[i].Summary = note.Text
+				r.show(ctx, true)
+			}
+		}
+	})
 }
 
 // details is the run as a Markdown table.

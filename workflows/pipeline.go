@@ -25,6 +25,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 	if err := local(ctx, contract.BeginActivity, "open the run's record", begin, nil); err != nil {
 		return contract.RunOutput{}, err
 	}
+	r.listen(ctx)
 	for i := range r.in.Graph {
 		if r.waiting[i] == 0 {
 			r.start(ctx, i)

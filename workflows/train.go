@@ -234,6 +234,9 @@ func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 func (t *train) enter(ctx workflow.Context, phase string) {
 	t.phase = phase
 	t.show(ctx)
+	if phase == "running" {
+		tell(ctx, t.in.Step, fmt.Sprintf("generation %d on %s", t.current.Index, strings.Join(t.nodes, ", ")))
+	}
 }
 
 // show writes the details that Temporal's UI shows of the workflow.

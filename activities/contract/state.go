@@ -73,3 +73,12 @@ type RolloutState struct {
 	// Look is the newest one.
 	Look *dsl.Look `json:"look,omitempty"`
 }
+
+// NoteSignal is what a step's child workflow says to its run's now and then: a Note, for the run's details in Temporal's UI.
+const NoteSignal = "sluice.note"
+
+// Note is one line on where a step is.
+type Note struct {
+	Step string `json:"step"`
+	Text string `json:"text"`
+}
