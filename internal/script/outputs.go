@@ -138,22 +138,26 @@ func scanMetrics(r io.Reader, declared []string, last map[string]float64) error 
 		if strings.TrimSpace(lines.Text()) == "" {
 			continue
 		}
-		var values map[string]float64
-		if err := json.Unmarshal(lines.Bytes(), &values); err != nil {
-			return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d is no JSON object of numbers: %v", n, err)}
+		var values map[string]*float64 // a null is no zero
+		if err := json.Unmarshal(lines.Bytes(), &values); err != nil || values == nil {
+			return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d is no JSON object of numbers: %.100s", n, lines.Text())}
 		}
-		for name, v := range values {
-			switch {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			switch v := values[name]; {
+			case v == nil:
+				return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d reports %q without a number", n, name)}
 			case slices.Contains(declared, name):
-				last[name] = v
+				last[name] = *v
 			case name != "step" && name != "of":
 				return &UserError{fmt.Sprintf(
 					"$SLUICE_METRICS line %d reports %q, which `metrics:` does not declare (declared: %s)", n, name, strings.Join(declared, ", "))}
 			}
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return &UserError{fmt.Sprintf("$SLUICE_METRICS: %v", err)}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return &UserError{fmt.Sprintf("$SLUICE_METRICS has a line longer than %d bytes", maxLine)}
+	} else if err != nil {
+		return fmt.Errorf("read the metrics: %w", err)
 	}
 	return nil
 }

@@ -94,6 +94,13 @@ func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact
 // secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace.
 var secretVariables = []string{"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH"}
 
+// secretPrefix begins the variables that Temporal's client sends as headers of every call, its credentials among them.
+const secretPrefix = "TEMPORAL_GRPC_META_"
+
+func secret(variable string) bool {
+	return slices.Contains(secretVariables, variable) || strings.HasPrefix(variable, secretPrefix)
+}
+
 func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error) {
 	vars := map[string]string{"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1"}
 	path := os.Getenv("PATH")
@@ -117,7 +124,7 @@ func Merge(base []string, vars map[string]string) []string {
 	var env []string
 	for _, kv := range base {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, replaced := vars[name]; !replaced && !slices.Contains(secretVariables, name) {
+		if _, replaced := vars[name]; !replaced && !secret(name) {
 			env = append(env, kv)
 		}
 	}

@@ -1,0 +1,170 @@
+package script
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func TestCollect(t *testing.T) {
+	s := openStore(t)
+	output := folder(t, map[string]string{
+		"outputs.json": `{"rows": 12, "share": 0.5, "best": "a", "ok": true, "more": [1]}`,
+		"model/w.bin":  "weights", "onnx/model.onnx": "onnx", "onnx/notes.txt": "not asked for",
+	})
+	got, err := Collect(t.Context(), s, map[string]dsl.OutputDecl{
+		"rows": {Type: "int"}, "share": {Type: "double"}, "best": {Type: "string"}, "ok": {Type: "bool"},
+		"model": {Type: "model", Path: "model"}, "onnx": {Type: "model", Path: "onnx/model.onnx"},
+	}, output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"rows": 12.0, "share": 0.5, "best": "a", "ok": true,
+		"model": put(t, s, artifact.Model, map[string]string{"w.bin": "weights"}),
+		"onnx":  put(t, s, artifact.Model, map[string]string{"model.onnx": "onnx"}), // of a single file: that file alone
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+}
+
+func TestCollectNeedsNoFileForNothing(t *testing.T) {
+	got, err := Collect(t.Context(), openStore(t), nil, t.TempDir())
+	if err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestCollectRefuses(t *testing.T) {
+	tests := []struct {
+		name   string
+		values string
+		decl   dsl.OutputDecl
+		says   []string
+	}{
+		{"a value that is missing", `{"y": 1}`, dsl.OutputDecl{Type: "int"}, []string{`"x"`, "does not hold it"}},
+		{"no file of values", "", dsl.OutputDecl{Type: "int"}, []string{`"x"`, "outputs.json"}},
+		{"a value of null", `{"x": null}`, dsl.OutputDecl{Type: "double"}, []string{"declared as double"}},
+		{"a share for an int", `{"x": 1.5}`, dsl.OutputDecl{Type: "int"}, []string{"declared as int", "1.5"}},
+		{"an int no double can hold", `{"x": 1e300}`, dsl.OutputDecl{Type: "int"}, []string{"declared as int"}},
+		{"text for a number", `{"x": "1"}`, dsl.OutputDecl{Type: "double"}, []string{"declared as double"}},
+		{"a number for a text", `{"x": 1}`, dsl.OutputDecl{Type: "string"}, []string{"declared as string"}},
+		{"a number for a bool", `{"x": 1}`, dsl.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
+		{"no JSON", `{"x": NaN}`, dsl.OutputDecl{Type: "double"}, []string{"outputs.json is no JSON object"}},
+		{"a list", `[1]`, dsl.OutputDecl{Type: "int"}, []string{"outputs.json is no JSON object"}},
+		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, dsl.OutputDecl{Type: "int"}, []string{"1 MiB"}},
+		{"an artifact that is missing", "", dsl.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "nothing at $SLUICE_OUTPUT_DIR/m/model"}},
+		{"a path that leads out", "", dsl.OutputDecl{Type: "dataset", Path: "../work"}, []string{"leads out"}},
+	}
+	s := openStore(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string]string{}
+			if tt.values != "" {
+				files["outputs.json"] = tt.values
+			}
+			_, err := Collect(t.Context(), s, map[string]dsl.OutputDecl{"x": tt.decl}, folder(t, files))
+			refused(t, err, tt.says...)
+		})
+	}
+}
+
+// A link does not carry a file of the machine into an artifact.
+func TestCollectFollowsNoLinkOut(t *testing.T) {
+	outside := filepath.Join(folder(t, map[string]string{"secret": "key"}), "secret")
+	output := folder(t, map[string]string{"model/w.bin": ""})
+	for _, link := range []string{"file", "model/link"} {
+		if err := os.Symlink(outside, filepath.Join(output, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"file", "model"} {
+		got, err := Collect(t.Context(), openStore(t), map[string]dsl.OutputDecl{"x": {Type: "model", Path: path}}, output)
+		if err == nil {
+			t.Errorf("%s: stored as %v", path, got["x"])
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	path := filepath.Join(folder(t, map[string]string{
+		"m": `{"step": 1, "of": 2, "loss": 0.9}` + "\n\n" + `{"step": 2, "loss": 0.3, "f1": 1}` + "\n" + `{"f1": 0.5}`,
+	}), "m")
+	got, err := Metrics(path, []string{"loss", "f1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]float64{"loss": 0.3, "f1": 0.5}, got); diff != "" {
+		t.Errorf("the last values (-want +got):\n%s", diff)
+	}
+	none, err := Metrics(filepath.Join(t.TempDir(), "never written"), nil)
+	if err != nil || len(none) != 0 {
+		t.Errorf("got %v, %v", none, err)
+	}
+}
+
+func TestMetricsRefuses(t *testing.T) {
+	tests := []struct {
+		name, lines string
+		says        []string
+	}{
+		{"a metric that is never reported", `{"loss": 1}`, []string{`"f1"`, "never wrote"}},
+		{"a metric nobody declared", "{}\n" + `{"lost": 1}`, []string{"line 2", `"lost"`, "declared: loss, f1"}},
+		{"no JSON", "loss=1", []string{"line 1", "loss=1"}},
+		{"what Python writes for a loss that diverged", `{"loss": NaN}`, []string{"line 1", "NaN"}},
+		{"text", `{"loss": "1"}`, []string{"line 1", "numbers"}},
+		{"a list", `[1]`, []string{"line 1", "object"}},
+		{"null, which is no empty object", `null`, []string{"line 1", "object"}},
+		{"null, which is no zero", `{"loss": null}`, []string{"line 1", `"loss"`, "without a number"}},
+		{"half a line", `{"loss": 1}` + "\n" + `{"loss"`, []string{"line 2"}},
+		{"a line without end", `{"loss": ` + strings.Repeat("1", maxLine), []string{"longer than"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(folder(t, map[string]string{"m": tt.lines}), "m")
+			_, err := Metrics(path, []string{"loss", "f1"})
+			refused(t, err, tt.says...)
+		})
+	}
+}
+
+// A disk that fails is not the user's fault.
+func TestMetricsThatCannotBeRead(t *testing.T) {
+	broken := errors.New("input/output error")
+	err := scanMetrics(io.MultiReader(strings.NewReader(`{"loss": 1}`), iotest.ErrReader(broken)), []string{"loss"}, map[string]float64{})
+	if !errors.Is(err, broken) || IsUser(err) {
+		t.Errorf("got %v, want %v as nobody's fault", err, broken)
+	}
+}
+
+// FuzzScanMetrics: whatever a program writes, it is taken or it is the user's error, and what is taken was declared and is a number.
+func FuzzScanMetrics(f *testing.F) {
+	for _, seed := range []string{"", "{}\n", `{"step": 1, "loss": 0.5}`, `{"loss": null}`, `{"loss": 1e999}`, `{"loss": 1, "loss": 2}`, "\r\n{\"f1\":-0}", "null"} {
+		f.Add(seed)
+	}
+	declared := []string{"f1", "loss"}
+	f.Fuzz(func(t *testing.T, text string) {
+		last := map[string]float64{}
+		if err := scanMetrics(strings.NewReader(text), declared, last); err != nil {
+			refused(t, err, "$SLUICE_METRICS")
+		}
+		for _, name := range slices.Sorted(maps.Keys(last)) {
+			if v := last[name]; !slices.Contains(declared, name) || math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Errorf("%q reports %s = %v", text, name, v)
+			}
+		}
+	})
+}
