@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -109,6 +113,31 @@ func (b *trainBench) submit(interruptions string) {
 	b.in = contract.TrainInput{StepInput: contract.StepInput{
 		Run: "r1", Step: "fit", Kind: dsl.KindTrain, Spec: spec, Env: b.env, Workspace: workspace, Submission: digest,
 	}}
+}
+
+// recordTrain, set on the command line, is where histories for the replay tests are written to.
+var recordTrain = flag.String("record-train", "", "folder to write the histories of trainings to (../workflows/testdata)")
+
+// record writes the history of the training that has ended, for the replay tests.
+func (b *trainBench) record(name string) {
+	b.t.Helper()
+	if *recordTrain == "" {
+		return
+	}
+	var all historypb.History
+	events := b.client.GetWorkflowHistory(b.t.Context(), contract.TrainWorkflowID(b.in.Run, b.in.Step), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all.Events = append(all.Events, event)
+	}
+	raw, err := protojson.Marshal(&all)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	write(b.t, filepath.Join(*recordTrain, "train-"+name+".json"), string(raw))
 }
 
 // start starts the engine's process and connects to it.

@@ -154,7 +154,7 @@ const addressFile = "address"
 
 func dialEngine(address string, token embedded.Token) (client.Client, error) {
 	return client.Dial(client.Options{
-		HostPort: address, HeadersProvider: ownerHeaders(token), Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))),
+		HostPort: address, Identity: "engine", HeadersProvider: ownerHeaders(token), Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, nil))),
 	})
 }
 

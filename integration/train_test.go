@@ -34,6 +34,7 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 	if ends[dsl.EndNotice] == 0 || ends[dsl.EndNodeLost] == 0 || ends[dsl.EndFinished] != 1 {
 		t.Errorf("ends of generations: %v, want some with and some without notice", ends)
 	}
+	b.record("interrupted")
 }
 
 func TestTrainSurvivesKilledAgent(t *testing.T) {
@@ -79,6 +80,7 @@ func TestTrainFailsWithTheUsersError(t *testing.T) {
 			t.Errorf("error %q does not say %q", contract.Message(err), want)
 		}
 	}
+	b.record("user-error")
 	if ended := b.state().Ended; len(ended) != 1 || ended[0].End != dsl.EndUserError {
 		t.Errorf("generations %+v, want one, ended by the user's error", ended)
 	}
@@ -95,6 +97,7 @@ func TestTrainCancelLeavesNothing(t *testing.T) {
 	if !temporal.IsCanceledError(err) {
 		t.Errorf("ended with %v, want a cancel", err)
 	}
+	b.record("canceled")
 	if left := b.processes("trainer.py"); len(left) > 0 {
 		t.Errorf("ranks are left: %v", left)
 	}

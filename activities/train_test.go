@@ -1,0 +1,153 @@
+package activities
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/testsuite"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+func TestCollect(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://train-collect")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, _, err := s.PutBlob(t.Context(), strings.NewReader(strings.Join([]string{
+		`{"step":1,"of":4,"loss":4}`, `{"step":2,"loss":3}`, `{"step":2,"f1":0.4}`, `not JSON`, `{"step":3,"loss":2,"extra":1}`,
+		`{"step":3,"loss":99}`, `{"step":4,"loss":1,"f1":0.9}`, ``,
+	}, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(100, 0).UTC()
+	in := contract.CollectInput{
+		StepInput: contract.StepInput{Step: "fit", Spec: []byte(`{"metrics":["f1"]}`)},
+		Metrics:   metrics,
+		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
+		Generations: []dsl.Generation{
+			{Index: 1, Nodes: 2, End: dsl.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute)},
+			{Index: 2, Nodes: 1, End: dsl.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second)},
+		},
+	}
+	out, err := collect(t, s, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		dsl.TrainOutput
+		Model struct{ Digest string } `json:"model"`
+	}
+	if err := json.Unmarshal(out.Outputs, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Steps != 4 || got.StepsLost != 1 || got.StepsRepeated != 1 || got.NodeSeconds != 121 || got.Model.Digest != "sha256:1" {
+		t.Errorf("outputs: %+v", got)
+	}
+	if diff := cmp.Diff(map[string]float64{"f1": 0.9}, got.Metrics); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	var curve []curvePoint
+	if err := readBlob(t.Context(), s, got.Curve, &curve); err != nil {
+		t.Fatal(err)
+	}
+	want := []curvePoint{{1, 4, 1}, {2, 3, 1}, {3, 2, 2}, {4, 1, 2}}
+	if diff := cmp.Diff(want, curve); diff != "" {
+		t.Errorf("curve (-want +got):\n%s", diff)
+	}
+
+	in.Spec = []byte(`{"metrics":["f1","recall"]}`)
+	_, err = collect(t, s, in)
+	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "recall") {
+		t.Errorf("a declared metric that was never reported: %v, want the user's error", err)
+	}
+}
+
+func collect(t *testing.T, s *store.Store, in contract.CollectInput) (contract.StepOutput, error) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	trainings := &Trainings{Store: s}
+	env.RegisterActivity(trainings.Collect)
+	value, err := env.ExecuteActivity(trainings.Collect, in)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	var out contract.StepOutput
+	return out, value.Get(&out)
+}
+
+func TestThin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := make([]curvePoint, rapid.IntRange(0, 5000).Draw(t, "points"))
+		for i := range points {
+			points[i].Step = int64(i)
+		}
+		n := rapid.IntRange(2, 1000).Draw(t, "kept")
+		got := thin(points, n)
+		if len(got) != min(n, len(points)) {
+			t.Fatalf("%d of %d points, want %d", len(got), len(points), min(n, len(points)))
+		}
+		for i := 1; i < len(got); i++ {
+			if got[i].Step <= got[i-1].Step {
+				t.Fatalf("step %d follows step %d", got[i].Step, got[i-1].Step)
+			}
+		}
+		if len(got) > 0 && (got[0].Step != 0 || got[len(got)-1].Step != int64(len(points)-1)) {
+			t.Fatalf("it goes from %d to %d", got[0].Step, got[len(got)-1].Step)
+		}
+	})
+}
+
+// A simulated training counts every step it does; the account must come to the same from the generations alone.
+func TestAccountAgreesWithASimulation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.Int64Range(1, 200).Draw(t, "total")
+		times := map[int64]int64{} // how often each step was done
+		var generations []dsl.Generation
+		var committed, want int64
+		for g := 1; ; g++ {
+			made := dsl.Generation{Index: g, FromStep: committed}
+			made.ToStep = min(total, committed+rapid.Int64Range(0, 80).Draw(t, "steps"))
+			for step := made.FromStep + 1; step <= made.ToStep; step++ {
+				times[step]++
+			}
+			if g > 30 || made.ToStep == total {
+				made.ToStep = max(made.ToStep, total)
+				for step := total; times[step] == 0; step-- {
+					times[step]++
+				}
+				generations = append(generations, made)
+				break
+			}
+			committed = rapid.Int64Range(committed, made.ToStep).Draw(t, "committed")
+			made.StepsLost = made.ToStep - committed
+			want += made.StepsLost
+			generations = append(generations, made)
+		}
+		var repeated int64
+		for _, n := range times {
+			repeated += n - 1
+		}
+		out := account(generations)
+		if out.StepsLost != want || out.StepsRepeated != repeated {
+			t.Fatalf("lost %d and repeated %d, want %d and %d:\n%s", out.StepsLost, out.StepsRepeated, want, repeated, describe(generations))
+		}
+	})
+}
+
+func describe(generations []dsl.Generation) string {
+	var b strings.Builder
+	for _, g := range generations {
+		fmt.Fprintf(&b, "%d: %d to %d, lost %d\n", g.Index, g.FromStep, g.ToStep, g.StepsLost)
+	}
+	return b.String()
+}

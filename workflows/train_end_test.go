@@ -1,0 +1,90 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+)
+
+// at is a moment some seconds into the generation.
+func at(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
+
+func ended(r contract.RanksEnded) nodeState {
+	return nodeState{prepared: true, started: true, ended: true, result: r}
+}
+
+func failed(err error) nodeState { return nodeState{prepared: true, started: true, ended: true, err: err} }
+
+func TestClassifyGeneration(t *testing.T) {
+	var (
+		ok       = ended(contract.RanksEnded{EndedAt: at(9)})
+		stopped  = ended(contract.RanksEnded{Code: 143, Stopped: true, EndedAt: at(9), Step: 40, CommittedStep: 40})
+		killed   = ended(contract.RanksEnded{Code: -1, Signal: 9, EndedAt: at(2), Tail: "last words"})
+		cutShort = ended(contract.RanksEnded{Code: -1, Signal: 9, Stopped: true, EndedAt: at(9)})
+		failsA   = ended(contract.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
+		failsB   = ended(contract.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
+		hung     = ended(contract.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
+		silent   = nodeState{prepared: true, started: true, gone: true}
+		running  = nodeState{prepared: true, started: true}
+		waiting  = nodeState{}
+		notice   = &contract.Notice{Generation: 1, Node: 1}
+		loss     = &training.Loss{Nodes: []int{1}, Reason: "node 1: it was interrupted without notice"}
+		refused  = failed(contract.Error(contract.ErrInvalid, "speaks another protocol", nil))
+		user     = failed(contract.Error(contract.ErrUser, "python9 is not installed", nil))
+		broken   = failed(contract.Error(contract.ErrInfrastructure, "no space left", nil))
+		noAnswer = failed(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
+		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
+	)
+	noAnswer.gone = true
+	uncommitted := stopped
+	uncommitted.result.CommitError = "no space left"
+
+	for _, tt := range []struct {
+		name    string
+		life    life
+		want    dsl.GenerationEnd
+		errType string
+		says    string
+	}{
+		{"all finished", life{nodes: []nodeState{ok, ok}}, dsl.EndFinished, "", ""},
+		{"finished in spite of a notice", life{nodes: []nodeState{ok, ok}, notice: notice}, dsl.EndFinished, "", ""},
+		{"finished before the cancel came", life{nodes: []nodeState{ok, ok}, canceled: true}, dsl.EndFinished, "", ""},
+		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"finished or stopped on notice", life{nodes: []nodeState{stopped, ok}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"killed at the end of the notice", life{nodes: []nodeState{cutShort, stopped}, notice: notice}, dsl.EndNodeLost, "", "rank 0 did not stop in time"},
+		{"nothing committed on notice", life{nodes: []nodeState{uncommitted, stopped}, notice: notice}, dsl.EndNodeLost, "", "no space left"},
+		{"gone before the stop was done", life{nodes: []nodeState{stopped, silent}, notice: notice, loss: loss}, dsl.EndNodeLost, "", "without notice"},
+		{"notice before the ranks ran", life{nodes: []nodeState{waiting, waiting}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"the peers of a lost node fail", life{nodes: []nodeState{failsA, silent}, loss: loss}, dsl.EndNodeLost, "", "without notice"},
+		{"a node that does not answer", life{nodes: []nodeState{stopped, noAnswer}}, dsl.EndNodeLost, "", "node 1 does not answer"},
+		{"the loss of a node whose rank had failed before", life{nodes: []nodeState{failsA, failsB}, loss: loss}, dsl.EndUserError, contract.ErrUser, "exit code 7"},
+		{"the peers of a killed rank fail", life{nodes: []nodeState{failsA, killed}}, dsl.EndCrashed, contract.ErrInfrastructure, "rank 1 was killed by signal 9"},
+		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, dsl.EndUserError, contract.ErrUser, "the real reason"},
+		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, dsl.EndUserError, contract.ErrUser, "rank 0"},
+		{"a hang", life{nodes: []nodeState{hung, cutShort}}, dsl.EndHung, contract.ErrTimeout, "rank 0 hung"},
+		{"cancelled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, dsl.EndCanceled, "", "cancelled"},
+		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},
+		{"an agent of another release", life{nodes: []nodeState{refused, waiting}}, dsl.EndUserError, contract.ErrInvalid, "protocol"},
+		{"no such program", life{nodes: []nodeState{user, stopped}}, dsl.EndUserError, contract.ErrUser, "python9"},
+		{"a node without room", life{nodes: []nodeState{stopped, broken}}, dsl.EndCrashed, contract.ErrInfrastructure, "node 1: no space left"},
+		{"a damaged checkpoint", life{nodes: []nodeState{damaged, waiting}}, dsl.EndNodeLost, "", "cannot be used"},
+		{"one that finished and one that still runs", life{nodes: []nodeState{ok, running}}, dsl.EndCrashed, contract.ErrInfrastructure, "no reason"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			end := tt.life.classify()
+			if end.how != tt.want || end.errType != tt.errType || !strings.Contains(end.message(), tt.says) {
+				t.Errorf("ended as %s (%q): %q, want %s (%q): %q", end.how, end.errType, end.message(), tt.want, tt.errType, tt.says)
+			}
+			if end.unusable != (tt.life.nodes[0].unusable != "") {
+				t.Errorf("unusable %v", end.unusable)
+			}
+		})
+	}
+}
