@@ -1,9 +1,6 @@
 package dsl
 
-import (
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/ext"
-)
+import "github.com/google/cel-go/cel"
 
 // maxRowCost bounds one evaluation over one row, in CEL's cost units: enough for a scan of a row of megabytes, and an end for
 // nested comprehensions over it.
@@ -17,21 +14,24 @@ type RowProgram struct {
 
 // CompileRow compiles an expression over the fields of a row, whose types are known only when it is evaluated.
 func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
-	env, err := cel.NewEnv(
-		cel.Variable("row", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("params", cel.MapType(cel.StringType, cel.DynType)),
-		cel.CrossTypeNumericComparisons(true),
-		cel.OptionalTypes(),
-		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(),
-	)
+	base, err := baseEnv()
 	if err != nil {
 		return nil, err
 	}
-	ast, issues := env.Compile(string(e))
+	fields := cel.MapType(cel.StringType, cel.DynType)
+	env, err := extend(base, map[string]*cel.Type{"row": fields, "params": fields})
+	if err != nil {
+		return nil, err
+	}
+	parsed, issues := env.Parse(string(e))
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxRowCost))
+	checked, issues := check(env, parsed)
+	if issues.Err() != nil {
+		return nil, issues.Err()
+	}
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxRowCost))
 	if err != nil {
 		return nil, err
 	}

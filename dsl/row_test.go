@@ -1,0 +1,44 @@
+package dsl
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRow(t *testing.T) {
+	row := map[string]any{"text": "Hi", "n": 3.0, "none": nil, "tags": []any{"a", "b"}, "source": map[string]any{"folder": "spam-1"}}
+	tests := []struct {
+		expr Expr
+		want any
+		bad  bool
+	}{
+		{`row.source.folder.startsWith("spam")`, true, false},
+		{`row.text + "!"`, "Hi!", false},
+		{`row.n * 2.0`, 6.0, false},
+		{`row.n == 3`, true, false},
+		{`size(row.text) == 2.0`, true, false},
+		{`row.tags.map(t, t + t)`, []any{"aa", "bb"}, false},
+		{`row.none`, nil, false},
+		{`{"n": row.n > params.min}`, map[string]any{"n": true}, false},
+		{`row.?missing.orValue("x")`, "x", false},
+		{`row.missing == "x"`, nil, true},
+		{`row.n + "x"`, nil, true},
+		{`1.0 / 0.0`, nil, true}, // an infinity is no JSON
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.expr), func(t *testing.T) {
+			p, err := CompileRow(tt.expr, map[string]any{"min": 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := p.Eval(row)
+			if diff := cmp.Diff(tt.want, got); diff != "" || (err != nil) != tt.bad {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		})
+	}
+	if _, err := CompileRow("row.x +", nil); err == nil {
+		t.Error("half an expression compiled")
+	}
+}
