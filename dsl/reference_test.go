@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -238,4 +239,41 @@ func TestExamples(t *testing.T) {
 			t.Errorf("the example of %s has no such step", k.kind)
 		}
 	}
+}
+
+// TestRepositoryExamples: the pipelines under examples/ pass the linter with their environment and files.
+func TestRepositoryExamples(t *testing.T) {
+	paths, err := filepath.Glob("../examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linted := 0
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(data), "\nsluice: pipeline/v1") {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join(filepath.Dir(path), "environment.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		linted++
+		if _, diags := Compile(File{path, data}, File{"environment.yaml", env}, folder(filepath.Dir(path))); len(diags) > 0 {
+			t.Errorf("%s", diags.Text(false))
+		}
+	}
+	if linted == 0 {
+		t.Error("there are no examples")
+	}
+}
+
+// folder is a workspace on disk.
+type folder string
+
+func (f folder) Exists(path string) bool {
+	_, err := os.Stat(filepath.Join(string(f), path))
+	return err == nil
 }
