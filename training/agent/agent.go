@@ -13,6 +13,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
@@ -29,14 +30,9 @@ func Run(ctx context.Context, c Config, logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("open store %s: %w", c.Store, err)
 	}
-	options := client.Options{
-		HostPort:  c.Address,
-		Namespace: c.Namespace,
-		Identity:  "agent " + c.Queue,
-		Logger:    log.NewStructuredLogger(logger),
-	}
-	if c.Token != "" {
-		options.HeadersProvider = bearer(c.Token)
+	options, err := c.clientOptions(logger)
+	if err != nil {
+		return err
 	}
 	cl, err := client.DialContext(ctx, options)
 	if err != nil {
@@ -72,6 +68,22 @@ func (n *node) register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(n.RunRanks, activity.RegisterOptions{Name: contract.RunRanksActivity})
 	r.RegisterActivityWithOptions(n.Attach, activity.RegisterOptions{Name: contract.AttachActivity})
 	r.RegisterActivityWithOptions(n.Stop, activity.RegisterOptions{Name: contract.StopActivity})
+}
+
+// clientOptions say how to reach Temporal: by the pool's token, else by Temporal's own environment variables.
+func (c Config) clientOptions(logger *slog.Logger) (client.Options, error) {
+	var options client.Options
+	if c.Token != "" {
+		options.HeadersProvider = bearer(c.Token)
+	} else {
+		var err error
+		if options, err = envconfig.LoadDefaultClientOptions(); err != nil {
+			return options, fmt.Errorf("read Temporal's client configuration (TEMPORAL_* variables and profile file): %w", err)
+		}
+	}
+	options.HostPort, options.Namespace = c.Address, c.Namespace
+	options.Identity, options.Logger = "agent "+c.Queue, log.NewStructuredLogger(logger)
+	return options, nil
 }
 
 // bearer puts the node's token on every call, whether or not the connection is encrypted.

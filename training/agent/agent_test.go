@@ -36,6 +36,9 @@ func TestConfigTravelsInTheEnvironment(t *testing.T) {
 			t.Errorf("the agent inherits %s", kv)
 		}
 	}
+	if without := (Config{}).Environ([]string{"TEMPORAL_API_KEY=k"}); !slices.Contains(without, "TEMPORAL_API_KEY=k") {
+		t.Errorf("an agent without a token cannot connect: %v", without)
+	}
 	got, err := ConfigFromEnv()
 	if err != nil {
 		t.Fatal(err)

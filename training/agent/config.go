@@ -9,7 +9,8 @@ import (
 
 // Config is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
 type Config struct {
-	// Address, Namespace and Token of the Temporal server. Token is empty where the server wants none.
+	// Address, Namespace and Token of the Temporal server. Without a token the agent connects as Temporal's own environment variables
+	// say (TLS, API key), which it then inherits.
 	Address, Namespace, Token string
 	// Store is the URL of the store.
 	Store string
@@ -41,9 +42,13 @@ const (
 	envPython    = "SLUICE_PYTHON_ENV"
 )
 
-// Environ is the environment for an agent process: base without what belongs to Sluice or Temporal, plus c.
+// Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
 func (c Config) Environ(base []string) []string {
-	return append(scrub(base),
+	environ := scrub(base)
+	if c.Token == "" {
+		environ = append(environ, temporalVariables(base)...)
+	}
+	return append(environ,
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
 		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
 		envCPUs+"="+strconv.Itoa(c.CPUs), envPython+"="+c.PythonEnv,
@@ -85,6 +90,17 @@ func scrub(base []string) []string {
 		}
 	}
 	return kept
+}
+
+// temporalVariables are those that Temporal's clients are configured by.
+func temporalVariables(environ []string) []string {
+	var found []string
+	for _, kv := range environ {
+		if strings.HasPrefix(kv, "TEMPORAL_") {
+			found = append(found, kv)
+		}
+	}
+	return found
 }
 
 func hasAnyPrefix(s string, prefixes ...string) bool {

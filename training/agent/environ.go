@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
@@ -35,7 +36,15 @@ func rankEnv(c Config, p *prepared, in contract.RunRanksInput) []string {
 	}
 	base := scrub(p.folder.Env)
 	if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "OMP_NUM_THREADS=") }) {
-		vars["OMP_NUM_THREADS"] = strconv.Itoa(c.CPUs)
+		vars["OMP_NUM_THREADS"] = strconv.Itoa(threads(c, p.spec.Resources))
 	}
 	return script.Merge(base, vars)
+}
+
+// threads is how many a rank should compute with: as many as the step asked cores for, else what the node has.
+func threads(c Config, r dsl.Resources) int {
+	if r.CPU > 0 {
+		return max(1, int(r.CPU))
+	}
+	return c.CPUs
 }

@@ -50,13 +50,11 @@ type metrics struct {
 	started bool
 }
 
-// newMetrics follows the metrics from the file's present end on.
+// newMetrics follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
 func newMetrics(path string, from int64) *metrics {
-	m := &metrics{path: path, now: metricsState{Step: from}}
-	if info, err := os.Stat(path); err == nil {
-		m.offset = info.Size()
-	}
-	return m
+	m := &metrics{path: path}
+	m.read()
+	return &metrics{path: path, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
 func (m *metrics) state() metricsState {

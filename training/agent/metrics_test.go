@@ -30,9 +30,9 @@ func follow(t testing.TB, resumed string, from int64) (*metrics, *os.File) {
 }
 
 func TestMetricsAreFollowed(t *testing.T) {
-	m, f := follow(t, `{"step":5,"loss":9}`+"\n", 5)
-	if first := m.read(); first || m.state().Step != 5 {
-		t.Fatalf("before the first line: first %v, step %d, want false and 5", first, m.state().Step)
+	m, f := follow(t, `{"step":5,"of":50,"loss":9}`+"\n", 5)
+	if first, got := m.read(), m.state(); first || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
+		t.Fatalf("before the first line: first %v, %+v, want the state of the line that was resumed", first, got)
 	}
 	for _, tt := range []struct {
 		write string
@@ -40,7 +40,7 @@ func TestMetricsAreFollowed(t *testing.T) {
 		step  int64
 		loss  float64
 	}{
-		{`{"step":6,"of":50,"loss":0.5}` + "\n", true, 6, 0.5},
+		{`{"step":6,"loss":0.5}` + "\n", true, 6, 0.5},
 		{`{"step":7,"loss":0.2`, false, 6, 0.5}, // half a line
 		{"5}\n", false, 7, 0.25},
 		{"no JSON\n\n[1]\n" + `{"loss":3}` + "\n", false, 7, 0.25},

@@ -59,6 +59,9 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	defer p.mu.Unlock()
 	if g, ok := p.gangs[r.Key]; ok && g.lives() {
 		return g.Gang, nil
+	} else if ok {
+		g.end()
+		delete(p.gangs, r.Key)
 	}
 	dir := p.dir(r.Key)
 	if old, err := readRecord(dir); err != nil {
