@@ -18,13 +18,16 @@ const (
 	layerGap   = 48
 	nodeGap    = 22
 	graphEdge  = 8
+	leastGraph = 560
 )
 
 // graph is the pipeline drawn in layers from left to right: a step stands one layer after the last of those it needs.
 type graph struct {
 	Width, Height float64
-	Nodes         []node
-	Edges         []edge
+	// Least is the width under which the graph is scrolled and not shrunk any further.
+	Least float64
+	Nodes []node
+	Edges []edge
 }
 
 type node struct {
@@ -57,6 +60,7 @@ func newGraph(d Data) graph {
 		Width:  2*graphEdge + float64(len(layers))*(nodeWidth+layerGap) - layerGap,
 		Height: 2*graphEdge + float64(tallest)*(nodeHeight+nodeGap) - nodeGap,
 	}
+	g.Least = min(g.Width, max(leastGraph, 0.7*g.Width))
 	places := map[string]xy{}
 	for x, layer := range layers {
 		used := float64(len(layer))*(nodeHeight+nodeGap) - nodeGap

@@ -92,7 +92,7 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 			looks++
 		}
 	}
-	if total <= 0 || looks == 0 {
+	if total <= 0 || looks < 2 { // one look is no story
 		return nil
 	}
 	x := scale{high: total, from: c.Left, to: c.Right}

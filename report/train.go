@@ -18,7 +18,7 @@ type trainStory struct {
 const (
 	chartHeight = 240
 	chartLeft   = 52
-	chartTop    = 26
+	chartTop    = 38
 	chartBottom = chartHeight - 30
 )
 
@@ -35,12 +35,18 @@ type lossCurve struct {
 type interruption struct {
 	X     float64
 	Class string
-	Label string
 	Title string
+	// Label is nil where there is no room for one: the table under the chart has it all.
+	Label *label
 	// LostX and LostWidth are the band of steps that were lost.
 	LostX, LostWidth float64
-	// LabelEnd is true when the label ends at the line instead of beginning there.
-	LabelEnd bool
+}
+
+// label is a text beside a line: it begins at X, or ends there.
+type label struct {
+	xy
+	Text  string
+	AtEnd bool
 }
 
 func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
@@ -90,9 +96,10 @@ func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
 		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(around(points, i))})
 	}
 	c.Raw, c.Smooth = append(c.Raw, line(stretch)), line(smooth)
+	var room labelRows
 	for i, g := range out.Generations {
 		if i < len(out.Generations)-1 {
-			c.Breaks = append(c.Breaks, newInterruption(g, x))
+			c.Breaks = append(c.Breaks, newInterruption(g, x, &room))
 		}
 	}
 	return c
@@ -119,17 +126,43 @@ func finite(points []Point) []Point {
 	return kept
 }
 
-func newInterruption(g dsl.Generation, x scale) interruption {
+func newInterruption(g dsl.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))
 	resumed := x.at(float64(g.ToStep - g.StepsLost))
-	label := endWord(g.End)
+	text := endWord(g.End)
 	if g.StepsLost > 0 {
-		label += ", " + human.Plural(g.StepsLost, "step") + " lost"
+		text += ", " + human.Plural(g.StepsLost, "step") + " lost"
 	}
 	return interruption{
-		X: at, Class: endClass(g.End), Label: label, Title: generationTitle(g),
-		LostX: resumed, LostWidth: at - resumed, LabelEnd: at > chartWidth*0.75,
+		X: at, Class: endClass(g.End), Title: generationTitle(g), Label: room.place(at, text),
+		LostX: resumed, LostWidth: at - resumed,
 	}
+}
+
+// labelRows remembers how far the rows over a chart are taken, from left to right.
+type labelRows [labelRowCount]float64
+
+const (
+	labelRowCount  = 2
+	labelRowHeight = 14
+	letterWidth    = 6.6 // of the labels' type, a little generous
+)
+
+// place finds room for a label at x, or none.
+func (r *labelRows) place(x float64, text string) *label {
+	width := letterWidth * float64(len(text))
+	from := x
+	if x+width > chartWidth {
+		from = x - width
+	}
+	for i := range r {
+		if from >= r[i] {
+			r[i] = from + width + 8
+			y := chartTop - 8 - labelRowHeight*float64(i)
+			return &label{xy: xy{x, y}, Text: text, AtEnd: from < x}
+		}
+	}
+	return nil
 }
 
 // endClass is the style of how a generation ended.

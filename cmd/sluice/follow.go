@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
 )
@@ -43,10 +45,12 @@ type follower struct {
 	live  *view.Live
 	plain *view.Plain
 	note  string
+
+	briefs map[string]string // of steps that succeeded; poll's own
 }
 
 func newFollower(s *worker.Session, sub worker.Submitted, format string, out, err io.Writer) *follower {
-	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now()}
+	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), briefs: map[string]string{}}
 	switch {
 	case format == "json":
 	case f.theme.Terminal:
@@ -172,6 +176,9 @@ func (f *follower) rows(ctx context.Context, state contract.RunState) []view.Row
 	rows := make([]view.Row, len(state.Steps))
 	for i, step := range state.Steps {
 		rows[i] = view.Row{StepState: step, Detail: view.Detail{Share: -1}}
+		if step.Status == dsl.StatusSucceeded {
+			rows[i].Summary = f.brief(ctx, step)
+		}
 		if step.Status != dsl.StatusRunning {
 			continue
 		}
@@ -180,6 +187,18 @@ func (f *follower) rows(ctx context.Context, state contract.RunState) []view.Row
 		}
 	}
 	return rows
+}
+
+// brief is what a step that succeeded handed on; until its record can be read, what the run says of it.
+func (f *follower) brief(ctx context.Context, step contract.StepState) string {
+	if _, known := f.briefs[step.ID]; !known {
+		var record contract.StepRecord
+		if f.session.Store.GetJSON(ctx, activities.StepKey(f.sub.Run, step.ID), &record) != nil {
+			return step.Summary
+		}
+		f.briefs[step.ID] = report.Brief(record)
+	}
+	return cmp.Or(f.briefs[step.ID], step.Summary)
 }
 
 func describe(d worker.Detail) view.Detail {

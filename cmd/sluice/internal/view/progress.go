@@ -46,9 +46,9 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 			step += "/" + human.Count(p.Of)
 			d.Share = float64(p.Step) / float64(p.Of)
 		}
-		parts = append(parts, step, "loss "+human.Number(p.Loss))
-		if p.StepsPerSecond > 0 {
-			parts = append(parts, fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
+		parts = append(parts, step)
+		if p.StepsPerSecond > 0 { // else it has resumed and not made a step yet
+			parts = append(parts, "loss "+human.Number(p.Loss), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
 		}
 	}
 	d.Text = strings.Join(parts, separator)
