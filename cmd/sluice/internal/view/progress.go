@@ -21,7 +21,7 @@ type Row struct {
 
 // Detail is a running step's own account.
 type Detail struct {
-	// Text is one line; its part before the first separator changes seldom and is worth a line of a log.
+	// Text is one line. Where it has parts, the first changes seldom and is worth a line of a log.
 	Text string `json:"text,omitempty"`
 	// Share done, 0 to 1; negative when unknown.
 	Share float64 `json:"share"`
@@ -268,7 +268,10 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 	w := writer{w: p.w}
 	for _, r := range rows {
 		was := p.seen[r.ID]
-		head, _, _ := strings.Cut(r.Detail.Text, separator)
+		head, _, parts := strings.Cut(r.Detail.Text, separator)
+		if !parts {
+			head = "" // a program's own words
+		}
 		is := seen{status: r.Status, attempt: r.Attempt, head: head, at: now}
 		if r.Status == dsl.StatusPending {
 			continue
