@@ -45,8 +45,8 @@ func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.T
 func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
 	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "loading the model", Share: -1} })()
 	target, spec, err := r.target(ctx, in)
-	if err != nil {
-		return contract.RolloutOpened{}, err
+	if err != nil { // such as a port in use, which the user must hear of soon
+		return contract.RolloutOpened{}, contract.Final(err)
 	}
 	doc, err := target.Current(ctx)
 	if err != nil {

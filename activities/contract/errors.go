@@ -60,6 +60,11 @@ func Message(err error) string {
 	return err.Error()
 }
 
+// Final makes of err one that the same activity is not tried again for; the step's own retries apply.
+func Final(err error) error {
+	return temporal.NewApplicationErrorWithOptions(Message(err), ErrorType(err), temporal.ApplicationErrorOptions{Cause: err, NonRetryable: true})
+}
+
 // ErrorWithOutputs is Error for a step that failed after it had measured something worth keeping in its record.
 func ErrorWithOutputs(typ, message string, outputs []byte) error {
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
