@@ -87,10 +87,23 @@ func newChain(t *testing.T) *sandbox {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(s.project, "trainer.py"), string(script))
-	if err := os.CopyFS(s.project, os.DirFS(onnxtest.Folder(t, onnxtest.Text))); err != nil {
-		t.Fatal(err)
-	}
+	s.addModel()
 	return s
+}
+
+// newRelease is a sandbox for the release of a model.
+func newRelease(t *testing.T) *sandbox {
+	t.Helper()
+	s := newSandbox(t, "release")
+	s.addModel()
+	return s
+}
+
+func (s *sandbox) addModel() {
+	s.t.Helper()
+	if err := os.CopyFS(s.project, os.DirFS(onnxtest.Folder(s.t, onnxtest.Text))); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // pythonEnv is the Python environment that compile steps and gateways use.
