@@ -20,7 +20,9 @@ func ended(r contract.RanksEnded) nodeState {
 	return nodeState{prepared: true, started: true, ended: true, result: r}
 }
 
-func failed(err error) nodeState { return nodeState{prepared: true, started: true, ended: true, err: err} }
+func failed(err error) nodeState {
+	return nodeState{prepared: true, started: true, ended: true, err: err}
+}
 
 func TestClassifyGeneration(t *testing.T) {
 	var (

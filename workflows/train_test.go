@@ -1,0 +1,233 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+// stage plays the worker's and the nodes' activities of a training on one node.
+type stage struct {
+	// acquire are the errors of the first calls of Acquire.
+	acquire []error
+	// lost says whether the node of a generation is lost before it is prepared.
+	lost func(generation int) bool
+	// ranks is how the ranks of a generation end; nil: they finish.
+	ranks func(generation int) (contract.RanksEnded, error)
+
+	mu       sync.Mutex
+	acquired int
+	released []int
+}
+
+func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.RegisterWorkflowWithOptions(Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
+	over := t.Context().Done()
+	for name, f := range map[string]any{
+		contract.PlanActivity: func(context.Context, contract.PlanInput) (contract.TrainPlan, error) {
+			return contract.TrainPlan{Pool: "p", MinNodes: 1, MaxNodes: 1}, nil
+		},
+		contract.SealActivity: func(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
+			return contract.SealOutput{Seal: checkpoint.Seal{Generation: in.Generation}}, nil
+		},
+		contract.AcquireActivity: s.acquireGang,
+		contract.WatchActivity: func(ctx context.Context, in contract.GangInput) (training.Loss, error) {
+			if s.lost == nil || !s.lost(in.Key.Generation) {
+				select {
+				case <-ctx.Done():
+				case <-over:
+				}
+				return training.Loss{}, errors.New("the generation is over")
+			}
+			return training.Loss{Nodes: []int{0}, Reason: "node 0 fell over"}, nil
+		},
+		contract.ReleaseActivity: s.release,
+		contract.PrepareActivity: func(ctx context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
+			if s.lost != nil && s.lost(in.Seal.Generation) {
+				<-over // a lost node does not answer
+			}
+			return contract.PrepareOutput{MasterPort: 1}, nil
+		},
+		contract.RunRanksActivity: func(_ context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+			if s.ranks == nil {
+				return contract.RanksEnded{}, nil
+			}
+			return s.ranks(in.Generation)
+		},
+		contract.CollectActivity: func(context.Context, contract.CollectInput) (contract.StepOutput, error) {
+			return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+		},
+	} {
+		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+	return env
+}
+
+func (s *stage) acquireGang(_ context.Context, in contract.AcquireInput) (training.Gang, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acquired++
+	if len(s.acquire) > 0 {
+		err := s.acquire[0]
+		s.acquire = s.acquire[1:]
+		return training.Gang{}, err
+	}
+	return training.Gang{Nodes: []training.Node{{Name: "n", Queue: in.Queue(0, "x"), Address: "a"}}}, nil
+}
+
+func (s *stage) release(_ context.Context, in contract.GangInput) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = append(s.released, in.Key.Generation)
+	return nil
+}
+
+// train runs a training and returns its error.
+func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry dsl.Retry) error {
+	t.Helper()
+	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry})
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the training did not end")
+	}
+	return env.GetWorkflowError()
+}
+
+// wantReleased checks that each of the first n generations was released.
+func (s *stage) wantReleased(t *testing.T, n int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for g := 1; g <= n; g++ {
+		if !slices.Contains(s.released, g) {
+			t.Errorf("generation %d was not released", g)
+		}
+	}
+	if len(s.released) > n {
+		t.Errorf("released %v, want %d generations", s.released, n)
+	}
+}
+
+func TestTrainWaitsForCapacity(t *testing.T) {
+	none := contract.Error(contract.ErrPreempted, "no capacity now", nil)
+	s := &stage{acquire: []error{none, none, none}}
+	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.acquired != 4 {
+		t.Errorf("acquired %d times, want 4", s.acquired)
+	}
+	s.wantReleased(t, 1)
+}
+
+func TestTrainCanBeCancelledWhileItWaitsForCapacity(t *testing.T) {
+	s := &stage{acquire: slices.Repeat([]error{contract.Error(contract.ErrPreempted, "no capacity now", nil)}, 1000)}
+	env := s.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, 10*time.Minute)
+	if err := s.train(t, env, dsl.Retry{}); !temporal.IsCanceledError(err) {
+		t.Errorf("ended with %v, want a cancel", err)
+	}
+}
+
+func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
+	s := &stage{acquire: []error{contract.Error(contract.ErrInvalid, "larger than the pool", nil)}}
+	if err := s.train(t, s.environment(t), dsl.Retry{Attempts: 5}); contract.ErrorType(err) != contract.ErrInvalid {
+		t.Errorf("ended with %v, want the refusal", err)
+	}
+	s.wantReleased(t, 1)
+}
+
+func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
+	s := &stage{lost: func(int) bool { return true }}
+	err := s.train(t, s.environment(t), dsl.Retry{})
+	if contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(contract.Message(err), "node 0 fell over") {
+		t.Errorf("ended with %v, want infrastructure and the reason", err)
+	}
+	s.wantReleased(t, maxFalseStarts)
+}
+
+func TestTrainChargesItsRetries(t *testing.T) {
+	crash := contract.RanksEnded{Code: -1, Signal: 11, Tail: "Segmentation fault"}
+	exit := contract.RanksEnded{Code: 1, Tail: "Traceback"}
+	for _, tt := range []struct {
+		name    string
+		retry   dsl.Retry
+		ranks   contract.RanksEnded
+		errType string
+		says    string
+		lives   int
+	}{
+		{"a crash is tried again", dsl.Retry{Attempts: 3}, crash, contract.ErrInfrastructure, "Segmentation fault", 3},
+		{"as often as by default", dsl.Retry{}, crash, contract.ErrInfrastructure, "signal 11", defaultAttempts},
+		{"once when asked", dsl.Retry{Attempts: 1}, crash, contract.ErrInfrastructure, "signal 11", 1},
+		{"the user's error is not", dsl.Retry{Attempts: 3}, exit, contract.ErrUser, "Traceback", 1},
+		{"unless that is asked for", dsl.Retry{Attempts: 2, Errors: []string{contract.ErrUser}}, exit, contract.ErrUser, "exit code 1", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // the clock does not skip ahead while Watch runs
+			tt.retry.Backoff = dsl.Duration(time.Millisecond)
+			s := &stage{ranks: func(int) (contract.RanksEnded, error) { return tt.ranks, nil }}
+			err := s.train(t, s.environment(t), tt.retry)
+			if contract.ErrorType(err) != tt.errType || !strings.Contains(contract.Message(err), tt.says) {
+				t.Errorf("ended with %v, want %s: %s", err, tt.errType, tt.says)
+			}
+			s.wantReleased(t, tt.lives)
+		})
+	}
+}
+
+func TestTrainDoesNotChargePreemption(t *testing.T) {
+	s := &stage{lost: func(generation int) bool { return generation < 4 }}
+	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReleased(t, 4)
+}
+
+func TestTrainGoesOnInANewHistory(t *testing.T) {
+	s := &stage{ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: -1, Signal: 9}, nil }}
+	env := s.environment(t)
+	env.SetContinueAsNewSuggested(true)
+	err := s.train(t, env, dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Millisecond)})
+	var again *workflow.ContinueAsNewError
+	if !errors.As(err, &again) {
+		t.Fatalf("ended with %v, want to go on as new", err)
+	}
+	var in contract.TrainInput
+	if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	c := in.Carried
+	if len(c.Generations) != 1 || c.Generations[0].End != dsl.EndCrashed || c.Failures != 1 || c.AttemptAt.IsZero() {
+		t.Fatalf("carried over: %+v", c)
+	}
+
+	// The new run takes it up: its generation is the second, and no failure is left.
+	env = s.environment(t)
+	env.ExecuteWorkflow(contract.TrainWorkflow, in)
+	if err := env.GetWorkflowError(); contract.ErrorType(err) != contract.ErrInfrastructure {
+		t.Errorf("the second failure ended with %v, want the step's failure", err)
+	}
+	s.wantReleased(t, 2)
+}
