@@ -27,6 +27,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/worker/embedded"
 )
 
@@ -229,6 +230,43 @@ func (b *trainBench) state() contract.TrainState {
 		b.t.Fatal(err)
 	}
 	return state
+}
+
+// pending reports whether an activity of the training waits or runs.
+func (b *trainBench) pending(name string) bool {
+	b.t.Helper()
+	d, err := b.client.DescribeWorkflowExecution(b.t.Context(), contract.TrainWorkflowID(b.in.Run, b.in.Step), "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, a := range d.GetPendingActivities() {
+		if a.GetActivityType().GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// damage changes the content of a committed checkpoint in the store.
+func (b *trainBench) damage(generation int, step int64) {
+	b.t.Helper()
+	ctx := b.t.Context()
+	s, err := store.Open(ctx, storeURL(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var m checkpoint.Manifest
+	if err := s.GetJSON(ctx, fmt.Sprintf("checkpoints/%s/%s/g%d/step-%d.json", b.in.Run, b.in.Step, generation, step), &m); err != nil {
+		b.t.Fatal(err)
+	}
+	tree, err := s.Manifest(ctx, m.Checkpoint)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	sum := strings.TrimPrefix(tree.Files[0].Digest, "sha256:")
+	if err := s.Driver().Write(ctx, "blobs/"+sum[:2]+"/"+sum, strings.NewReader(`{"step": 1}`), store.WriteOptions{}); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // outputs are the step's, as later steps see them.

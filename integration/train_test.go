@@ -147,3 +147,49 @@ func TestTrainIsNotDisturbedByZombie(t *testing.T) {
 		t.Errorf("%d steps counted and %d plotted, want 260", o.Steps, want-1)
 	}
 }
+
+// A node that was silent for too long, and is back before it has been given up, goes on with what it was doing.
+func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.env["STEPS"], b.env["STEP_SECONDS"] = "300", "0.1"
+	b.execute()
+	b.awaitSteps(5)
+	pid := b.agentOf(1, 1)
+	kill(t, pid, syscall.SIGSTOP)
+	b.await("an attempt to attach", func() bool { return b.pending(contract.AttachActivity) })
+	kill(t, pid, syscall.SIGCONT)
+	o := b.result()
+	b.checkAccount(o)
+	b.wantEnds(o, dsl.EndFinished)
+}
+
+func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.env["COMMIT_STEPS"], b.env["STEP_SECONDS"] = "25", "0.04"
+	b.execute()
+	b.await("two commits", func() bool { return len(b.commits(1)) >= 2 })
+	commits := b.commits(1)
+	newest, before := commits[len(commits)-1], commits[len(commits)-2]
+	b.damage(1, newest)
+	kill(t, b.agentOf(1, 0), syscall.SIGKILL)
+	o := b.result()
+	b.checkAccount(o)
+	b.wantEnds(o, dsl.EndNodeLost, dsl.EndNodeLost, dsl.EndFinished)
+	if from := o.Generations[2].FromStep; from != before {
+		t.Errorf("generation 3 resumed from step %d, want %d, the one before the damaged", from, before)
+	}
+}
+
+func TestTrainTimesOut(t *testing.T) {
+	b := newTrainBench(t, "", engineConfig{})
+	b.in.Timeout = dsl.Duration(5 * time.Second)
+	b.env["STEPS"] = "10000"
+	b.execute()
+	err := b.wait()
+	if got := contract.ErrorType(err); got != contract.ErrTimeout {
+		t.Errorf("error type %q (%v), want %q", got, err, contract.ErrTimeout)
+	}
+	if left := b.processes("trainer.py"); len(left) > 0 {
+		t.Errorf("ranks are left: %v", left)
+	}
+}

@@ -140,6 +140,17 @@ func TestProtocolMismatchIsRefused(t *testing.T) {
 	}
 }
 
+func TestStopMayOvertakeTheStart(t *testing.T) {
+	n := &node{prepared: &prepared{key: training.Key{Generation: 2}}}
+	if err := n.Stop(t.Context(), contract.StopInput{Generation: 2}); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := n.RunRanks(t.Context(), contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 2})
+	if err != nil || !ended.Stopped || ended.Code != exitStopped {
+		t.Errorf("ranks that were stopped before their start: %+v, %v", ended, err)
+	}
+}
+
 func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
 	for range 20 {
 		port, err := freePort("127.0.0.1")

@@ -39,6 +39,7 @@ type node struct {
 	mu       sync.Mutex
 	prepared *prepared
 	ranks    *ranks
+	halted   int // the newest generation that was stopped
 	holder   int // counts the activities that have waited for the ranks
 }
 
@@ -48,11 +49,19 @@ func (n *node) RunRanks(ctx context.Context, in contract.RunRanksInput) (contrac
 		return contract.RanksEnded{}, err
 	}
 	r, err := n.launch(in)
-	if err != nil {
+	if errors.Is(err, errHalted) {
+		return contract.RanksEnded{Code: exitStopped, Stopped: true, EndedAt: time.Now()}, nil
+	} else if err != nil {
 		return contract.RanksEnded{}, err
 	}
 	return n.await(ctx, r)
 }
+
+// exitStopped is the exit code of a rank that was stopped and has lost nothing.
+const exitStopped = 143
+
+// errHalted: the stop overtook the start.
+var errHalted = errors.New("stopped before it was started")
 
 // Attach goes on waiting for ranks whose activity the server gave up.
 func (n *node) Attach(ctx context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
@@ -68,9 +77,10 @@ func (n *node) Attach(ctx context.Context, in contract.RunRanksInput) (contract.
 	return n.await(ctx, r)
 }
 
-// Stop ends the ranks and returns when they have gone. Stopping what does not run is no error.
+// Stop ends the ranks and returns when they have gone. Ranks that have not been started will not be.
 func (n *node) Stop(ctx context.Context, in contract.StopInput) error {
 	n.mu.Lock()
+	n.halted = max(n.halted, in.Generation)
 	r := n.ranks
 	n.mu.Unlock()
 	if r != nil && r.key.Generation == in.Generation {
@@ -97,6 +107,8 @@ func (n *node) launch(in contract.RunRanksInput) (*ranks, error) {
 	switch {
 	case n.prepared == nil || n.prepared.key.Generation != in.Generation:
 		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("the node is not prepared for generation %d", in.Generation), nil)
+	case n.halted >= in.Generation:
+		return nil, errHalted
 	case n.ranks != nil:
 		return nil, contract.Error(contract.ErrInfrastructure, "the node's ranks have been started before", nil)
 	}
