@@ -22,7 +22,8 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 		return contract.RunOutput{}, err
 	}
 	begin := contract.BeginInput{RunInput: in, StartedAt: r.startedAt}
-	if err := local(ctx, contract.BeginActivity, "open the run's record", begin, nil); err != nil {
+	opening, _ := workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
+	if err := local(opening, contract.BeginActivity, "open the run's record", begin, nil); err != nil {
 		return contract.RunOutput{}, err
 	}
 	r.listen(ctx)
@@ -188,7 +189,7 @@ func (r *run) perform(ctx workflow.Context, i int, end *contract.JudgeInput) {
 	}
 	retry := node.Retry
 	if node.Kind == dsl.KindTrain {
-		retry = dsl.Retry{} // it retries by itself
+		retry = dsl.Retry{Attempts: 1} // it retries by itself
 	}
 	for budget := newBudget(retry); ; {
 		r.steps[i].Attempt = len(end.Attempts) + 1

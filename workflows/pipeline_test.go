@@ -230,6 +230,16 @@ func TestReusedStepsAreNotDoneAgain(t *testing.T) {
 	}
 }
 
+func TestCancelAtOnceHasARecord(t *testing.T) {
+	w := &world{}
+	env := w.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("a")}})
+	if w.finished.Status != dsl.StatusCanceled || len(w.started) > 0 {
+		t.Errorf("the run's record says %q; started were %v", w.finished.Status, w.started)
+	}
+}
+
 func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
 	env := w.environment(t)
