@@ -51,11 +51,13 @@ func ErrorType(err error) string {
 // Message returns what a person should read of err: the innermost typed message, without Temporal's wrapping.
 func Message(err error) string {
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		return app.Message()
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return ""
+	case errors.As(err, &app):
+		return app.Message()
+	case temporal.IsCanceledError(err):
+		return "cancelled"
 	}
 	return err.Error()
 }
