@@ -107,17 +107,14 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
 }
 
-// Cancel asks a run to end; finished is true when it has ended already.
-func (s *Session) Cancel(ctx context.Context, run string) (finished bool, err error) {
-	err = s.Client.CancelWorkflow(ctx, contract.RunWorkflowID(run), "")
+// Cancel asks a run to end. One that has ended already, even so long ago that Temporal has forgotten it, is no error.
+func (s *Session) Cancel(ctx context.Context, run string) error {
+	err := s.Client.CancelWorkflow(ctx, contract.RunWorkflowID(run), "")
 	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return true, nil
+	if err != nil && !errors.As(err, &gone) {
+		return fmt.Errorf("cancel run %s: %w", run, err)
 	}
-	if err != nil {
-		return false, fmt.Errorf("cancel run %s: %w", run, err)
-	}
-	return false, nil
+	return nil
 }
 
 // Pollers reports whether any worker polls the task queue, so that a client can say why nothing happens.

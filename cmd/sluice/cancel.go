@@ -43,7 +43,7 @@ period; a rollout gives traffic back to what served before.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
-			if _, err := s.Cancel(ctx, run.Run); err != nil {
+			if err := s.Cancel(ctx, run.Run); err != nil {
 				return err
 			}
 			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))

@@ -225,7 +225,7 @@ func (f *follower) show(rows []view.Row) error {
 func (f *follower) cancel(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, cancelTimeout)
 	defer stop()
-	if _, err := f.session.Cancel(ctx, f.sub.Run); err != nil {
+	if err := f.session.Cancel(ctx, f.sub.Run); err != nil {
 		return err
 	}
 	return f.say("canceling: programs are told to end and have a few seconds; Ctrl-C again leaves the run to end by itself")
