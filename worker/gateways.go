@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -43,22 +44,31 @@ func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{store: s, state: state, log: log, served: map[string]*gateway.Server{}, ports: map[string]int{}}
 }
 
-// Serve serves a target, if it is not served already, and returns where.
+// Serve serves a target, if it is not served already, and returns where. An environment that names another port moves it there.
 func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.EmbeddedTarget) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.served[target]; s != nil {
-		return s.URL(), nil
+	old := g.served[target]
+	if old != nil && g.ports[target] == spec.Port {
+		return old.URL(), nil
 	}
 	if err := g.start(ctx, target, spec.Port); err != nil {
 		return "", err
+	}
+	if old != nil {
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+		if err := old.Close(ctx); err != nil {
+			g.log.Warn("the target's old port", "target", target, "url", old.URL(), "error", err)
+		}
 	}
 	return g.served[target].URL(), g.remember()
 }
 
 // start listens and serves; the caller holds the lock.
 func (g *Gateways) start(ctx context.Context, target string, port int) error {
-	s, err := embedded.Serve(ctx, g.store, target, port, filepath.Join(g.state, "gateway", target), g.log)
+	dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(port))
+	s, err := embedded.Serve(ctx, g.store, target, port, dir, g.log)
 	if err == nil {
 		g.served[target], g.ports[target] = s, port
 	}
@@ -83,10 +93,18 @@ func (g *Gateways) remember() error {
 		return err
 	}
 	path := filepath.Join(g.state, targetsFile)
-	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.Write(raw)
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
 		return fmt.Errorf("remember the targets: %w", err)
 	}
-	return os.Rename(path+".new", path)
+	return nil
 }
 
 // Restore serves what was served when the state folder was last held. A port that is taken meanwhile is logged and does not keep
@@ -104,6 +122,7 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	maps.Copy(g.ports, ports) // also of those that cannot be served now
 	for _, target := range slices.Sorted(maps.Keys(ports)) {
 		if err := g.start(ctx, target, ports[target]); err != nil {
 			g.log.Error("a target is not served", "target", target, "error", err)

@@ -1,0 +1,167 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/gateway"
+)
+
+// gateways are those of a state folder, closed with the test.
+func gateways(t *testing.T, state string) *Gateways {
+	t.Helper()
+	g := NewGateways(openStore(t), state, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// lives reports whether a gateway answers at url.
+func lives(t *testing.T, url string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v2/health/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+func serveTarget(t *testing.T, g *Gateways, target string, port int) string {
+	t.Helper()
+	url, err := g.Serve(t.Context(), target, dsl.EmbeddedTarget{Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func TestGateways(t *testing.T) {
+	state := t.TempDir()
+	words, spam := freePort(t), freePort(t)
+	g := gateways(t, state)
+	at := func(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
+	for range 2 { // a target that is served already stays where it is
+		if got := serveTarget(t, g, "words", words); got != at(words) || !lives(t, got) {
+			t.Fatalf("words is at %s (lives: %v), want %s", got, lives(t, got), at(words))
+		}
+	}
+	serveTarget(t, g, "spam", spam)
+	want := map[string]string{"words": at(words), "spam": at(spam)}
+	if diff := cmp.Diff(want, g.Addresses()); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lives(t, at(words)) || len(g.Addresses()) != 0 {
+		t.Error("a closed gateway answers")
+	}
+
+	restored := gateways(t, state)
+	if err := restored.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, restored.Addresses()); diff != "" || !lives(t, at(words)) || !lives(t, at(spam)) {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+}
+
+// TestGatewayMoves: the port that the environment names now is the target's.
+func TestGatewayMoves(t *testing.T) {
+	g := gateways(t, t.TempDir())
+	before, after := freePort(t), freePort(t)
+	old := serveTarget(t, g, "words", before)
+	moved := serveTarget(t, g, "words", after)
+	if old == moved || !lives(t, moved) || lives(t, old) {
+		t.Errorf("moved from %s (lives: %v) to %s (lives: %v)", old, lives(t, old), moved, lives(t, moved))
+	}
+	if diff := cmp.Diff(map[string]string{"words": moved}, g.Addresses()); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+// TestGatewayPortInUse: who asks for a target whose port is taken is told; a start that only restores it goes on, and serves it again
+// when the port is free.
+func TestGatewayPortInUse(t *testing.T) {
+	state := t.TempDir()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	port, free := other.Addr().(*net.TCPAddr).Port, freePort(t)
+
+	g := gateways(t, state)
+	serveTarget(t, g, "spam", free)
+	_, err = g.Serve(t.Context(), "spam", dsl.EmbeddedTarget{Port: port})
+	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "spam") || !strings.Contains(err.Error(), fmt.Sprint(port)) {
+		t.Errorf("got %v, want an error that names the target and the port", err)
+	}
+	if urls := g.Addresses(); !lives(t, urls["spam"]) {
+		t.Errorf("what was served is lost: %v", urls)
+	}
+	g.ports["words"] = port // as if it had been served here
+	if err := g.remember(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	second := gateways(t, state)
+	if err := second.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if urls := second.Addresses(); len(urls) != 1 || !lives(t, urls["spam"]) {
+		t.Errorf("restored %v, want spam alone", urls)
+	}
+	serveTarget(t, second, "spam", freePort(t)) // writes the file anew
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+
+	third := gateways(t, state)
+	if err := third.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if urls := third.Addresses(); len(urls) != 2 || !lives(t, urls["words"]) {
+		t.Errorf("restored %v, want words too", urls)
+	}
+}
+
+func TestRestoreOfAnEmptyFolder(t *testing.T) {
+	g := gateways(t, t.TempDir())
+	if err := g.Restore(t.Context()); err != nil || len(g.Addresses()) != 0 {
+		t.Errorf("restored %v, %v", g.Addresses(), err)
+	}
+}
+
+func TestGatewaysCannotRemember(t *testing.T) {
+	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
+	if err := g.remember(); err == nil || !strings.Contains(err.Error(), targetsFile) {
+		t.Errorf("got %v, want an error that names %s", err, targetsFile)
+	}
+}
