@@ -93,6 +93,10 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	if sub.Workspace, err = s.snapshot(ctx, req); err != nil {
 		return Submitted{}, fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err)
 	}
+	sub.File = filepath.Base(sub.File) // where the files lie makes no other run of them
+	if sub.EnvFile != "" {
+		sub.EnvFile = filepath.Base(sub.EnvFile)
+	}
 	raw, err := json.Marshal(sub)
 	if err != nil {
 		return Submitted{}, fmt.Errorf("encode the submission: %w", err)

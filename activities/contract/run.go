@@ -60,7 +60,7 @@ func RolloutWorkflowID(target string) string { return "rollout/" + target }
 
 // Submission is what was submitted, whole: nothing is read from the submitter's disk later. It lives in the store by digest.
 type Submission struct {
-	// File is the pipeline's path as the submitter named it, for messages.
+	// File and EnvFile are the names of the submitter's files, for messages.
 	File        string `json:"file"`
 	Pipeline    []byte `json:"pipeline"`
 	EnvFile     string `json:"env_file"`
