@@ -27,14 +27,19 @@ import (
 const connectEnv = "SLUICE_TEST_CONNECT"
 
 func TestMain(m *testing.M) {
-	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"} {
+	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", StoreVariable} {
 		os.Unsetenv(name) // of whoever runs the tests
 	}
 	if dir := os.Getenv(connectEnv); dir != "" {
 		serve(dir)
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "close the tests' session:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func options(dir string) ConnectOptions {

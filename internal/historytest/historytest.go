@@ -1,0 +1,90 @@
+// Package historytest records the histories of real workflows and replays them: a workflow that is under way must survive a new
+// release of Sluice, whose code has to give the same orders again.
+package historytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+var folder = flag.String("record", "", "folder to write the histories of the tests' workflows to, for the tests that replay them")
+
+// Record writes the history of a workflow that has ended to <name>.json in the folder of the flag -record; without the flag it does
+// nothing. What names the machine is left out.
+func Record(t testing.TB, c client.Client, workflowID, name string) {
+	t.Helper()
+	if *folder == "" {
+		return
+	}
+	var all history.History
+	for events := c.GetWorkflowHistory(t.Context(), workflowID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatalf("record %s: %v", workflowID, err)
+		}
+		anonymize(event.ProtoReflect())
+		all.Events = append(all.Events, event)
+	}
+	raw, err := protojson.Marshal(&all)
+	if err != nil {
+		t.Fatalf("record %s: %v", workflowID, err)
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, raw); err != nil { // protojson varies its spaces on purpose
+		t.Fatalf("record %s: %v", workflowID, err)
+	}
+	text.WriteByte('\n')
+	if err := os.WriteFile(filepath.Join(*folder, name+".json"), text.Bytes(), 0o644); err != nil {
+		t.Fatalf("record %s: %v", workflowID, err)
+	}
+}
+
+// anonymize clears the fields of an event that say which process on which machine did it.
+func anonymize(m protoreflect.Message) {
+	if queue, ok := m.Interface().(*taskqueue.TaskQueue); ok && queue.GetKind() == enums.TASK_QUEUE_KIND_STICKY {
+		queue.Name = "sticky" // instead of the worker's own
+	}
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case field.Name() == "identity" || field.Name() == "worker_version" || field.Name() == "binary_checksum":
+			m.Clear(field)
+		case field.Message() != nil && !field.IsList() && !field.IsMap():
+			anonymize(v.Message())
+		}
+		return true
+	})
+}
+
+// Replay replays every history that pattern matches on a workflow function, as registered under name.
+func Replay(t *testing.T, pattern, name string, function any) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d recorded histories match %s, %v", len(paths), pattern, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			replayer := worker.NewWorkflowReplayer()
+			replayer.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})
+			quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+			if err := replayer.ReplayWorkflowHistoryFromJSONFile(quiet, path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

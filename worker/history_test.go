@@ -1,0 +1,241 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/historytest"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+)
+
+// flow has a step that is skipped, one that fails at first, a gate in both its forms, and one that can be made to sleep.
+const flow = `name: flow
+params:
+  all: {type: bool, default: false}
+  score: {type: double, default: 0.9}
+  nap: {type: int, default: 0}
+outputs: {score: "${steps.score.score}"}
+steps:
+  extra:
+    when: params.all
+    run: {command: ["true"]}
+  flaky:
+    run: {script: 'mkdir "$FLAKY" || exit 0; echo "not yet"; exit 7'}
+    retry: {attempts: 2, errors: [user], backoff: 50ms}
+  score:
+    needs: {extra: not_failed, flaky: passed}
+    run:
+      script: |
+        echo "{\"score\": $SCORE}" > "$SLUICE_OUTPUT_DIR/outputs.json"
+        exec sleep "$NAP"
+      outputs: {score: {type: double}}
+    env: {SCORE: "${params.score}", NAP: "${params.nap}"}
+    gate:
+      - score >= 0.5
+      - {check: score >= 0.8, on_fail: stop}
+  after: {needs: [score], run: {command: ["true"]}}
+  sorry: {needs: {score: failed}, run: {command: ["true"]}}
+`
+
+// TestPipelineRuns: the ways a run can end. With -record it writes the histories that workflows/ replays:
+//
+//	go test ./worker -run 'TestPipelineRuns|TestRolloutRuns' -record ../workflows/testdata
+func TestPipelineRuns(t *testing.T) {
+	s := session(t)
+	const succeeded, failed, skipped, upstream = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusSkipped, dsl.StatusUpstream
+	tests := []struct {
+		name   string
+		params map[string]string
+		want   contract.RunOutput
+		steps  map[string]dsl.Status
+	}{{
+		name:  "succeeded",
+		want:  contract.RunOutput{Status: succeeded},
+		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": succeeded, "after": succeeded, "sorry": skipped},
+	}, {
+		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
+		want:  contract.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: contract.ErrGate},
+		steps: map[string]dsl.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
+	}, {
+		name: "declined", params: map[string]string{"score": "0.6"},
+		want:  contract.RunOutput{Status: dsl.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
+		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": dsl.StatusDeclined, "after": upstream, "sorry": skipped},
+	}}
+	pipeline := project(t, flow, nil)
+	runs := map[string]activities.Run{}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("FLAKY", filepath.Join(t.TempDir(), "tried"))
+			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: tt.params}).Run
+			out, record := wait(t, s, run)
+			historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-"+tt.name)
+			if diff := cmp.Diff(tt.want, out); diff != "" {
+				t.Errorf("the run (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.steps, statuses(record)); diff != "" {
+				t.Errorf("its steps (-want +got):\n%s", diff)
+			}
+			if attempts := record.Steps[1].Attempts; len(attempts) != 1 || attempts[0].ErrorType != contract.ErrUser || !strings.Contains(attempts[0].Error, "not yet") {
+				t.Errorf("attempts of flaky that failed: %+v", attempts)
+			}
+			runs[tt.name] = record
+		})
+	}
+
+	t.Run("canceled", func(t *testing.T) {
+		t.Setenv("FLAKY", filepath.Join(t.TempDir(), "tried"))
+		run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: map[string]string{"nap": "600"}}).Run
+		t.Cleanup(func() { end(t, s, run) })
+		awaitDetail(t, s, run, "score", func(Detail) bool { return true })
+		end(t, s, run)
+		historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-canceled")
+		out, record := wait(t, s, run)
+		want := map[string]dsl.Status{
+			"extra": skipped, "flaky": succeeded, "score": dsl.StatusCanceled, "after": dsl.StatusCanceled, "sorry": dsl.StatusCanceled,
+		}
+		if diff := cmp.Diff(want, statuses(record)); diff != "" || out.Status != dsl.StatusCanceled {
+			t.Errorf("the run is %s, its steps (-want +got):\n%s", out.Status, diff)
+		}
+	})
+
+	t.Run("rerun", func(t *testing.T) {
+		old := runs["succeeded"]
+		again, err := s.Rerun(t.Context(), old.Run, "score")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, record := wait(t, s, again.Run)
+		historytest.Record(t, s.Client, contract.RunWorkflowID(again.Run), "pipeline-rerun")
+		if out.Status != succeeded || record.ReuseFrom != old.Run {
+			t.Errorf("the run is %+v, reuses %q", out, record.ReuseFrom)
+		}
+		reused := map[string]string{}
+		for _, step := range record.Steps {
+			reused[step.Step] = step.ReusedFrom
+		}
+		if diff := cmp.Diff(map[string]string{"extra": "", "flaky": old.Run, "score": "", "after": "", "sorry": ""}, reused); diff != "" {
+			t.Errorf("steps taken over (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]any{"score": 0.9}, record.Outputs); diff != "" {
+			t.Errorf("outputs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// release releases the model of the parameter to the target words, on a hundred rows that say spam.
+const release = `name: release
+params:
+  model: {type: string}
+steps:
+  make:
+    run:
+      script: |
+        mkdir -p "$SLUICE_OUTPUT_DIR/rows/test"
+        for i in $(seq 50); do
+          echo '{"text": "spam", "spam": true}'; echo '{"text": "ham", "spam": false}'
+        done > "$SLUICE_OUTPUT_DIR/rows/test/0.jsonl"
+        cp "$MODEL.onnx" "$SLUICE_OUTPUT_DIR/model.onnx"
+      outputs: {rows: {type: dataset, path: rows}, model: {type: model, path: model.onnx}}
+    env: {MODEL: "${params.model}"}
+  ship:
+    rollout:
+      target: words
+      model: "${steps.make.model}"
+      traffic: {replay: "${steps.make.rows}", rps: 200, label: spam}
+      stages: [{shadow: 100%, min_samples: 50}, {weight: 30%, min_samples: SAMPLES}, {weight: 100%, min_samples: 50}]
+      ungated: true
+`
+
+// TestRolloutRuns: the ways a rollout can end, with real models and traffic. It records as TestPipelineRuns does.
+func TestRolloutRuns(t *testing.T) {
+	s := session(t)
+	port := freePort(t)
+	files := map[string]string{
+		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {words: {embedded: {port: %d}}}\n", port),
+	}
+	for _, model := range []string{onnxtest.Text, onnxtest.TextClose, onnxtest.TextWrong} {
+		raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[model+".onnx"] = string(raw)
+	}
+	ship := func(t *testing.T, model, samples string) string {
+		t.Helper()
+		pipeline := project(t, strings.ReplaceAll(release, "SAMPLES", samples), maps.Clone(files))
+		run := submit(t, s, SubmitRequest{
+			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
+		}).Run
+		t.Cleanup(func() { end(t, s, run) })
+		return run
+	}
+	tests := []struct {
+		name, model string
+		want        contract.RunOutput
+		out         dsl.RolloutOutput
+	}{{
+		name: "first", model: onnxtest.Text,
+		want: contract.RunOutput{Status: dsl.StatusSucceeded},
+		out:  dsl.RolloutOutput{Version: "1", Decision: "promoted"},
+	}, {
+		name: "promoted", model: onnxtest.TextClose,
+		want: contract.RunOutput{Status: dsl.StatusSucceeded},
+		out:  dsl.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
+	}, {
+		name: "rolled-back", model: onnxtest.TextWrong,
+		want: contract.RunOutput{Status: dsl.StatusFailed, ErrorType: contract.ErrGate},
+		out:  dsl.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run := ship(t, tt.model, "50")
+			out, record := wait(t, s, run)
+			historytest.Record(t, s.Client, contract.RolloutWorkflowID("words"), "rollout-"+tt.name)
+			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
+				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)
+			}
+			var got dsl.RolloutOutput
+			if err := json.Unmarshal(record.Steps[1].Outputs, &got); err != nil {
+				t.Fatalf("outputs %s: %v", record.Steps[1].Outputs, err)
+			}
+			if got.Version != tt.out.Version || got.Previous != tt.out.Previous || got.Decision != tt.out.Decision {
+				t.Errorf("got version %s after %q: %s, want %+v", got.Version, got.Previous, got.Decision, tt.out)
+			}
+			if tt.name == "promoted" {
+				historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-released")
+			}
+		})
+	}
+
+	t.Run("canceled", func(t *testing.T) {
+		run := ship(t, onnxtest.Text, "1000000")
+		step, detail := awaitDetail(t, s, run, "ship", func(d Detail) bool {
+			return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Look != nil && d.Rollout.Weight > 0
+		})
+		if step.Child != contract.RolloutWorkflowID("words") || detail.Rollout.Stages != 3 {
+			t.Errorf("the step's child is %q, at %+v", step.Child, detail.Rollout)
+		}
+		end(t, s, run)
+		historytest.Record(t, s.Client, contract.RolloutWorkflowID("words"), "rollout-canceled")
+		if out, _ := wait(t, s, run); out.Status != dsl.StatusCanceled {
+			t.Errorf("the run ended as %+v", out)
+		}
+		var settled activities.ReleaseRecord
+		if err := s.Store.GetJSON(t.Context(), "releases/words/4.json", &settled); err != nil {
+			t.Fatal(err)
+		}
+		if settled.Decision != "rolled_back" || settled.Reason != "stage 2 (30%): cancelled" {
+			t.Errorf("the release's record is %+v", settled)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestIgnore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ".sluiceignore")
+	if err := os.WriteFile(file, []byte("# a comment\n\n*.pt\n  data/raw/ \n/build\ndocs/*.md\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := readIgnore(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		path string
+		want bool
+	}{
+		{"train.py", false},
+		{"a.pt", true},
+		{"models/deep/a.pt", true},
+		{"a.pts", false},
+		{"data", false},
+		{"data/raw", true},
+		{"data/raw/mail.json", true},
+		{"data/raw2", false},
+		{"other/data/raw", false}, // a path is the workspace's
+		{"build/x", true},
+		{"docs/readme.md", true},
+		{"docs/deep/readme.md", false},
+		{"# a comment", false},
+		{".git/config", true},
+		{"lib/__pycache__/a.pyc", true},
+		{".sluice", true},
+		{".venv/bin/python3", true},
+		{"web/node_modules/x", true},
+		{".gitignore", false},
+	}
+	for _, tt := range tests {
+		if got := out(tt.path); got != tt.want {
+			t.Errorf("%s: left out is %v, want %v", tt.path, got, tt.want)
+		}
+	}
+}
+
+func TestIgnoreWithoutFile(t *testing.T) {
+	out, err := readIgnore(filepath.Join(t.TempDir(), ".sluiceignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out("train.py") || !out(".git") {
+		t.Errorf("left out: train.py %v, .git %v", out("train.py"), out(".git"))
+	}
+}
+
+func TestIgnoreRefusesABrokenPattern(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ".sluiceignore")
+	if err := os.WriteFile(file, []byte("*.pt\n[a-\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readIgnore(file); err == nil || !strings.Contains(err.Error(), file+":2:") {
+		t.Errorf("got %v, want an error at %s:2", err, file)
+	}
+}

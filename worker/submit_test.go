@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// sleeper is a pipeline that says so and sleeps until it is cancelled.
+const sleeper = `name: sleeper
+params: {who: {type: string, default: nobody}}
+steps:
+  nap:
+    run: {script: 'echo "$WHO sleeps"; exec sleep 600'}
+    env: {WHO: "${params.who}"}
+  after: {needs: [nap], run: {command: ["true"]}}
+`
+
+// TestSubmit: what runs already is not started again; another parameter or file is another run.
+func TestSubmit(t *testing.T) {
+	s := session(t)
+	first := SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}
+	run := submit(t, s, first)
+	t.Cleanup(func() { end(t, s, run.Run) })
+	if run.Resumed || run.Name != "sleeper" || !strings.HasPrefix(run.Run, "sleeper-") || len(run.Graph) != 2 {
+		t.Errorf("submitted %+v", run)
+	}
+	tests := []struct {
+		name string
+		req  SubmitRequest
+		same bool
+	}{
+		{"the same", first, true},
+		{"the same, elsewhere", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true},
+		{"another parameter", SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false},
+		{"another file", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2"})}, false},
+		{"another file that is left out", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
+			"data": "1", ".git": "",
+		})}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			again := submit(t, s, tt.req)
+			if !again.Resumed {
+				t.Cleanup(func() { end(t, s, again.Run) })
+			}
+			if again.Resumed != tt.same || (again.Run == run.Run) != tt.same {
+				t.Errorf("resumed %v as %s, the first is %s", again.Resumed, again.Run, run.Run)
+			}
+		})
+	}
+	end(t, s, run.Run)
+	next := submit(t, s, first)
+	t.Cleanup(func() { end(t, s, next.Run) })
+	if next.Resumed || next.Run == run.Run {
+		t.Errorf("a run that has ended was resumed: %+v", next)
+	}
+}
+
+func TestSubmitRefuses(t *testing.T) {
+	s := session(t)
+	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{
+		"elsewhere.yaml": "sluice: environment/v1\nname: elsewhere\nstore: {url: \"file:///somewhere/else\"}\n",
+	})
+	n := map[string]string{"n": "1"}
+	lint := func(err error) bool {
+		var bad *LintError
+		return errors.As(err, &bad) && bad.Diagnostics.HasErrors()
+	}
+	other := func(err error) bool { return !lint(err) }
+	tests := []struct {
+		name string
+		req  SubmitRequest
+		is   func(error) bool
+		says string
+	}{
+		{"an unknown kind", SubmitRequest{PipelineFile: project(t, "name: p\nsteps: {a: {dance: {}}}\n", nil)}, lint, "dance"},
+		{"a missing parameter", SubmitRequest{PipelineFile: good}, lint, "`n`"},
+		{"an unknown parameter", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "1", "m": "1"}}, lint, "`m`"},
+		{"a parameter of another type", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "one"}}, lint, "`n`"},
+		{"no pipeline", SubmitRequest{PipelineFile: filepath.Join(filepath.Dir(good), "none.yaml")}, other, "read the pipeline"},
+		{"no environment", SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
+		{"another store", SubmitRequest{
+			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
+		}, other, "SLUICE_STORE=file:///somewhere/else"},
+		{"a broken pattern", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
+	}
+	before, err := activities.Runs(t.Context(), s.Store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run, err := s.Submit(t.Context(), tt.req)
+			if err == nil || !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %+v, %T: %v, want %q", run, err, err, tt.says)
+			}
+		})
+	}
+	after, err := activities.Runs(t.Context(), s.Store)
+	if err != nil || len(after) != len(before) {
+		t.Errorf("%d runs were started, %v", len(after)-len(before), err)
+	}
+}
+
+// TestSnapshot: a run's workspace is the pipeline's folder without what is ignored.
+func TestSnapshot(t *testing.T) {
+	s := &Session{Store: openStore(t)}
+	file := project(t, sleeper, map[string]string{"train.py": "", "notes.tmp": "", ".sluiceignore": "*.tmp\n"})
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(file), ".git", "objects"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := s.snapshot(t.Context(), SubmitRequest{PipelineFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := s.Store.Manifest(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, f := range manifest.Files {
+		paths = append(paths, f.Path)
+	}
+	if diff := cmp.Diff([]string{".sluiceignore", "pipeline.yaml", "train.py"}, paths); diff != "" || ref.Type != artifact.Workspace {
+		t.Errorf("%s (-want +got):\n%s", ref.Type, diff)
+	}
+}
+
+func TestReusable(t *testing.T) {
+	// a ─> b ─> c, a ─> d
+	graph := []dsl.Node{{ID: "a"}, {ID: "b", After: []string{"a"}}, {ID: "c", After: []string{"b"}}, {ID: "d", After: []string{"a"}}}
+	const yes, no, not = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusDeclined
+	tests := []struct {
+		name     string
+		statuses []dsl.Status
+		from     string
+		want     []string
+	}{
+		{"all that succeeded", []dsl.Status{yes, yes, yes, yes}, "", []string{"a", "b", "c", "d"}},
+		{"from a step: it and what comes after it", []dsl.Status{yes, yes, yes, yes}, "b", []string{"a", "d"}},
+		{"from the first", []dsl.Status{yes, yes, yes, yes}, "a", nil},
+		{"what failed, and what ran after it all the same", []dsl.Status{yes, no, yes, yes}, "", []string{"a", "d"}},
+		{"what was declined", []dsl.Status{yes, not, dsl.StatusUpstream, yes}, "", []string{"a", "d"}},
+		{"what was skipped is asked again", []dsl.Status{yes, yes, yes, dsl.StatusSkipped}, "", []string{"a", "b", "c"}},
+		{"what never ran", []dsl.Status{yes, dsl.StatusPending, dsl.StatusPending, dsl.StatusPending}, "", []string{"a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			old := activities.Run{RunRecord: contract.RunRecord{Run: "r", Graph: graph}}
+			for i, status := range tt.statuses {
+				old.Steps = append(old.Steps, contract.StepRecord{Step: graph[i].ID, Status: status})
+			}
+			got, err := reusable(old, tt.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if _, err := reusable(old, "x"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no step `x`") {
+				t.Errorf("from a step that is not: %v", err)
+			}
+		})
+	}
+}
+
+func TestRerunOfNothing(t *testing.T) {
+	if _, err := session(t).Rerun(t.Context(), "no-such-run", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}

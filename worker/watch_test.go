@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// TestWatch follows a run from its start to its cancel.
+func TestWatch(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, nil), Params: map[string]string{"who": "bear"}}).Run
+	t.Cleanup(func() { end(t, s, run) })
+
+	step, detail := awaitDetail(t, s, run, "nap", func(d Detail) bool { return d.Text == "bear sleeps" })
+	if step.Kind != dsl.KindRun || step.Attempt != 1 || step.Child != "" || step.StartedAt.IsZero() || detail.Share >= 0 {
+		t.Errorf("the step is %+v, its share %v", step, detail.Share)
+	}
+	state, err := s.State(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Status != dsl.StatusRunning || len(state.Steps) != 2 || state.Steps[1].Status != dsl.StatusPending {
+		t.Errorf("the run is %+v", state)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Wait(ctx, run); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waiting for a run that goes on: %v", err)
+	}
+
+	if err := s.Cancel(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	out, record := wait(t, s, run)
+	if out.Status != dsl.StatusCanceled || out.ErrorType != contract.ErrCanceled {
+		t.Errorf("the run ended as %+v", out)
+	}
+	if diff := cmp.Diff(map[string]dsl.Status{"nap": dsl.StatusCanceled, "after": dsl.StatusCanceled}, statuses(record)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if err := s.Cancel(t.Context(), run); err != nil {
+		t.Errorf("a cancel of a run that has ended: %v", err)
+	}
+}
+
+// TestWaitForTerminated: a run that Temporal ended has no last word in its record.
+func TestWaitForTerminated(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"terminated": ""})}).Run
+	awaitDetail(t, s, run, "nap", func(Detail) bool { return true })
+	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run), "", "no patience"); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := wait(t, s, run); out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInfrastructure || out.Error == "" {
+		t.Errorf("the run ended as %+v", out)
+	}
+}
+
+// TestWatchNothing: of a run that is not there, everything says so.
+func TestWatchNothing(t *testing.T) {
+	s := session(t)
+	if _, err := s.State(t.Context(), "no-such-run"); err == nil {
+		t.Error("it has a state")
+	}
+	if _, err := s.Detail(t.Context(), "no-such-run", contract.StepState{ID: "nap", Attempt: 1}); err == nil {
+		t.Error("it has a detail")
+	}
+	if _, err := s.Wait(t.Context(), "no-such-run"); err == nil {
+		t.Error("it has ended")
+	}
+	if err := s.Cancel(t.Context(), "no-such-run"); err != nil {
+		t.Errorf("cancel: %v", err)
+	}
+}

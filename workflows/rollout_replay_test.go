@@ -1,0 +1,13 @@
+package workflows
+
+import (
+	"testing"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/historytest"
+)
+
+// Recorded by TestRolloutRuns in worker/.
+func TestRolloutReplays(t *testing.T) {
+	historytest.Replay(t, "testdata/rollout-*.json", contract.RolloutWorkflow, Rollout)
+}
