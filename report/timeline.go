@@ -64,9 +64,7 @@ func newTimeline(d Data) timeline {
 	}
 	t.Bottom = float64(len(t.Rows)) * rowHeight
 	t.Height = t.Bottom + axisHeight
-	for _, at := range x.ticks(8) {
-		t.Ticks = append(t.Ticks, at)
-	}
+	t.Ticks = x.ticks(8)
 	return t
 }
 

@@ -172,7 +172,7 @@ func endClass(end dsl.GenerationEnd) string {
 		return "succeeded"
 	case dsl.EndNotice, dsl.EndCanceled:
 		return "declined"
-	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError:
+	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout:
 		return "failed"
 	}
 	return "pending"
@@ -193,6 +193,8 @@ func endWord(end dsl.GenerationEnd) string {
 		return "hung"
 	case dsl.EndUserError:
 		return "script failed"
+	case dsl.EndTimeout:
+		return "timed out"
 	case dsl.EndCanceled:
 		return "canceled"
 	}

@@ -45,13 +45,16 @@ func ensureHolder(ctx context.Context, state string) error {
 	if err != nil {
 		return fmt.Errorf("start Sluice in the background: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- up.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		up.Wait() //nolint:errcheck // its log says why
+		close(ended)
+	}()
 	return awaitHolder(ctx, state, path, ended)
 }
 
 // awaitHolder waits until the folder is held.
-func awaitHolder(ctx context.Context, state, log string, ended <-chan error) error {
+func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not up within %s", holderPatience))
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -62,8 +65,8 @@ func awaitHolder(ctx context.Context, state, log string, ended <-chan error) err
 		}
 		select {
 		case <-again.C:
-		case err := <-ended:
-			return fmt.Errorf("Sluice in the background ended at once (%v); %s says why", err, log) //nolint:staticcheck // a name
+		case <-ended:
+			return fmt.Errorf("start Sluice in the background: it ended at once; %s says why", log)
 		case <-ctx.Done():
 			return fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
 		}

@@ -150,7 +150,8 @@ func TestPlan(t *testing.T) {
 				Gate:    []dsl.Gate{{Check: "rows.kept >= 4000"}, {Check: "rows.rejected == 0", OnFail: dsl.OnFailStop}},
 				Publish: map[string]string{"dataset": "spam-mail"},
 			}},
-			{ID: "fit", Kind: dsl.KindTrain}, {ID: "score", Kind: dsl.KindEvaluate},
+			{ID: "fit", Kind: dsl.KindTrain},
+			{ID: "score", Kind: dsl.KindEvaluate},
 			{ID: "page", Kind: dsl.KindRun, Envelope: dsl.Envelope{When: "params.key != ''"}},
 		},
 	}
@@ -231,9 +232,9 @@ func TestTable(t *testing.T) {
 	golden(t, "table", func(w io.Writer) error {
 		for moment := range 4 {
 			for _, line := range (Theme{}).Table(rowsAt(moment), noon.Add(time.Minute), 100, 20, 0) {
-				fmt.Fprintln(w, line) //nolint:errcheck // a buffer
+				fmt.Fprintln(w, line)
 			}
-			fmt.Fprintln(w) //nolint:errcheck // a buffer
+			fmt.Fprintln(w)
 		}
 		return nil
 	})
@@ -359,7 +360,7 @@ func TestThemeOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // a test
+	defer f.Close()
 	if got := ThemeOf(f); got != (Theme{}) {
 		t.Errorf("a file is %+v", got)
 	}
