@@ -98,7 +98,7 @@ func (t *Trainings) reached(ctx context.Context, k training.Key) (int64, error) 
 	} else if err != nil {
 		return 0, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var point curvePoint
 		if json.Unmarshal(lines.Bytes(), &point) == nil {

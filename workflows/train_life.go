@@ -66,7 +66,6 @@ type nodeState struct {
 func (l *life) live(ctx workflow.Context) trainEnd {
 	// What runs on the nodes is ended by Stop, gracefully, and not by a cancel of this workflow.
 	nodes, drop := workflow.NewDisconnectedContext(ctx)
-	nodes, drop = workflow.WithCancel(nodes)
 	defer drop()
 	l.watch(nodes)
 	l.hear(nodes)

@@ -64,7 +64,7 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return training.Loss{Nodes: []int{0}, Reason: "node 0 fell over"}, nil
 		},
 		contract.ReleaseActivity: s.release,
-		contract.PrepareActivity: func(ctx context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
+		contract.PrepareActivity: func(_ context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
 			if s.lost != nil && s.lost(in.Seal.Generation) {
 				<-over // a lost node does not answer
 			}

@@ -153,7 +153,7 @@ func TestStopMayOvertakeTheStart(t *testing.T) {
 
 func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
 	for range 20 {
-		port, err := freePort("127.0.0.1")
+		port, err := freePort(t.Context(), "127.0.0.1")
 		if err != nil || port < 20000 || port >= 32000 {
 			t.Errorf("port %d, %v", port, err)
 		}

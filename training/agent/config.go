@@ -64,8 +64,13 @@ func ConfigFromEnv() (Config, error) {
 	}
 	var missing []string
 	for _, v := range []struct{ name, value string }{
-		{envAddress, c.Address}, {envNamespace, c.Namespace}, {envStore, c.Store}, {envQueue, c.Queue},
-		{envDir, c.Dir}, {envLogDir, c.LogDir}, {envHost, c.Host},
+		{envAddress, c.Address},
+		{envNamespace, c.Namespace},
+		{envStore, c.Store},
+		{envQueue, c.Queue},
+		{envDir, c.Dir},
+		{envLogDir, c.LogDir},
+		{envHost, c.Host},
 	} {
 		if v.value == "" {
 			missing = append(missing, v.name)

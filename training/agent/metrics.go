@@ -16,9 +16,9 @@ import (
 const (
 	// maxLine bounds one line of metrics; longer ones are ignored.
 	maxLine = 64 << 10
-	// stallMin and stallFactor say when a rank hangs: no step for stallFactor times the median, but not less than stallMin, since
+	// stallFloor and stallFactor say when a rank hangs: no step for stallFactor times the median, but not less than stallFloor, since
 	// an evaluation or an export may lie between two steps.
-	stallMin    = 10 * time.Minute
+	stallFloor  = 10 * time.Minute
 	stallFactor = 30
 	// stallAfter is how many steps must have been seen before a stall can be told.
 	stallAfter = 5
@@ -136,7 +136,7 @@ func (m *metrics) stalled(now time.Time) bool {
 		return false
 	}
 	sorted := slices.Sorted(slices.Values(m.spacing))
-	return now.Sub(m.stepAt) > max(stallMin, stallFactor*sorted[len(sorted)/2])
+	return now.Sub(m.stepAt) > max(stallFloor, stallFactor*sorted[len(sorted)/2])
 }
 
 // upTo returns the whole lines of the file up to a step, in order, without those that are not JSON.

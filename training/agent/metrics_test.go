@@ -88,8 +88,8 @@ func TestStall(t *testing.T) {
 		want    bool
 	}{
 		{"too few steps to tell", []time.Duration{time.Second}, 24 * time.Hour, false},
-		{"fast steps have the floor", many(time.Second, 10), stallMin - time.Second, false},
-		{"beyond the floor", many(time.Second, 10), stallMin + time.Second, true},
+		{"fast steps have the floor", many(time.Second, 10), stallFloor - time.Second, false},
+		{"beyond the floor", many(time.Second, 10), stallFloor + time.Second, true},
 		{"slow steps have their factor", many(time.Minute, 10), stallFactor*time.Minute - time.Second, false},
 		{"beyond the factor", many(time.Minute, 10), stallFactor*time.Minute + time.Second, true},
 	} {

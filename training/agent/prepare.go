@@ -71,7 +71,7 @@ func (n *node) Prepare(ctx context.Context, in contract.PrepareInput) (contract.
 			return out, err
 		}
 	}
-	port, err := freePort(n.config.Host)
+	port, err := freePort(ctx, n.config.Host)
 	if err != nil {
 		return out, contract.Error(contract.ErrInfrastructure, err.Error(), err)
 	}
@@ -171,12 +171,13 @@ func loadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec *
 
 // freePort finds a port for the ranks' rendezvous. It lies below the range that the kernel takes ports for outgoing connections
 // from, so that none of those can take it before rank 0 listens.
-func freePort(host string) (int, error) {
+func freePort(ctx context.Context, host string) (int, error) {
 	const low, high, tries = 20000, 32000, 50
+	var listen net.ListenConfig
 	var last error
 	for range tries {
 		port := low + rand.IntN(high-low)
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		l, err := listen.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
 			last = err
 			continue
