@@ -52,6 +52,11 @@ generate: ## write schema.json and docs/reference.md again, from the structs the
 check-generated: generate ## fail when generated files are stale
 	@git diff --exit-code || { echo 'generated files are stale: commit what `make generate` writes' >&2; exit 1; }
 
+.PHONY: histories
+histories: build ## record the histories again that the replay tests replay, after workflow code has changed on purpose
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns' -record ../workflows/testdata
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves)' -record ../workflows/testdata
+
 .PHONY: bench
 bench: ## measure; NAME=engine
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine))

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,13 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/historytest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training"
@@ -116,29 +113,10 @@ func (b *trainBench) submit(interruptions string) {
 	}}
 }
 
-// recordTrain, set on the command line, is where histories for the replay tests are written to.
-var recordTrain = flag.String("record-train", "", "folder to write the histories of trainings to (../workflows/testdata)")
-
-// record writes the history of the training that has ended, for the replay tests.
+// record writes the history of the training that has ended, for the replay tests, when the tests are called with -record.
 func (b *trainBench) record(name string) {
 	b.t.Helper()
-	if *recordTrain == "" {
-		return
-	}
-	var all historypb.History
-	events := b.client.GetWorkflowHistory(b.t.Context(), contract.TrainWorkflowID(b.in.Run, b.in.Step), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		event, err := events.Next()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		all.Events = append(all.Events, event)
-	}
-	raw, err := protojson.Marshal(&all)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	write(b.t, filepath.Join(*recordTrain, "train-"+name+".json"), string(raw))
+	historytest.Record(b.t, b.client, contract.TrainWorkflowID(b.in.Run, b.in.Step), "train-"+name)
 }
 
 // start starts the engine's process and connects to it.

@@ -47,9 +47,7 @@ steps:
   sorry: {needs: {score: failed}, run: {command: ["true"]}}
 `
 
-// TestPipelineRuns: the ways a run can end. With -record it writes the histories that workflows/ replays:
-//
-//	go test ./worker -run 'TestPipelineRuns|TestRolloutRuns' -record ../workflows/testdata
+// TestPipelineRuns: the ways a run can end. `make histories` lets it record what workflows/ replays.
 func TestPipelineRuns(t *testing.T) {
 	s := session(t)
 	const succeeded, failed, skipped, upstream = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusSkipped, dsl.StatusUpstream
@@ -156,7 +154,7 @@ steps:
       ungated: true
 `
 
-// TestRolloutRuns: the ways a rollout can end, with real models and traffic. It records as TestPipelineRuns does.
+// TestRolloutRuns: the ways a rollout can end, with real models and traffic. It records, too.
 func TestRolloutRuns(t *testing.T) {
 	s := session(t)
 	port := freePort(t)
