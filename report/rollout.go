@@ -43,8 +43,8 @@ type lookMark struct {
 }
 
 type stageBand struct {
-	X, Width     float64
-	Label, Class string
+	X, Width            float64
+	Label, Title, Class string
 }
 
 func newRolloutStory(out dsl.RolloutOutput) *rolloutStory {
@@ -103,7 +103,7 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 	began := 0.0
 	for _, s := range out.Stages {
 		from, to := x.at(began), x.at(began+s.Seconds)
-		c.Bands = append(c.Bands, stageBand{from, to - from, stageLabel(s), decisionClass(s.Decision)})
+		c.Bands = append(c.Bands, newBand(s, from, to))
 		level := traffic.at(float64(s.Weight))
 		area = append(area, xy{from, level}, xy{to, level})
 		var path []xy
@@ -117,6 +117,15 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 	}
 	c.Share = line(append(area, xy{x.at(total), c.ShareBottom})) + "Z"
 	return c
+}
+
+// newBand labels a stage where there is room; its title and the table under the chart name it too.
+func newBand(s dsl.StageResult, from, to float64) stageBand {
+	b := stageBand{X: from, Width: to - from, Title: stageLabel(s), Class: decisionClass(s.Decision)}
+	if b.Width > letterWidth*float64(len(b.Title)) {
+		b.Label = b.Title
+	}
+	return b
 }
 
 func lookTitle(l dsl.Look) string {

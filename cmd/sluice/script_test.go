@@ -5,9 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 func TestMain(m *testing.M) {
@@ -16,7 +21,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code.
+// The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
+// file, `down` ends the process that holds .sluice.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -26,7 +32,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await, "down": down},
 	})
 }
 
@@ -46,5 +52,44 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// patience bounds every wait; a machine may be busy.
+const patience = time.Minute
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await FILE")
+	}
+	until(ts, args[0]+" is there", func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+func down(ts *testscript.TestScript, neg bool, args []string) {
+	state := ts.MkAbs(worker.StateDir)
+	info, held, err := holder.Find(state)
+	ts.Check(err)
+	if neg || len(args) != 0 || !held {
+		ts.Fatalf("usage: down, where a process holds %s", state)
+	}
+	ts.Check(syscall.Kill(info.PID, syscall.SIGTERM))
+	until(ts, "the holder has ended", func() bool {
+		_, held, err := holder.Find(state)
+		return err == nil && !held
+	})
+}
+
+func until(ts *testscript.TestScript, what string, done func() bool) {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.After(patience); !done(); {
+		select {
+		case <-again.C:
+		case <-end:
+			ts.Fatalf("not within %s: %s", patience, what)
+		}
 	}
 }
