@@ -135,12 +135,28 @@ func (s *Server) Stop() error {
 		errs = append(errs, s.conn.Close())
 	}
 	if s.temporal != nil {
-		errs = append(errs, s.temporal.Stop())
+		errs = append(errs, s.stopTemporal())
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// stopLimit is how long Stop waits for Temporal. What it is busy with then is mostly cancels for nodes that are gone, which it tries
+// for 10 s; all of it is in the database, and done when the server is next started.
+const stopLimit = 2 * time.Second
+
+// stopTemporal stops the server, or leaves it to the end of the process.
+func (s *Server) stopTemporal() error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.temporal.Stop() }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(stopLimit):
+		return nil
+	}
 }
 
 // startTemporal builds and starts the server and waits until the namespace can be described.
