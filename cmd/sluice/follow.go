@@ -160,7 +160,20 @@ func (f *follower) poll(ctx context.Context, polled chan<- []view.Row, lost chan
 	}
 }
 
-// orphaned says that the process which carried the run is gone, where that was another one of this folder.
+// errOrphaned says that the process which carried the run is gone. Of those that watch, one takes its place.
+var errOrphaned = errors.New("the Sluice that carried the run has ended")
+
+// adopt goes on watching in a new session: that of the folder's next holder, which may be this process.
+func (f *follower) adopt(s *worker.Session) error {
+	f.session = s
+	where := "the Sluice that holds the folder now"
+	if s.Holder != nil {
+		where = "this one"
+	}
+	return f.say(errOrphaned.Error() + "; the run goes on in " + where)
+}
+
+// orphaned is errOrphaned when the run was carried by another process of this folder, and that is gone.
 func (f *follower) orphaned() error {
 	if f.session.Holder != nil || worker.ClusterNamed() {
 		return nil
@@ -168,7 +181,7 @@ func (f *follower) orphaned() error {
 	if _, held, err := holder.Find(f.session.Dir); err != nil || held {
 		return err
 	}
-	return errors.New("the Sluice that carried the run has ended\nhelp: the same command, or `sluice up`, goes on where the run was")
+	return errOrphaned
 }
 
 // rows puts what running steps say of themselves beside where they are.

@@ -91,7 +91,20 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 		return err
 	}
 	stop() // from here on the follower hears the signals
-	return f.follow(cmd.Context(), signals.ch)
+	for {
+		if err := f.follow(cmd.Context(), signals.ch); !errors.Is(err, errOrphaned) {
+			return err
+		}
+		next, err := worker.Open(cmd.Context(), worker.Options{StateDir: state})
+		if err != nil {
+			return err
+		}
+		err = s.Close()
+		s = next
+		if err = errors.Join(err, f.adopt(s)); err != nil {
+			return err
+		}
+	}
 }
 
 // newRerun starts a finished run again.
