@@ -182,7 +182,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 
 func TestTrainTimesOut(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.in.Timeout = dsl.Duration(5 * time.Second)
+	b.in.Timeout, b.in.Retry = dsl.Duration(5*time.Second), dsl.Retry{Attempts: 1}
 	b.env["STEPS"] = "10000"
 	b.execute()
 	err := b.wait()

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -149,12 +150,21 @@ func (l *life) userFailed(end *trainEnd) bool {
 			return true
 		}
 	}
-	i := l.first(func(r contract.RanksEnded) bool { return r.Code > 0 && !r.Stopped })
+	i := l.first(l.failed)
 	if i < 0 {
 		return false
 	}
 	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", i, l.nodes[i].result.Code), l.nodes[i].result.Tail
 	return true
+}
+
+// failed reports whether a rank failed by itself. Where ranks were told to stop one may have agreed to it with its peers, and exited so,
+// before it was told itself.
+func (l *life) failed(r contract.RanksEnded) bool {
+	if r.Code == exitStopped && (l.notice != nil || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
+		return false
+	}
+	return r.Code > 0 && !r.Stopped
 }
 
 // nodeFailed: a node could not do its part, and says why.

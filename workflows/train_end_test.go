@@ -28,6 +28,7 @@ func TestClassifyGeneration(t *testing.T) {
 	var (
 		ok       = ended(contract.RanksEnded{EndedAt: at(9)})
 		stopped  = ended(contract.RanksEnded{Code: 143, Stopped: true, EndedAt: at(9), Step: 40, CommittedStep: 40})
+		agreed   = ended(contract.RanksEnded{Code: 143, EndedAt: at(8), Step: 40, CommittedStep: 40})
 		killed   = ended(contract.RanksEnded{Code: -1, Signal: 9, EndedAt: at(2), Tail: "last words"})
 		cutShort = ended(contract.RanksEnded{Code: -1, Signal: 9, Stopped: true, EndedAt: at(9)})
 		failsA   = ended(contract.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
@@ -60,6 +61,8 @@ func TestClassifyGeneration(t *testing.T) {
 		{"finished before the cancel came", life{nodes: []nodeState{ok, ok}, canceled: true}, dsl.EndFinished, "", ""},
 		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"finished or stopped on notice", life{nodes: []nodeState{stopped, ok}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"agreed to stop before it was told", life{nodes: []nodeState{agreed, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"stopped though nobody asked", life{nodes: []nodeState{agreed, agreed}}, dsl.EndUserError, contract.ErrUser, "exit code 143"},
 		{"killed at the end of the notice", life{nodes: []nodeState{cutShort, stopped}, notice: notice}, dsl.EndNodeLost, "", "rank 0 did not stop in time"},
 		{"nothing committed on notice", life{nodes: []nodeState{uncommitted, stopped}, notice: notice}, dsl.EndNodeLost, "", "no space left"},
 		{"gone before the stop was done", life{nodes: []nodeState{stopped, silent}, notice: notice, loss: loss}, dsl.EndNodeLost, "", "without notice"},

@@ -267,7 +267,9 @@ func (l *life) grace(ctx workflow.Context) time.Duration {
 
 // waitForLoss gives the pool time to say that a node is gone, where ranks failed in a way that this would explain.
 func (l *life) waitForLoss(ctx workflow.Context) {
-	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.ended && !n.result.Stopped && (n.err != nil || !finished(n.result)) })
+	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool {
+		return n.ended && (n.err != nil || l.failed(n.result) || n.result.Signal != 0 && !n.result.Stopped)
+	})
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
 		return
 	}

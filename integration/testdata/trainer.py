@@ -1,6 +1,7 @@
 """Stands in for a training script: it keeps the script's contract and does no training.
 
-Every rank counts steps. Ranks other than 0 hold a connection to rank 0 and fail when it breaks, as collective operations do.
+Every rank counts steps. Ranks other than 0 hold a connection to rank 0 and fail when it breaks, as collective operations do. They agree
+through it to stop: one that is told passes it on, and leaves only after rank 0 has written its checkpoint.
 TRACE names a file that each step is written to at the moment it is done, for an account that owes nothing to Sluice.
 """
 
@@ -22,7 +23,7 @@ checkpoints = pathlib.Path(os.environ["SLUICE_CHECKPOINT_DIR"])
 output = pathlib.Path(os.environ["SLUICE_OUTPUT_DIR"])
 resume = os.environ.get("SLUICE_RESUME_DIR")
 
-stop = threading.Event()
+stop, agreed = threading.Event(), threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 assert not any(name.startswith(("TEMPORAL_", "SLUICE_TEMPORAL")) for name in os.environ), "a credential reached a rank"
 
@@ -47,9 +48,13 @@ def peers():
             data = connection.recv(1)
         except ConnectionResetError:
             data = b""
-        if data != b"." and not stop.wait(0.3):
+        if data == b"" and not agreed.is_set():
             print(f"rank {rank}: connection closed by peer", flush=True)
             os._exit(1)
+        if data == b"s":
+            if rank != 0:
+                os._exit(143)
+            stop.set()
     for connection in connections:
         threading.Thread(target=listen, args=(connection,), daemon=True).start()
     return connections
@@ -75,7 +80,12 @@ print(f"rank {rank} of {world} from step {step}", flush=True)
 while step < total:
     if stop.is_set():
         checkpoint(step)
-        sys.exit(143)
+        agreed.set()
+        for connection in connections:
+            connection.send(b"s")
+        if rank != 0:
+            threading.Event().wait()  # until rank 0 agrees
+        os._exit(143)
     time.sleep(pause)
     step += 1
     if fail_at and step == fail_at and rank == world - 1:
