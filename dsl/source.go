@@ -122,6 +122,9 @@ func (s *source) yamlError(err error) {
 		if strings.Contains(text, known.problem) {
 			text, hint = known.message, known.hint
 			line += known.ahead
+			if known.indent {
+				line = s.misindented(line)
+			}
 			break
 		}
 	}
@@ -136,16 +139,43 @@ func (s *source) yamlError(err error) {
 var yamlProblems = []struct {
 	problem, message, hint string
 	ahead                  int
+	indent                 bool // the line told is where the block begins, not the one that is indented unlike it
 }{
-	{"did not find expected ',' or ']'", "a list that begins with `[` does not end", "close it with `]`, or quote a text that holds brackets", 1},
-	{"did not find expected ',' or '}'", "a mapping that begins with `{` does not end", "close it with `}`, or quote a text that holds braces", 1},
-	{"did not find expected key", "a line is indented unlike the lines it belongs to", "indent the keys of one mapping alike", 1},
-	{"did not find expected '-' indicator", "a line is indented unlike the list it belongs to", "begin each item with `- ` in the same column", 1},
-	{"did not find expected node content", "a value is missing", "write the value, or quote it when it begins with a special character", 1},
-	{"mapping values are not allowed in this context", "a `:` stands where no key can", "quote a text that holds `: `, or check the indentation", 0},
-	{"could not find expected ':'", "a key has no `:`", "write `key: value`", 0},
-	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0},
-	{"found unexpected end of stream", "a quote does not end", "close the quote", 0},
+	{"did not find expected ',' or ']'", "a list that begins with `[` does not end", "close it with `]`, or quote a text that holds brackets", 1, false},
+	{"did not find expected ',' or '}'", "a mapping that begins with `{` does not end", "close it with `}`, or quote a text that holds braces", 1, false},
+	{"did not find expected key", "a line is indented unlike the lines it belongs to", "indent the keys of one mapping alike", 1, true},
+	{"did not find expected '-' indicator", "a line is indented unlike the list it belongs to", "begin each item with `- ` in the same column", 1, true},
+	{"did not find expected node content", "a value is missing", "write the value, or quote it when it begins with a special character", 1, false},
+	{"mapping values are not allowed in this context", "a `:` stands where no key can", "quote a text that holds `: `, or check the indentation", 0, false},
+	{"could not find expected ':'", "a key has no `:`", "write `key: value`", 0, false},
+	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0, false},
+	{"found unexpected end of stream", "a quote does not end", "close the quote", 0, false},
+}
+
+// misindented returns the first line after one at which a block begins whose indentation is that of no open block; that line itself
+// when there is none. It looks at indentation alone, which is enough for where the parser has failed because of it.
+func (s *source) misindented(begin int) int {
+	var open []int
+	for n := begin; n <= len(s.lines); n++ {
+		text := strings.TrimLeft(s.line(n), " ")
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		indent, closed := len(s.line(n))-len(text), false
+		for len(open) > 0 && open[len(open)-1] > indent {
+			open, closed = open[:len(open)-1], true
+		}
+		switch {
+		case len(open) == 0 && closed:
+			return begin
+		case len(open) > 0 && open[len(open)-1] == indent:
+		case closed:
+			return n
+		default:
+			open = append(open, indent)
+		}
+	}
+	return begin
 }
 
 func invalidUTF8(data []byte) int {
