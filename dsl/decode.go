@@ -154,7 +154,11 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	})
 	for _, f := range fields {
 		if f.required && d.missing(n, f.name) {
-			d.src.errorf(n, "required", "", "`%s` is missing", f.name)
+			hint := ""
+			if len(f.rules.enum) == 1 {
+				hint = "write `" + f.name + ": " + f.rules.enum[0] + "`"
+			}
+			d.src.errorf(n, "required", hint, "`%s` is missing", f.name)
 		}
 	}
 	return out

@@ -128,6 +128,9 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", reference{path: path}), ""
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.what)
+	if len(owner.fields) == 0 && owner.code == "output" {
+		return owner.code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
+	}
 	return owner.code, text, suggest(name, typeNames(owner))
 }
 

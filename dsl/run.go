@@ -1,6 +1,9 @@
 package dsl
 
 import (
+	"regexp"
+	"unicode/utf8"
+
 	"github.com/google/cel-go/cel"
 )
 
@@ -26,5 +29,13 @@ func (spec *Run) check(c *checker, s *step) {
 	case script != nil && command != nil:
 		c.src.errorf(keyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}
+	if m := interpolation.FindStringSubmatchIndex(spec.Script); m != nil && script != nil {
+		line, col := c.src.locate(script, utf8.RuneCountInString(spec.Script[:m[0]]))
+		c.src.add(SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+spec.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
+			"a script is never interpolated: the shell will see this as it stands")
+	}
 	spec.Command.check(c, s)
 }
+
+// interpolation matches what anywhere else would be an expression, and to a shell is a bad substitution.
+var interpolation = regexp.MustCompile(`\$\{(?:inputs|last|params|run|serving|steps)\.[^}\n]*\}`)

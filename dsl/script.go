@@ -72,7 +72,8 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 		return
 	}
 	for i, arg := range cmd.Command {
-		if i > 0 && (strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")) && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg) {
+		script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
+		if i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg) {
 			c.checkFile(s, arg, "command", i)
 		}
 	}
