@@ -61,7 +61,7 @@ def peers():
 
 
 def checkpoint(step):
-    if rank != 0:
+    if rank != 0 or (checkpoints / f"step-{step}").exists():
         return
     new = checkpoints / f".new-{step}"
     new.mkdir()
