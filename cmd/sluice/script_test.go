@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
-// file, `down` ends the process that holds .sluice.
+// file, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -30,9 +31,14 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("SLUICE_PYTHON_ENV", "")
 			env.Setenv("TZ", "UTC")
+			env.Defer(func() { // a script that failed may have left one
+				if info, held, err := holder.Find(filepath.Join(env.WorkDir, worker.StateDir)); err == nil && held {
+					syscall.Kill(info.PID, syscall.SIGKILL) //nolint:errcheck // it may just have ended
+				}
+			})
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await, "down": down},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await, "down": down, "term": terminate},
 	})
 }
 
@@ -66,6 +72,15 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		_, err := os.Stat(ts.MkAbs(args[0]))
 		return err == nil
 	})
+}
+
+func terminate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: term")
+	}
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(syscall.SIGTERM))
+	}
 }
 
 func down(ts *testscript.TestScript, neg bool, args []string) {
