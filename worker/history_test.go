@@ -130,7 +130,7 @@ func TestPipelineRuns(t *testing.T) {
 	})
 }
 
-// release releases the model of the parameter to the target words, on a hundred rows that say spam.
+// release releases the model of the parameter, on a hundred rows that say spam.
 const release = `name: release
 params:
   model: {type: string}
@@ -147,7 +147,7 @@ steps:
     env: {MODEL: "${params.model}"}
   ship:
     rollout:
-      target: words
+      target: TARGET
       model: "${steps.make.model}"
       traffic: {replay: "${steps.make.rows}", rps: 200, label: spam}
       stages: [{shadow: 100%, min_samples: 50}, {weight: 30%, min_samples: SAMPLES}, {weight: 100%, min_samples: 50}]
@@ -158,8 +158,9 @@ steps:
 func TestRolloutRuns(t *testing.T) {
 	s := session(t)
 	port := freePort(t)
+	target := fmt.Sprintf("words_%d", port) // fresh each time the test is run
 	files := map[string]string{
-		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {words: {embedded: {port: %d}}}\n", port),
+		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
 	}
 	for _, model := range []string{onnxtest.Text, onnxtest.TextClose, onnxtest.TextWrong} {
 		raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
@@ -170,7 +171,7 @@ func TestRolloutRuns(t *testing.T) {
 	}
 	ship := func(t *testing.T, model, samples string) string {
 		t.Helper()
-		pipeline := project(t, strings.ReplaceAll(release, "SAMPLES", samples), maps.Clone(files))
+		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", samples).Replace(release), maps.Clone(files))
 		run := submit(t, s, SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
 		}).Run
@@ -198,7 +199,7 @@ func TestRolloutRuns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			run := ship(t, tt.model, "50")
 			out, record := wait(t, s, run)
-			historytest.Record(t, s.Client, contract.RolloutWorkflowID("words"), "rollout-"+tt.name)
+			historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-"+tt.name)
 			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
 				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)
 			}
@@ -220,16 +221,16 @@ func TestRolloutRuns(t *testing.T) {
 		step, detail := awaitDetail(t, s, run, "ship", func(d Detail) bool {
 			return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Look != nil && d.Rollout.Weight > 0
 		})
-		if step.Child != contract.RolloutWorkflowID("words") || detail.Rollout.Stages != 3 {
+		if step.Child != contract.RolloutWorkflowID(target) || detail.Rollout.Stages != 3 {
 			t.Errorf("the step's child is %q, at %+v", step.Child, detail.Rollout)
 		}
 		end(t, s, run)
-		historytest.Record(t, s.Client, contract.RolloutWorkflowID("words"), "rollout-canceled")
+		historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-canceled")
 		if out, _ := wait(t, s, run); out.Status != dsl.StatusCanceled {
 			t.Errorf("the run ended as %+v", out)
 		}
 		var settled activities.ReleaseRecord
-		if err := s.Store.GetJSON(t.Context(), "releases/words/4.json", &settled); err != nil {
+		if err := s.Store.GetJSON(t.Context(), "releases/"+target+"/4.json", &settled); err != nil {
 			t.Fatal(err)
 		}
 		if settled.Decision != "rolled_back" || settled.Reason != "stage 2 (30%): cancelled" {

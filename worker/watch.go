@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -92,8 +94,8 @@ func (s *Session) heartbeat(
 // Wait returns how a run ended, when it has. The word is the run's record, which does not depend on Temporal's retention.
 func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
 	waited := s.Client.GetWorkflow(ctx, contract.RunWorkflowID(run), "").Get(ctx, nil)
-	if ctx.Err() != nil {
-		return contract.RunOutput{}, ctx.Err()
+	if !over(waited) {
+		return contract.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
 	}
 	record, err := activities.LoadRun(ctx, s.Store, run)
 	if err != nil {
@@ -105,6 +107,14 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 		}, nil
 	}
 	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
+}
+
+// over reports whether err, of waiting for a workflow, says that the workflow has ended or is forgotten, and not that there is no
+// telling.
+func over(err error) bool {
+	var ended *temporal.WorkflowExecutionError
+	var gone *serviceerror.NotFound
+	return err == nil || errors.As(err, &ended) || errors.As(err, &gone)
 }
 
 // Cancel asks a run to end. One that has ended already, even so long ago that Temporal has forgotten it, is no error.

@@ -2,7 +2,7 @@ package worker
 
 import (
 	"context"
-	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -32,8 +32,8 @@ func TestWatch(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Wait(ctx, run); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("waiting for a run that goes on: %v", err)
+	if out, err := s.Wait(ctx, run); err == nil {
+		t.Errorf("a run that goes on has ended as %+v", out)
 	}
 
 	if err := s.Cancel(t.Context(), run); err != nil {
@@ -61,6 +61,25 @@ func TestWaitForTerminated(t *testing.T) {
 	}
 	if out, _ := wait(t, s, run); out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInfrastructure || out.Error == "" {
 		t.Errorf("the run ended as %+v", out)
+	}
+}
+
+// TestWaitWithoutServer: that nobody answers any more says nothing of the run.
+func TestWaitWithoutServer(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"deserted": ""})}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	awaitDetail(t, s, run, "nap", func(Detail) bool { return true })
+	deserted, err := Open(t.Context(), Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deserted.Client.Close()
+	if out, err := deserted.Wait(t.Context(), run); err == nil {
+		t.Errorf("the run has ended as %+v", out)
+	}
+	if err := deserted.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
