@@ -19,7 +19,7 @@ func readIgnore(file string) (func(path string) bool, error) {
 	patterns := alwaysIgnored
 	f, err := os.Open(file)
 	if err == nil {
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close()
 		lines := bufio.NewScanner(f)
 		for n := 1; lines.Scan(); n++ {
 			p := strings.TrimSuffix(strings.TrimSpace(lines.Text()), "/")

@@ -205,6 +205,6 @@ func (s *Session) snapshot(ctx context.Context, req SubmitRequest) (artifact.Ref
 // newRunID is unique, sorts by time within a pipeline and can be read aloud.
 func newRunID(name string) string {
 	var b [2]byte
-	rand.Read(b[:]) //nolint:errcheck // never fails, by its documentation
+	rand.Read(b[:]) // never fails, by its documentation
 	return name + "-" + time.Now().UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b[:])
 }

@@ -65,7 +65,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		f.note("traffic %g shadow %g", float64(in.Weight), float64(in.Shadow))
 		return contract.RolloutTrafficSet{Revision: in.Revision + 1}, f.fails("traffic")
 	})
-	register(contract.RolloutLookActivity, func(_ context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
+	register(contract.RolloutLookActivity, func(_ context.Context, _ contract.RolloutLook) (contract.RolloutLooked, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		decision := f.looks[0]

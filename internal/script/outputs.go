@@ -78,7 +78,7 @@ func readValues(path string) (map[string]any, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("read the outputs: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	var values map[string]any
 	if err := json.NewDecoder(io.LimitReader(f, maxValues)).Decode(&values); err != nil {
 		return nil, &UserError{fmt.Sprintf("%s is no JSON object of at most 1 MiB: %v", valuesFile, err)}
@@ -116,7 +116,7 @@ func Metrics(path string, declared []string) (map[string]float64, error) {
 	last := map[string]float64{}
 	f, err := os.Open(path)
 	if err == nil {
-		defer f.Close() //nolint:errcheck // read only
+		defer f.Close()
 		if err := scanMetrics(f, declared, last); err != nil {
 			return nil, err
 		}
