@@ -61,7 +61,8 @@ func Count(n int64) string {
 	return sign + digits
 }
 
-// Number writes a measured number with four significant digits; whole numbers are written whole.
+// Number writes a measured number with four significant digits; whole numbers are written whole, and what is not whole gets as many
+// digits more as it takes not to look so: a gate that wants 1 and saw 0.99999 must not seem to have seen 1.
 func Number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -73,6 +74,10 @@ func Number(v float64) string {
 	}
 	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
 	s := strconv.FormatFloat(v, 'f', digits, 64)
+	for rounded, _ := strconv.ParseFloat(s, 64); rounded == math.Trunc(rounded) && 0 < digits && digits < 9; rounded, _ = strconv.ParseFloat(s, 64) {
+		digits++
+		s = strconv.FormatFloat(v, 'f', digits, 64)
+	}
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
