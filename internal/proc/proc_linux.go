@@ -65,10 +65,10 @@ type Exit struct {
 // OK reports whether the command exited with code 0.
 func (e Exit) OK() bool { return e == Exit{} }
 
-// String says it in words: "exit code 1", "killed by SIGTERM (terminated)".
+// String says it in words: "exit code 1", "signal 15 (terminated)".
 func (e Exit) String() string {
 	if e.Signal != 0 {
-		return fmt.Sprintf("killed by signal %d (%s)", int(e.Signal), e.Signal)
+		return fmt.Sprintf("signal %d (%s)", int(e.Signal), e.Signal)
 	}
 	return fmt.Sprintf("exit code %d", e.Code)
 }
