@@ -285,7 +285,7 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 			}
 		case is.status == was.status && is.attempt == was.attempt && (head == was.head || text == "") && now.Sub(was.at) < detailEvery:
 			continue
-		case is.status == was.status && text == "":
+		case is.status == was.status && is.attempt == was.attempt && text == "":
 			continue
 		}
 		p.seen[r.ID] = is

@@ -41,7 +41,11 @@ func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, now time.Time) 
 
 // why is the first line of what is said of a step, less what its status says already.
 func why(status dsl.Status, text string) string {
-	return strings.TrimPrefix(human.Line(text), word(status)+": ")
+	line := human.Line(text)
+	if line == word(status) {
+		return ""
+	}
+	return strings.TrimPrefix(line, word(status)+": ")
 }
 
 // result is what a step handed on, or why it did not.
@@ -55,8 +59,11 @@ func result(s contract.StepRecord) string {
 	case s.Error != "":
 		parts = append(parts, why(s.Status, s.Error))
 	}
-	if n := len(s.Attempts); n > 0 && s.Status == dsl.StatusSucceeded {
-		parts = append(parts, "after "+human.Plural(int64(n), "failed attempt"))
+	switch n := int64(len(s.Attempts)); {
+	case n > 0 && s.Status == dsl.StatusSucceeded:
+		parts = append(parts, "after "+human.Plural(n, "failed attempt"))
+	case n > 1 && s.Status == dsl.StatusFailed:
+		parts = append(parts, human.Plural(n, "attempt"))
 	}
 	if len(s.Published) > 0 {
 		parts = append(parts, "published "+strings.Join(s.Published, ", "))
