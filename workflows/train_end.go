@@ -62,7 +62,7 @@ func (l *life) classify() trainEnd {
 }
 
 func (l *life) wasCanceled(end *trainEnd) bool {
-	end.how, end.reason = dsl.EndCanceled, "cancelled"
+	end.how, end.reason = dsl.EndCanceled, "canceled"
 	return l.canceled
 }
 

@@ -74,7 +74,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, dsl.EndUserError, contract.ErrUser, "the real reason"},
 		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, dsl.EndUserError, contract.ErrUser, "rank 0"},
 		{"a hang", life{nodes: []nodeState{hung, cutShort}}, dsl.EndHung, contract.ErrTimeout, "rank 0 hung"},
-		{"cancelled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, dsl.EndCanceled, "", "cancelled"},
+		{"canceled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, dsl.EndCanceled, "", "canceled"},
 		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},
 		{"an agent of another release", life{nodes: []nodeState{refused, waiting}}, dsl.EndUserError, contract.ErrInvalid, "protocol"},
 		{"no such program", life{nodes: []nodeState{user, stopped}}, dsl.EndUserError, contract.ErrUser, "python9"},

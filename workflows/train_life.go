@@ -29,7 +29,8 @@ const (
 	// cancelStop and failureStop are how long ranks may take to end after a cancel, and after the failure of one of them.
 	cancelStop  = 10 * time.Second
 	failureStop = 5 * time.Second
-	// noticeMargin is kept free between the end of a stop and the end of the node, for what remains to be uploaded.
+	// noticeMargin is kept free between the end of a stop and the end of the node, for what remains to be uploaded; a fifth of a short
+	// notice.
 	noticeMargin = 2 * time.Second
 	// commitLimit is how long ranks that have been stopped may take to commit what they left.
 	commitLimit = 10 * time.Minute
@@ -260,7 +261,8 @@ func (l *life) grace(ctx workflow.Context) time.Duration {
 	case l.canceled || l.late:
 		return cancelStop
 	case l.notice != nil && l.loss == nil:
-		return max(l.notice.Until.Sub(workflow.Now(ctx))-noticeMargin, time.Second)
+		left := l.notice.Until.Sub(workflow.Now(ctx))
+		return max(left-min(noticeMargin, left/5), time.Second)
 	}
 	return failureStop
 }
