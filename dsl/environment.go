@@ -44,7 +44,7 @@ type LocalPool struct {
 
 // Interruptions describe a simulated spot market.
 type Interruptions struct {
-	// MeanUp is the mean time a gang's first interruption comes after its nodes are up.
+	// MeanUp is the mean time from a gang's first training step to its interruption.
 	MeanUp Duration `json:"mean_up"`
 	// Notice is how long before a node's end it is told.
 	Notice Duration `json:"notice"`
