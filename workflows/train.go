@@ -145,7 +145,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 	return nil
 }
 
-// abandon releases what a failed or cancelled Acquire may have started.
+// abandon releases what a failed or canceled Acquire may have started.
 func (t *train) abandon(ctx workflow.Context, err error) error {
 	if releaseErr := t.release(ctx); releaseErr != nil {
 		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)

@@ -25,7 +25,7 @@ const (
 	aloneLimit = 60 * time.Second
 	// orphanLimit is how long ranks live on whose activity the server has given up; Attach may take them over.
 	orphanLimit = 10 * time.Second
-	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is cancelled.
+	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is canceled.
 	stopTimeout = 10 * time.Second
 )
 
