@@ -233,7 +233,7 @@ func TestRolloutRuns(t *testing.T) {
 		if err := s.Store.GetJSON(t.Context(), "releases/"+target+"/4.json", &settled); err != nil {
 			t.Fatal(err)
 		}
-		if settled.Decision != "rolled_back" || settled.Reason != "stage 2 (30%): cancelled" {
+		if settled.Decision != "rolled_back" || settled.Reason != "stage 2 (30%): canceled" {
 			t.Errorf("the release's record is %+v", settled)
 		}
 	})

@@ -190,6 +190,6 @@ func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	case timedOut(err):
 		end.Error = "it took longer than its timeout"
 	case ctx.Err() != nil || end.ErrorType == contract.ErrCanceled:
-		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "cancelled", contract.ErrCanceled
+		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
 	}
 }

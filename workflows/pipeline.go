@@ -172,7 +172,7 @@ func (r *run) blame(node dsl.Node) (message, errType string) {
 			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which ended as " + string(status), ""
 		}
 	}
-	return "not run: the run was cancelled", contract.ErrCanceled
+	return "not run: the run was canceled", contract.ErrCanceled
 }
 
 // perform resolves a step and does what it says, with the retries it asked for.
@@ -273,7 +273,7 @@ func (r *run) outcome(canceled bool) contract.RunOutput {
 		}
 	}
 	if canceled {
-		return contract.RunOutput{Status: dsl.StatusCanceled, Error: "cancelled", ErrorType: contract.ErrCanceled}
+		return contract.RunOutput{Status: dsl.StatusCanceled, Error: "canceled", ErrorType: contract.ErrCanceled}
 	}
 	return out
 }

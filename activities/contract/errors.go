@@ -57,7 +57,7 @@ func Message(err error) string {
 	case errors.As(err, &app):
 		return app.Message()
 	case temporal.IsCanceledError(err):
-		return "cancelled"
+		return "canceled"
 	}
 	return err.Error()
 }
