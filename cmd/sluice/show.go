@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,29 +34,36 @@ Records are kept in the store: nothing need be running.`,
 		if err != nil {
 			return err
 		}
+		waits := false
 		if run.Status == dsl.StatusRunning {
-			refresh(cmd.Context(), stateOf(cmd), run)
+			waits = !refresh(cmd.Context(), stateOf(cmd), run)
 		}
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
 			return view.JSON(out, view.NewRecord(run.RunRecord, run.Steps, now))
 		}
-		return view.ThemeOf(out).Show(out, run.RunRecord, run.Steps, now)
+		if err := view.ThemeOf(out).Show(out, run.RunRecord, run.Steps, now); err != nil || !waits {
+			return err
+		}
+		_, err = fmt.Fprintln(out, "\nno Sluice carries this run now: it goes on with the command that started it, or with `sluice up`")
+		return err
 	}
 	return cmd
 }
 
-// refresh asks a run that is under way where its steps are now. Without a running Sluice its record is all there is to know.
-func refresh(ctx context.Context, state string, run activities.Run) {
+// refresh asks a run that is under way where its steps are now, and reports whether any Sluice is there to carry it on. Without one
+// its record is all there is to know.
+func refresh(ctx context.Context, state string, run activities.Run) (carried bool) {
 	if _, held, err := holder.Find(state); !worker.ClusterNamed() && (err != nil || !held) {
-		return
+		return err != nil
 	}
 	s, err := worker.Open(ctx, worker.Options{StateDir: state})
 	if err != nil {
-		return
+		return true
 	}
 	defer s.Close() //nolint:errcheck // it was only asked
 	if now, err := s.State(ctx, run.Run); err == nil {
 		view.Overlay(run.Steps, now)
 	}
+	return true
 }
