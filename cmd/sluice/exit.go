@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -64,7 +66,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &quiet):
 		return quiet.code
-	case errors.As(err, &lint), errors.As(err, new(usage)), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &lint), errors.As(err, new(usage)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
 		return exitInvalid
 	case errors.Is(err, context.Canceled):
 		return exitCanceled
@@ -82,6 +84,8 @@ func messageOf(err error) string {
 		return contract.Message(err)
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
+	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
+		return err.Error() + "\nhelp: make room, or name a folder elsewhere with --state; a run that was under way goes on when Sluice is next started"
 	}
 	return err.Error()
 }

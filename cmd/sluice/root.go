@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -77,7 +78,7 @@ func unknown(root *cobra.Command, name string) error {
 	return usageError(root, message)
 }
 
-// strict makes a command's complaints about its arguments usage errors.
+// strict makes a command's complaints about the number of its arguments usage errors, in words of ours.
 func strict(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil {
@@ -85,7 +86,7 @@ func strict(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError(cmd, err.Error())
+			return usageError(cmd, fmt.Sprintf("the command is `sluice %s`, and here it has %s", cmd.Use, human.Plural(int64(len(args)), "argument")))
 		}
 		return nil
 	}
