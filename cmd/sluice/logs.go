@@ -29,7 +29,8 @@ func newLogs() *cobra.Command {
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
-the newest run, that step's; see ` + "`sluice show --help`" + ` for how a run is named.`,
+the newest run, that step's; see ` + "`sluice show --help`" + ` for how a run is named. What the agents of a training say of themselves is in the state
+folder, under logs.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs spam-filter fit -f`,
@@ -121,7 +122,7 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 	}
 }
 
-// copy prints what is new, steps in graph order, attempts by name.
+// copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
 func (l *logs) copy() error {
 	for _, node := range l.run.Graph {
 		if l.step != "" && node.ID != l.step {
@@ -131,6 +132,7 @@ func (l *logs) copy() error {
 		if err != nil {
 			return fmt.Errorf("find logs: %w", err)
 		}
+		files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
 		slices.SortFunc(files, func(a, b string) int { // attempt-2 before attempt-10
 			if len(a) != len(b) {
 				return len(a) - len(b)
