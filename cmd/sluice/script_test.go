@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			env.Defer(func() { // a script that failed may have left one
 				if info, held, err := holder.Find(filepath.Join(env.WorkDir, worker.StateDir)); err == nil && held {
-					syscall.Kill(info.PID, syscall.SIGKILL) //nolint:errcheck // it may just have ended
+					syscall.Kill(info.PID, syscall.SIGKILL)
 				}
 			})
 			return nil
