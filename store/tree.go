@@ -22,11 +22,14 @@ import (
 // parallel is how many files of an artifact are read or written at a time: enough for the file system to gather their fsyncs.
 const parallel = 8
 
+// ErrIrregular says that something under a folder is neither a file nor a link to a file in that folder.
+var ErrIrregular = errors.New("is no file of the folder")
+
 // maxManifest bounds a manifest in bytes: a million files or more.
 const maxManifest = 256 << 20
 
 // PutTree stores the regular files under dir as an artifact and returns its reference. A symbolic link to a file within dir is
-// stored as that file; other links, devices and sockets are refused. What is already stored is not written again. skip, when not
+// stored as that file; other links, devices and sockets are refused with ErrIrregular. What is already stored is not written again. skip, when not
 // nil, leaves out slash-separated relative paths; a folder that it leaves out is not looked into.
 func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta map[string]string, skip func(path string) bool) (artifact.Ref, error) {
 	manifest, err := readTree(ctx, dir, skip, func(f *os.File) (string, int64, error) { return s.putSeeker(ctx, f) })
@@ -121,11 +124,13 @@ func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
 		}
 		// Stat follows links, and the Root follows none that leaves it.
 		info, err := root.Stat(filepath.FromSlash(path))
-		if err != nil {
+		switch {
+		case err != nil && entry.Type() == fs.ModeSymlink:
+			return fmt.Errorf("%s %w: a link that leads out of the folder, or nowhere", path, ErrIrregular)
+		case err != nil:
 			return err
-		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: neither a file nor a link to a file (%s)", path, info.Mode().Type())
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("%s %w: %s", path, ErrIrregular, info.Mode().Type())
 		}
 		paths = append(paths, path)
 		return nil
