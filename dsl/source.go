@@ -13,12 +13,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds on a document. They refuse what is a mistake or an attack, far above any real pipeline.
+// MaxSource bounds a document in bytes; a larger one is refused. Like the other bounds it refuses what is a mistake or an attack, far
+// above any real pipeline.
+const MaxSource = 10 << 20
+
+// Bounds on what is in a document.
 const (
-	maxSource     = 10 << 20 // bytes
-	maxDepth      = 100      // nested values
-	maxAliased    = 10_000   // values reached through aliases
-	maxAliasDepth = 20       // aliases within aliases
+	maxDepth      = 100    // nested values
+	maxAliased    = 10_000 // values reached through aliases
+	maxAliasDepth = 20     // aliases within aliases
 )
 
 // source is a document's text with its findings.
@@ -32,7 +35,7 @@ type source struct {
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
 func newSource(f File) *source {
-	text := string(f.Source[:min(len(f.Source), maxSource)])
+	text := string(f.Source[:min(len(f.Source), MaxSource)])
 	if strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
 		return &source{name: f.Name, lines: lineBreak.Split(text, -1)}
 	}
@@ -71,8 +74,8 @@ var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
 // parse reads the one document of the source; nil after it has reported why it cannot.
 func (s *source) parse(data []byte) *yaml.Node {
 	switch {
-	case len(data) > maxSource:
-		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d MB", maxSource>>20))
+	case len(data) > MaxSource:
+		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d MB", MaxSource>>20))
 		return nil
 	case !utf8.Valid(data):
 		line, col := position(data, invalidUTF8(data))

@@ -51,11 +51,11 @@ func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
 func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 	sub := contract.Submission{File: req.PipelineFile, EnvFile: req.EnvFile, Params: req.Params}
 	var err error
-	if sub.Pipeline, err = os.ReadFile(req.PipelineFile); err != nil {
+	if sub.Pipeline, err = ReadDocument(req.PipelineFile); err != nil {
 		return nil, sub, fmt.Errorf("read the pipeline: %w", err)
 	}
 	if req.EnvFile != "" {
-		if sub.Environment, err = os.ReadFile(req.EnvFile); err != nil {
+		if sub.Environment, err = ReadDocument(req.EnvFile); err != nil {
 			return nil, sub, fmt.Errorf("read the environment: %w", err)
 		}
 	}
@@ -90,7 +90,10 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 		return Submitted{}, fmt.Errorf("%s wants the store %s, but Sluice runs on %s: set SLUICE_STORE=%s where it is started",
 			req.EnvFile, want, s.Store.URL(), want)
 	}
-	if sub.Workspace, err = s.snapshot(ctx, req); err != nil {
+	switch sub.Workspace, err = s.snapshot(ctx, req); {
+	case errors.Is(err, store.ErrIrregular):
+		return Submitted{}, contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+	case err != nil:
 		return Submitted{}, fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err)
 	}
 	sub.File = filepath.Base(sub.File) // where the files lie makes no other run of them

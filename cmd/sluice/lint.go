@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
 )
 
 func newLint() *cobra.Command {
@@ -59,7 +59,7 @@ var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment
 
 // lint returns what there is to say of a file, which is a pipeline or an environment.
 func lint(file, env string) (dsl.Diagnostics, error) {
-	source, err := os.ReadFile(file)
+	source, err := worker.ReadDocument(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}

@@ -6,17 +6,18 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
 )
 
 // load reads and checks a pipeline and, unless env is empty, its environment. The program is nil when a finding is an error.
 func load(pipeline, env string) (*dsl.Program, dsl.Diagnostics, error) {
 	p, e := dsl.File{Name: pipeline}, dsl.File{Name: env}
 	var err error
-	if p.Source, err = os.ReadFile(pipeline); err != nil {
+	if p.Source, err = worker.ReadDocument(pipeline); err != nil {
 		return nil, nil, fmt.Errorf("read the pipeline: %w", err)
 	}
 	if env != "" {
-		if e.Source, err = os.ReadFile(env); err != nil {
+		if e.Source, err = worker.ReadDocument(env); err != nil {
 			return nil, nil, fmt.Errorf("read the environment: %w", err)
 		}
 	}

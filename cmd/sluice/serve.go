@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -74,7 +73,7 @@ func loadTargets(env string) (map[string]dsl.Target, error) {
 	if env == "" {
 		return nil, nil
 	}
-	source, err := os.ReadFile(env)
+	source, err := worker.ReadDocument(env)
 	if err != nil {
 		return nil, fmt.Errorf("read the environment: %w", err)
 	}
