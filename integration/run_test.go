@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
 // TestRun takes the whole chain through without a disturbance, and looks at all that is left of it.
@@ -61,6 +62,34 @@ func (s *sandbox) checkReport(record shown) {
 		if !strings.Contains(page, step) {
 			s.t.Errorf("the report does not mention %s", step)
 		}
+	}
+}
+
+// TestBadModelIsTakenBack releases a model, then one that is always wrong, with nothing but the canary before it.
+func TestBadModelIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newChain(t)
+	s.run("ledger="+s.dir, "steps=20").expect(0)
+	serving := s.routing()
+
+	s.setModel(onnxtest.TextWrong)
+	s.edit("pipeline.yaml", "        - {shadow: 100%, min_samples: 50, checks: [delta.agreement >= 0.98]}\n", "")
+	s.run("ledger="+s.dir, "steps=20").expect(4).says("rolled back")
+	record := s.show()
+	var out dsl.RolloutOutput
+	record.Steps["ship"].decode(t, &out)
+	if record.ErrorType != "gate" || out.Decision != "rolled_back" || out.Previous != "2" {
+		t.Errorf("error type %s; the rollout: %+v", record.ErrorType, out)
+	}
+	before, _ := serving.Serving()
+	after, _ := s.routing().Serving()
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("what serves has changed (-before +after):\n%s", diff)
+	}
+	serve := s.start("serve", "-e", "environment.yaml")
+	serve.await("answers", func() bool { _, err := s.infer(); return err == nil })
+	if version, err := s.infer(); version != before.Version || err != nil {
+		t.Errorf("version %s answers (%v), want %s", version, err, before.Version)
 	}
 }
 

@@ -3,12 +3,15 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -44,6 +47,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel").Value; parallel.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		// Unless told otherwise: these tests wait for other processes more than they work.
+		parallel.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) //nolint:errcheck // it is a number
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "sluice-agent-")
