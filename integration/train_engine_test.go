@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel").Value; parallel.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		// Unless told otherwise: these tests wait for other processes more than they work.
-		parallel.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))) //nolint:errcheck // it is a number
+		parallel.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "sluice-agent-")
