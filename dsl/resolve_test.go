@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 			Outputs: map[string]OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
 		},
 		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: Nodes{Min: 2, Max: 2}, Pool: "local",
-		Checkpoint: CheckpointSpec{Every: Duration(5 * time.Second), Keep: 3},
+		Checkpoint: CheckpointSpec{Every: Duration(5 * time.Second)},
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Error(diff)

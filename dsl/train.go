@@ -33,10 +33,8 @@ func (*Train) Kind() Kind { return KindTrain }
 
 // Resources are what one node must have.
 type Resources struct {
-	// CPU is how many cores, such as 0.5 or 4.
+	// CPU is how many cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS by it; it does not keep a process from using more.
 	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
-	// Memory is how much main memory.
-	Memory Size `json:"memory,omitempty"`
 }
 
 // Nodes is the size of a gang: a number, or {min, max}.
@@ -51,8 +49,6 @@ type Nodes struct {
 type CheckpointSpec struct {
 	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
-	// Keep is how many committed checkpoints are kept. Default 3.
-	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
 }
 
 // TrainOutput is what a train step hands on, beside its declared outputs.
