@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -122,6 +123,9 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
+	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
+		return contract.Error(contract.ErrInfrastructure,
+			fmt.Sprintf("%s was killed, by a person or because memory ran out\n%s", name(in, f), tail), nil)
 	case !exit.OK():
 		return &script.UserError{Message: fmt.Sprintf("%s ended with %s\n%s", name(in, f), exit, tail)}
 	}

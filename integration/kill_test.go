@@ -215,3 +215,19 @@ func TestKilledChildren(t *testing.T) {
 		t.Errorf("cleaning took %d attempts, by error type %v", got.Total, got.ByErrorType)
 	}
 }
+
+// TestKilledProgram kills a program of the pipeline's, which is no fault of its own.
+func TestKilledProgram(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "program")
+	s.edit("pipeline.yaml", "    env: {SCRIPT", "    retry: {attempts: 2, backoff: 100ms}\n    env: {SCRIPT")
+	run := s.run("script=" + holdUntil(s.dir))
+	run.awaitProgram()
+	kill(t, run.awaitProcess("bash -euo pipefail"), syscall.SIGKILL)
+	run.await("the program to run again", func() bool { return s.ledger("ledger")["ran"] == 2 })
+	s.letGo()
+	run.expect(0)
+	if got := s.show().Steps["work"].Attempts; got.Total != 2 || got.ByErrorType["infrastructure"] != 1 {
+		t.Errorf("the program took %d attempts, by error type %v", got.Total, got.ByErrorType)
+	}
+}
