@@ -39,7 +39,9 @@ type Submitted struct {
 	Name string
 	// Resumed is true when the same pipeline, parameters and files were running already.
 	Resumed bool
-	Graph   []dsl.Node
+	// Beside is another run of the pipeline that has not ended, and was started with something else; empty when there is none.
+	Beside string
+	Graph  []dsl.Node
 }
 
 // LintError says why a pipeline was not started.
@@ -112,8 +114,12 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	if open, err := s.open(ctx, digest); err != nil || open != "" {
 		return Submitted{Run: open, Name: name, Resumed: true, Graph: graph}, err
 	}
+	beside, err := s.beside(ctx, name)
+	if err != nil {
+		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
+	}
 	in := contract.RunInput{Run: newRunID(name), Name: name, Submission: digest, Graph: graph}
-	return Submitted{Run: in.Run, Name: name, Graph: graph}, s.start(ctx, in)
+	return Submitted{Run: in.Run, Name: name, Beside: beside, Graph: graph}, s.start(ctx, in)
 }
 
 // Rerun starts a new run of what another run was submitted with. Steps that succeeded there are taken over as they are; with from,
@@ -193,6 +199,17 @@ func (s *Session) open(ctx context.Context, submission string) (string, error) {
 		return "", nil
 	}
 	return run, nil
+}
+
+// beside returns the newest run of a pipeline that has not ended; empty when there is none.
+func (s *Session) beside(ctx context.Context, pipeline string) (string, error) {
+	runs, err := activities.Runs(ctx, s.Store)
+	for _, r := range runs {
+		if r.Pipeline == pipeline && r.Status == dsl.StatusRunning {
+			return r.Run, err
+		}
+	}
+	return "", err
 }
 
 // snapshot stores the pipeline's folder, minus what .sluiceignore names, as the run's workspace.

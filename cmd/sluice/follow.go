@@ -82,6 +82,12 @@ func (f *follower) announce() error {
 			return err
 		}
 	}
+	if f.sub.Beside != "" {
+		if _, err := fmt.Fprintf(f.err, "sluice: run %[1]s has not ended either; files, parameters or environment have changed since\n"+
+			"  help: `sluice cancel %[1]s` ends it\n", f.sub.Beside); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(f.out, "%s: %s %s\n\n", f.sub.Name, verb, f.sub.Run)
 	return err
 }
