@@ -261,6 +261,6 @@ func readBlob(ctx context.Context, s *store.Store, digest string, v any) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // read only
+	defer r.Close()
 	return json.NewDecoder(r).Decode(v)
 }

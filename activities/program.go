@@ -100,11 +100,11 @@ func (p *Programs) perform(
 
 // start runs the program to its end; an end other than exit 0 is the user's error, with its last lines.
 func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.Folder, said io.Writer) error {
-	log, err := openLog(ctx, p.State, in)
+	log, err := openLog(p.State, in)
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // a log
+	defer log.Close()
 	tail := proc.NewTail(tailLines)
 	out := io.MultiWriter(log, tail, said)
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
@@ -178,7 +178,7 @@ func AttemptDir(ctx context.Context, state string, in contract.StepInput) (dir s
 func LogDir(state, run, step string) string { return filepath.Join(state, "logs", run, step) }
 
 // openLog makes the log file of this attempt.
-func openLog(ctx context.Context, state string, in contract.StepInput) (*os.File, error) {
+func openLog(state string, in contract.StepInput) (*os.File, error) {
 	dir := LogDir(state, in.Run, in.Step)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the step's log: %w", err)

@@ -56,7 +56,7 @@ type Retry struct {
 	Backoff Duration `json:"backoff,omitempty" dsl:"default=5s"`
 	// MaxBackoff bounds the pause. Default 1m.
 	MaxBackoff Duration `json:"max_backoff,omitempty" dsl:"default=1m"`
-	// Errors lists the error types that are tried again. Default infrastructure, timeout.
+	// Errors lists the error types that are tried again. Default infrastructure.
 	Errors []string `json:"errors,omitempty" dsl:"enum=user|infrastructure|timeout"`
 }
 

@@ -107,8 +107,8 @@ func (g *Gateways) remember() error {
 	return nil
 }
 
-// Restore serves what was served when the state folder was last held. A port that is taken meanwhile is logged and does not keep
-// Sluice from starting: a run that needs the target says so itself.
+// Restore serves what was served when the state folder was last held, as far as it can: the error tells of every target that it
+// could not serve, such as one whose port is taken meanwhile.
 func (g *Gateways) Restore(ctx context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(g.state, targetsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,12 +123,11 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	maps.Copy(g.ports, ports) // also of those that cannot be served now
+	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(ports)) {
-		if err := g.start(ctx, target, ports[target]); err != nil {
-			g.log.Error("a target is not served", "target", target, "error", err)
-		}
+		errs = append(errs, g.start(ctx, target, ports[target]))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Close ends every gateway; requests under way are answered first, for a few seconds.

@@ -131,8 +131,8 @@ func TestGatewayPortInUse(t *testing.T) {
 	}
 
 	second := gateways(t, state)
-	if err := second.Restore(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := second.Restore(t.Context()); !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "words") {
+		t.Fatalf("got %v, want the port of words in use", err)
 	}
 	if urls := second.Addresses(); len(urls) != 1 || !lives(t, urls["spam"]) {
 		t.Errorf("restored %v, want spam alone", urls)

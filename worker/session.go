@@ -130,7 +130,10 @@ func (s *Session) work(ctx context.Context, o Options) error {
 	if err := s.worker.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
-	return s.gateways.Restore(ctx)
+	if err := s.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
+		o.Logger.Error("what was served before is not served", "error", err)
+	}
+	return nil
 }
 
 // stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,

@@ -153,7 +153,7 @@ func (b *budget) again(err error) (time.Duration, bool) {
 		attempts = defaultAttempts
 	}
 	if len(errs) == 0 {
-		errs = []string{contract.ErrInfrastructure, contract.ErrTimeout}
+		errs = []string{contract.ErrInfrastructure}
 	}
 	if b.used >= attempts || !slices.Contains(errs, contract.ErrorType(err)) {
 		return 0, false

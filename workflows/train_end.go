@@ -126,7 +126,7 @@ func (l *life) hung(end *trainEnd) bool {
 	if i < 0 {
 		return false
 	}
-	end.how, end.errType = dsl.EndHung, contract.ErrTimeout
+	end.how, end.errType = dsl.EndHung, contract.ErrInfrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", i, end.step), l.nodes[i].result.Tail
 	return true
 }
@@ -188,7 +188,7 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
 			end.how = dsl.EndNodeLost
-			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint (exit code %d)", i, n.result.Code)
+			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", i)
 			return true
 		}
 	}

@@ -73,7 +73,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"the peers of a killed rank fail", life{nodes: []nodeState{failsA, killed}}, dsl.EndCrashed, contract.ErrInfrastructure, "rank 1 was killed by signal 9"},
 		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, dsl.EndUserError, contract.ErrUser, "the real reason"},
 		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, dsl.EndUserError, contract.ErrUser, "rank 0"},
-		{"a hang", life{nodes: []nodeState{hung, cutShort}}, dsl.EndHung, contract.ErrTimeout, "rank 0 hung"},
+		{"a hang", life{nodes: []nodeState{hung, cutShort}}, dsl.EndHung, contract.ErrInfrastructure, "rank 0 hung"},
 		{"canceled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, dsl.EndCanceled, "", "canceled"},
 		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},
 		{"an agent of another release", life{nodes: []nodeState{refused, waiting}}, dsl.EndUserError, contract.ErrInvalid, "protocol"},

@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(dir)
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	conn, err := worker.Connect(ctx, worker.ConnectOptions{Dir: dir, Logger: quiet, ServerLogLevel: slog.LevelError})
 	if err != nil {

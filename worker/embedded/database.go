@@ -42,7 +42,7 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 		err = createDatabase(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Temporal's database %s: %w", path, err)
+		return nil, fmt.Errorf("the database of Temporal %s: %w", path, err)
 	}
 	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
 	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
@@ -52,7 +52,7 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 	}
 	ns.Detail.Config.Retention = durationpb.New(retention)
 	if err := sqlite.CreateNamespaces(sql, ns); err != nil {
-		return nil, fmt.Errorf("Temporal's database %s: %w", path, err)
+		return nil, fmt.Errorf("the database of Temporal %s: %w", path, err)
 	}
 	return sql, nil
 }

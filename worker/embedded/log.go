@@ -25,7 +25,7 @@ type logFile struct {
 func openLog(path string) (*logFile, error) {
 	l := &logFile{path: path}
 	if err := l.open(); err != nil {
-		return nil, fmt.Errorf("Temporal's log: %w", err)
+		return nil, fmt.Errorf("the log of Temporal: %w", err)
 	}
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -24,11 +25,11 @@ func (e *PortInUseError) Error() string {
 // listen opens a listener on loopback: on port, or, when that is 0, on prefer if it happens to be free, else on any.
 func listen(what string, port, prefer int) (net.Listener, error) {
 	if port == 0 && prefer != 0 {
-		if l, err := net.Listen("tcp", address(prefer)); err == nil {
+		if l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address(prefer)); err == nil {
 			return l, nil
 		}
 	}
-	l, err := net.Listen("tcp", address(port))
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address(port))
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &PortInUseError{What: what, Port: port}
 	}
@@ -46,7 +47,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // only at the end, or the next could get the same
+		defer l.Close() //nolint:errcheck // nothing was sent; only at the end, or the next could get the same
 		ports[i] = port(l)
 	}
 	return ports, nil

@@ -106,7 +106,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	s.ports.UI = port(uiListener)
 	defer func() {
 		if s.ui == nil {
-			uiListener.Close()
+			err = errors.Join(err, uiListener.Close())
 		}
 	}()
 	if err := s.startTemporal(ctx, o, dir, log); err != nil {
@@ -191,7 +191,7 @@ func choosePorts(o Options) (map[primitives.ServiceName]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer frontend.Close()
+	defer frontend.Close() //nolint:errcheck // nothing was sent
 	free, err := freePorts(len(services))
 	if err != nil {
 		return nil, err

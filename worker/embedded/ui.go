@@ -52,10 +52,11 @@ func startUI(listener net.Listener, namespace string, token Token, conn *grpc.Cl
 func (s *uiServer) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil { // a long poll of a browser
-		s.http.Close()
+	var cut error
+	if s.http.Shutdown(ctx) != nil { // a long poll of a browser
+		cut = s.http.Close()
 	}
-	err := <-s.done
+	err := errors.Join(cut, <-s.done)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
