@@ -170,6 +170,7 @@ func TestLastIsTheLastAcceptedRun(t *testing.T) {
 	b := newBench(t, counted)
 	b.begin("r1")
 	b.end("r1", "count", `{"rows": 100}`)
+	b.end("r1", "use", `{}`)
 	if out := b.finish("r1", dsl.StatusSucceeded); out.Status != dsl.StatusSucceeded {
 		t.Fatalf("r1 ended as %+v", out)
 	}
