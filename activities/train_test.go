@@ -122,7 +122,7 @@ func TestAccountAgreesWithASimulation(t *testing.T) {
 			}
 			if g > 30 || made.ToStep == total {
 				made.ToStep = max(made.ToStep, total)
-				for step := total; times[step] == 0; step-- {
+				for step := total; step > 0 && times[step] == 0; step-- {
 					times[step]++
 				}
 				generations = append(generations, made)
