@@ -190,17 +190,17 @@ func TestLookPath(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"tool", filepath.Join(dir, "second", "tool")},
 		{"data", filepath.Join(dir, "second", "data")}, // the first is no program
-		{"./run.sh", "/work/run.sh"},
-		{"bin/run", "/work/bin/run"},
+		{"./run.sh", "/job/run.sh"},
+		{"bin/run", "/job/bin/run"},
 		{"/usr/bin/env", "/usr/bin/env"},
 	}
 	for _, tt := range tests {
-		if got, err := LookPath(tt.name, "/work", env); err != nil || got != tt.want {
+		if got, err := LookPath(tt.name, "/job", env); err != nil || got != tt.want {
 			t.Errorf("%s: got %q, %v, want %q", tt.name, got, err, tt.want)
 		}
 	}
 	for _, name := range []string{"missing", "sub"} { // a folder is no program
-		_, err := LookPath(name, "/work", env)
+		_, err := LookPath(name, "/job", env)
 		refused(t, err, name, "not installed")
 	}
 }
