@@ -44,3 +44,40 @@ func TestFindRun(t *testing.T) {
 		}
 	}
 }
+
+func TestFindOpenRun(t *testing.T) {
+	s := openStore(t)
+	if _, err := FindOpenRun(t.Context(), s, "spam"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no runs yet") {
+		t.Errorf("without runs: got %v", err)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, r := range []contract.RunRecord{ // oldest first
+		{Run: "spam-1", Pipeline: "spam", Status: dsl.StatusRunning},
+		{Run: "spam-2", Pipeline: "spam", Status: dsl.StatusRunning},
+		{Run: "spam-3", Pipeline: "spam", Status: dsl.StatusSucceeded},
+		{Run: "ham-1", Pipeline: "ham", Status: dsl.StatusFailed},
+	} {
+		r.StartedAt = began.Add(time.Duration(i) * time.Hour)
+		if err := s.PutJSON(t.Context(), activities.RunKey(r.Run), r, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct{ name, want, says string }{
+		{name: "spam", want: "spam-2"}, // a newer one has ended
+		{name: "spam-1", want: "spam-1"},
+		{name: "", want: "spam-2"},
+		{name: "spam-3", says: `no run "spam-3" is open: spam-3 has ended already: succeeded`},
+		{name: "ham", says: `no run "ham" is open: ham-1 has ended already: failed`},
+		{name: "spam-", says: "begins the name of 3 runs"},
+		{name: "eggs", says: `no run "eggs"`},
+	}
+	for _, tt := range tests {
+		got, err := FindOpenRun(t.Context(), s, tt.name)
+		switch {
+		case tt.says == "" && (err != nil || got.Run != tt.want):
+			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
+		case tt.says != "" && (contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -21,17 +20,18 @@ func newCancel() *cobra.Command {
 		Use:   "cancel RUN",
 		Short: "Cancel a run and wait until it has ended",
 		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
-period; a rollout gives traffic back to what served before.`,
+period; a rollout gives traffic back to what served before. RUN is a run's name or the beginning of it, or a pipeline's name, which
+means its newest run that has not ended.`,
 		Example:           `  sluice cancel spam-filter`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRuns,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			run, err := findRun(cmd, args)
+			store, err := openStore(cmd)
 			if err != nil {
 				return err
 			}
-			if run.Status != dsl.StatusRunning {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended already: %s\n", run.Run, run.Status)
+			run, err := worker.FindOpenRun(cmd.Context(), store, args[0])
+			if err != nil {
 				return err
 			}
 			signals := listen()
