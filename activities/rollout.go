@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -45,7 +46,10 @@ func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.T
 func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
 	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "loading the model", Share: -1} })()
 	target, spec, err := r.target(ctx, in)
-	if err != nil { // such as a port in use, which the user must hear of soon
+	switch {
+	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
+		return contract.RolloutOpened{}, contract.Error(contract.ErrInvalid, contract.Message(err), err)
+	case err != nil:
 		return contract.RolloutOpened{}, contract.Final(err)
 	}
 	doc, err := target.Current(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
@@ -149,6 +150,45 @@ func TestGatewayPortInUse(t *testing.T) {
 	}
 	if urls := third.Addresses(); len(urls) != 2 || !lives(t, urls["words"]) {
 		t.Errorf("restored %v, want words too", urls)
+	}
+}
+
+// TestRolloutPortInUse: a taken port is nobody's passing trouble. The step fails at the first attempt and says which port.
+func TestRolloutPortInUse(t *testing.T) {
+	s := session(t)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	pipeline := project(t, `name: taken
+steps:
+  make:
+    run:
+      script: cp model.onnx "$SLUICE_OUTPUT_DIR/model.onnx"
+      outputs: {model: {type: model, path: model.onnx}}
+  ship:
+    rollout: {target: shop, model: "${steps.make.model}", stages: [{weight: 100%}], ungated: true}
+    retry: {attempts: 3}
+`, map[string]string{
+		"model.onnx":       "never loaded",
+		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {shop: {embedded: {port: %d}}}\n", other.Addr().(*net.TCPAddr).Port),
+	})
+	out, record := wait(t, s, submit(t, s, SubmitRequest{
+		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
+	}).Run)
+	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid {
+		t.Errorf("the run ended as %+v, want invalid", out)
+	}
+	step := record.Steps[1]
+	says := []string{"target shop", other.Addr().String(), "in use by another process", "another port in the environment"}
+	for _, want := range says {
+		if !strings.Contains(step.Error, want) {
+			t.Errorf("the step says %q, want %q in it", step.Error, want)
+		}
+	}
+	if len(step.Attempts) != 1 {
+		t.Errorf("%d attempts: %+v", len(step.Attempts), step.Attempts)
 	}
 }
 
