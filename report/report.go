@@ -118,7 +118,7 @@ type section struct {
 func newDocument(d Data) document {
 	doc := document{
 		RunRecord: d.Run, URL: d.URL, Now: d.Now, Seconds: span(d.Run.StartedAt, d.Run.EndedAt, d.Now),
-		Params: plain(d.Run.Params), Outputs: plain(d.Run.Outputs),
+		Params: fields(d.Run.Params), Outputs: fields(d.Run.Outputs),
 		Graph: newGraph(d), Timeline: newTimeline(d),
 	}
 	for _, s := range d.Steps {
@@ -168,17 +168,6 @@ func fields(m map[string]any) []field {
 	all := make([]field, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, field{name, human.Value(m[name])})
-	}
-	return all
-}
-
-// plain is fields with text as it is, where nothing can be mistaken for text.
-func plain(m map[string]any) []field {
-	all := fields(m)
-	for i, f := range all {
-		if s, ok := m[f.Name].(string); ok {
-			all[i].Value = human.Line(s)
-		}
 	}
 	return all
 }

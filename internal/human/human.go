@@ -87,7 +87,7 @@ func Number(v float64) string {
 // Percent writes a share: "97.5%".
 func Percent(share float64) string { return Number(math.Round(share*1e4)/100) + "%" }
 
-// Value writes a value out of JSON on one line, cut short when it is long.
+// Value writes a value out of JSON on one line, cut short when it is long. Text is written as it is, without quotes.
 func Value(v any) string {
 	const most = 60
 	var s string
@@ -100,6 +100,8 @@ func Value(v any) string {
 		s = Count(int64(v))
 	case nil:
 		s = "nothing"
+	case string:
+		s = text(v)
 	default:
 		raw, err := json.Marshal(v)
 		if err != nil {
@@ -111,6 +113,18 @@ func Value(v any) string {
 		s = string(r[:most-1]) + "…"
 	}
 	return s
+}
+
+// text is the first line of s, marked when there are more; what would not be seen is quoted.
+func text(s string) string {
+	line, whole := Line(s), strings.TrimSpace(s)
+	switch {
+	case line == "":
+		return strconv.Quote(s)
+	case line != Printable(whole):
+		return line + " …"
+	}
+	return line
 }
 
 // Plural writes a count with its noun: "1 node", "2 nodes".
