@@ -117,7 +117,9 @@ type Look struct {
 	Stable    SideCounts `json:"stable"`
 	Delta     Delta      `json:"delta"`
 	// EValue of the error test; the rollout is aborted at 1/alpha.
-	EValue   float64 `json:"e_value"`
+	EValue float64 `json:"e_value"`
+	// Alpha of the error test: how often a candidate that is as good may be aborted.
+	Alpha    float64 `json:"alpha,omitempty"`
 	Decision string  `json:"decision"` // hold, pass, abort
 	Reason   string  `json:"reason,omitempty"`
 }

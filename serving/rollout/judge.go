@@ -76,7 +76,9 @@ type Checks func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check
 func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, dsl.Look, []dsl.Check) {
 	state = state.seen(stage, now)
 	counts := state.Earlier.plus(state.Seen)
-	look := dsl.Look{At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow)}
+	look := dsl.Look{
+		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: orDefault(stage.Tests.Errors.Alpha, defaultAlpha),
+	}
 	var rejected string
 	if stage.Spec.Shadow > 0 {
 		look.Candidate, look.Stable = shadowSides(counts.Shadow)
@@ -87,7 +89,7 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 		rejected = slower(stage, counts)
 	}
 	look.EValue = state.Errors.Value()
-	if state.Errors.Rejects(orDefault(stage.Tests.Errors.Alpha, defaultAlpha)) {
+	if state.Errors.Rejects(look.Alpha) {
 		rejected = worse(stage, look, counts.Shadow)
 	}
 	if rejected != "" {

@@ -56,6 +56,7 @@ func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
 	checked := func(s Stage) Stage { s.Spec.Checks = []dsl.Expr{"x"}; return s }
+	sure := func(s Stage) Stage { s.Tests.Errors.Alpha = 1e-60; return s }
 	latency := func(s Stage) Stage {
 		s.Tests.Latency = dsl.LatencyTest{Quantile: 0.9, Ratio: 1.2}
 		return s
@@ -80,6 +81,7 @@ func TestDecisions(t *testing.T) {
 		{"too late", late(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Abort, "only 99 of 100"},
 		{"late but holding", holding, snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "waiting on"},
 		{"bad before enough", weightStage(0.1), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
+		{"not bad enough for so small an alpha", sure(weightStage(0.1)), snapshot("e", counts(50, 50, ms), counts(450, 45, ms)), "", Hold, "50 of 100"},
 		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
 		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
 		{"all traffic", weightStage(1), snapshot("e", counts(100, 100, ms), stats.Counts{}), "", Pass, ""},
@@ -105,6 +107,9 @@ func TestDecisions(t *testing.T) {
 			}
 			if judged := tc.verdict != "" && tc.decision != Hold; judged != (len(made) == 1) {
 				t.Errorf("checks made: %v", made)
+			}
+			if want := orDefault(tc.stage.Tests.Errors.Alpha, defaultAlpha); look.Alpha != want {
+				t.Errorf("alpha %v, want %v", look.Alpha, want)
 			}
 			if _, err := json.Marshal(look); err != nil {
 				t.Error(err)
