@@ -142,7 +142,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	fields := fieldsOf(t)
 	d.eachKey(n, func(key, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
-		if i < 0 {
+		if i < 0 || slices.Contains(notYetKeys[t], key.Value) {
 			if other == nil || !other(key, val) {
 				d.unknownKey(n, key, t, fields)
 			}

@@ -20,6 +20,14 @@ type Environment struct {
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
 	// Clean sets the Beam runner's limits.
 	Clean CleanSettings `json:"clean,omitzero"`
+	// Secrets are where the values of secrets come from, by name. A pipeline holds names only.
+	Secrets map[string]SecretSource `json:"secrets,omitempty"`
+	// Vault is where `vault` secrets are read.
+	Vault Vault `json:"vault,omitzero"`
+	// People are who may be asked, by the names that `who` uses: "group:data".
+	People map[string]Person `json:"people,omitempty"`
+	// SMTP is what e-mail is sent by.
+	SMTP SMTP `json:"smtp,omitzero"`
 }
 
 // StoreSpec says where the store is.

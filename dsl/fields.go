@@ -20,7 +20,10 @@ import (
 //	raw         ${} is not special: the text belongs to another language
 //	names       the map's keys, or the list's items, are identifiers
 //	bool        an expression that must be a bool
+//	single      one value may stand for a list of one
 //	artifact=T  only an artifact of that type
+//
+// A dsl tag of "-" means that the field is no key of a document.
 type field struct {
 	name  string
 	index []int
@@ -31,11 +34,11 @@ type field struct {
 }
 
 type rules struct {
-	literal, raw, names, boolean bool
-	byDefault                    string
-	enum, later                  []string
-	min, max                     *float64
-	artifact                     string
+	literal, raw, names, boolean, single bool
+	byDefault                            string
+	enum, later                          []string
+	min, max                             *float64
+	artifact                             string
 }
 
 func parseRules(tag string) (rules, error) {
@@ -54,6 +57,8 @@ func parseRules(tag string) (rules, error) {
 			r.names = true
 		case "bool":
 			r.boolean = true
+		case "single":
+			r.single = true
 		case "default":
 			r.byDefault = value
 		case "enum":
@@ -96,7 +101,7 @@ func fieldsOf(t reflect.Type) []field {
 			continue
 		}
 		name, options, _ := strings.Cut(sf.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
+		if name == "" || name == "-" || sf.Tag.Get("dsl") == "-" {
 			continue
 		}
 		r, err := parseRules(sf.Tag.Get("dsl"))
@@ -162,6 +167,10 @@ func setDefaults(v reflect.Value) {
 }
 
 func setDefault(v reflect.Value, text string) {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
 	parsed, err := parseScalar(v.Type(), text)
 	if err != nil {
 		panic(fmt.Sprintf("dsl: default %q of a %s: %v", text, v.Type(), err)) // a mistake in this package, found by any test

@@ -54,7 +54,7 @@ var (
 		reflect.TypeFor[Runtime]():        {"image"},
 		reflect.TypeFor[Transform]():      {"input", "error_handling"},
 		reflect.TypeFor[Variant]():        {"tensorrt"},
-		reflect.TypeFor[Environment]():    {"secrets", "people"},
+		reflect.TypeFor[Environment]():    {"secrets", "vault", "people", "smtp"},
 		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
 		reflect.TypeFor[Target]():         {"triton", "kserve"},
 		reflect.TypeFor[CleanSettings]():  {"flink", "spark", "dataflow"},

@@ -20,9 +20,27 @@ type Pipeline struct {
 	Params map[string]Param `json:"params,omitempty" dsl:"literal,names"`
 	// Outputs are what the run as a whole hands on.
 	Outputs map[string]any `json:"outputs,omitempty" dsl:"names"`
+	// Triggers start runs by themselves, by name.
+	Triggers map[string]Trigger `json:"triggers,omitempty" dsl:"literal,names"`
+	// Concurrency lets one run of a group go on at a time.
+	Concurrency Concurrency `json:"concurrency,omitzero"`
+	// Budget stops a run that costs more.
+	Budget Budget `json:"budget,omitzero" dsl:"literal"`
+	// Notify tells people or systems about runs, by name.
+	Notify map[string]Notification `json:"notify,omitempty" dsl:"literal,names"`
+	// Defaults are merged into every step, key by key: under `step` those every step may have, under a kind those of the kind. A
+	// step's own key replaces the whole of it.
+	Defaults Defaults `json:"defaults,omitzero" dsl:"literal"`
 	// Steps by id. They run in the order their references and `needs` ask for; what is independent runs side by side.
 	Steps Steps `json:"steps"`
+	// OnFailure are steps that run after the others when one of them failed. They see `run.failed` and `run.status`.
+	OnFailure Steps `json:"on_failure,omitempty"`
+	// Finally are steps that run last, however the run went. They see `run.failed` and `run.status`.
+	Finally Steps `json:"finally,omitempty"`
 }
+
+// Defaults holds keys of steps by where they go: `step`, or a kind.
+type Defaults map[string]any
 
 // Steps are a pipeline's steps in the order of the document; there they are a mapping by id.
 type Steps []Step

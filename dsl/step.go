@@ -11,6 +11,8 @@ const (
 	KindCompile  Kind = "compile"
 	KindRollout  Kind = "rollout"
 	KindRun      Kind = "run"
+	KindApproval Kind = "approval"
+	KindPipeline Kind = "pipeline"
 )
 
 // Spec is the resolved body under a step's kind key.
@@ -36,7 +38,18 @@ type OnFail string
 const (
 	OnFailFail OnFail = "fail" // the step is failed, the run red
 	OnFailStop OnFail = "stop" // the run ends green as `declined`
+	OnFailHold OnFail = "hold" // the step waits for a person
 )
+
+// Hold says who decides when a gate with `on_fail: hold` does not hold.
+type Hold struct {
+	// Who may decide: names of `people` in the environment, or user:NAME. Default: anyone.
+	Who []string `json:"who,omitempty"`
+	// Timeout is how long they have. Default 72h.
+	Timeout Duration `json:"timeout,omitempty" dsl:"default=72h"`
+	// Default is what happens when nobody decided in time: fail (default) or pass.
+	Default string `json:"default,omitempty" dsl:"default=fail,enum=fail|pass"`
+}
 
 // Gate is one condition over a step's own outputs.
 type Gate struct {
@@ -46,6 +59,8 @@ type Gate struct {
 	Message string `json:"message,omitempty" dsl:"raw"`
 	// OnFail: fail (default) or stop.
 	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop,later=hold"`
+	// Hold says who decides; with `on_fail: hold`.
+	Hold Hold `json:"hold,omitzero"`
 }
 
 // Retry says how often a step is tried again, and after which errors.
@@ -60,6 +75,27 @@ type Retry struct {
 	Errors []string `json:"errors,omitempty" dsl:"enum=user|infrastructure|timeout"`
 }
 
+// Cache says whether a step may take the outputs of an earlier run instead of running: true, false, or an object.
+type Cache struct {
+	// Enabled is what `true` and `false` set.
+	Enabled bool `json:"enabled" dsl:"-"`
+	// MaxAge is how old the outputs may be. Default: any age.
+	MaxAge Duration `json:"max_age,omitempty"`
+	// Version is part of the key: another one runs the step again.
+	Version string `json:"version,omitempty"`
+}
+
+// Matrix runs a step once for each combination of its axes: a list of values by name. `include` and `exclude` are lists of mappings.
+type Matrix map[string]any
+
+// Repeat runs a step again and again, each time after the last, until a condition over its outputs holds.
+type Repeat struct {
+	// Until is a CEL expression of type bool over the step's outputs (plain names), `previous` and `index`.
+	Until Expr `json:"until" dsl:"bool"`
+	// Max is how often at most. The step fails when the condition does not hold then. Default 10.
+	Max int `json:"max,omitempty" dsl:"literal,default=10,min=1,max=10000"`
+}
+
 // Envelope holds the keys every kind of step may have.
 type Envelope struct {
 	// Needs orders steps without passing data: a list (each `passed`) or a map from step to passed, not_failed, ended or failed.
@@ -72,6 +108,26 @@ type Envelope struct {
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`
 	// Timeout bounds one attempt.
 	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
+	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `rollout` and `approval`.
+	Cache Cache `json:"cache,omitzero" dsl:"literal"`
+	// Matrix runs the step once for each combination of values: {arch: [bow, cnn]} is `matrix.arch` in its expressions. `include` adds
+	// combinations or keys, `exclude` takes combinations away.
+	Matrix Matrix `json:"matrix,omitempty"`
+	// Foreach is a CEL expression of a list; the step runs once for each `item`, with its `index`.
+	Foreach Expr `json:"foreach,omitempty"`
+	// Repeat runs the step again until a condition holds; its expressions see `previous` and `index`.
+	Repeat Repeat `json:"repeat,omitzero"`
+	// MaxParallel bounds how many instances run at a time.
+	MaxParallel int `json:"max_parallel,omitempty" dsl:"literal,min=1,max=1000"`
+	// Require is the share of instances that must pass. Default 100%.
+	Require Share `json:"require,omitempty" dsl:"literal"`
+	// ContinueOnError keeps the run from failing with this step. Steps that read its outputs are skipped all the same.
+	ContinueOnError bool `json:"continue_on_error,omitempty" dsl:"literal"`
+	// Secrets adds environment variables to the step's processes, each with the name of a secret of the environment, or ${params.x}
+	// of a secret parameter.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// Summary is one line about the step, shown where the step is shown.
+	Summary string `json:"summary,omitempty"`
 	// Env adds environment variables to the step's processes.
 	Env map[string]string `json:"env,omitempty"`
 	// Publish registers an output under a name once the gate has passed: {dataset: spam-mail}.

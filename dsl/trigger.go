@@ -1,0 +1,106 @@
+package dsl
+
+import "time"
+
+// Trigger starts runs of the pipeline by itself: exactly one of schedule, data, metric and pipeline.
+type Trigger struct {
+	// Schedule starts runs by the clock.
+	Schedule *ScheduleTrigger `json:"schedule,omitempty"`
+	// Data starts a run for new or changed objects.
+	Data *DataTrigger `json:"data,omitempty"`
+	// Metric starts a run when a number meets a condition.
+	Metric *MetricTrigger `json:"metric,omitempty"`
+	// Pipeline starts a run after an accepted run of another pipeline.
+	Pipeline *PipelineTrigger `json:"pipeline,omitempty"`
+	// Params of the runs it starts; the others have their defaults.
+	Params map[string]any `json:"params,omitempty" dsl:"names"`
+}
+
+// OnConflict says what happens to a run that is to start while another is in its way.
+type OnConflict string
+
+// What may happen to the later run.
+const (
+	OnConflictSkip        OnConflict = "skip"         // it is not started
+	OnConflictQueue       OnConflict = "queue"        // it waits for its turn
+	OnConflictCancelOther OnConflict = "cancel_other" // the run in its way is cancelled
+)
+
+// ScheduleTrigger starts runs by the clock: at the times of cron, or every so often.
+type ScheduleTrigger struct {
+	// Cron is one expression or a list: minute, hour, day of month, month, day of week; with six fields seconds come first; or @hourly,
+	// @daily, @weekly, @monthly, @yearly.
+	Cron []string `json:"cron,omitempty" dsl:"single"`
+	// Timezone of cron, such as Europe/Berlin. Default UTC.
+	Timezone string `json:"timezone,omitempty" dsl:"default=UTC"`
+	// Every is the time from start to start, instead of cron.
+	Every Duration `json:"every,omitempty"`
+	// Offset moves the times of `every`, which count from midnight UTC of 1 January 1970. It is shorter than `every`.
+	Offset Duration `json:"offset,omitempty"`
+	// Catchup is how late a start that was missed is still made up for. Default 1h.
+	Catchup Duration `json:"catchup,omitempty" dsl:"default=1h"`
+	// Jitter delays each start by a random time of at most this.
+	Jitter Duration `json:"jitter,omitempty"`
+	// Start is when the schedule begins. Default: when it is applied.
+	Start time.Time `json:"start,omitzero"`
+	// End is when it ends. Default: never.
+	End time.Time `json:"end,omitzero"`
+	// OnConflict is what happens while a run of the schedule is open: skip (default), queue or cancel_other.
+	OnConflict OnConflict `json:"on_conflict,omitempty" dsl:"default=skip,enum=skip|queue|cancel_other"`
+	// PauseOnFailure pauses the schedule when a run fails.
+	PauseOnFailure bool `json:"pause_on_failure,omitempty"`
+}
+
+// DataTrigger starts a run for new or changed objects, once for each version.
+type DataTrigger struct {
+	// URL of the folder or prefix: file:///folder or s3://bucket/prefix.
+	URL string `json:"url"`
+	// Glob the objects' names below it must match. Default: all.
+	Glob string `json:"glob,omitempty"`
+	// Settle is how long nothing may have changed. Default 1m.
+	Settle Duration `json:"settle,omitempty" dsl:"default=1m"`
+	// Every is the time from look to look. Default 1m.
+	Every Duration `json:"every,omitempty" dsl:"default=1m"`
+}
+
+// MetricTrigger starts a run when a number meets a condition: the answer to a Prometheus query, or an output of the last accepted run.
+type MetricTrigger struct {
+	// Prometheus is the server's address, with `query`. Default http://127.0.0.1:9090.
+	Prometheus string `json:"prometheus,omitempty"`
+	// Query is a PromQL query with one number as its answer.
+	Query string `json:"query,omitempty" dsl:"raw"`
+	// Step of the last accepted run, with `output`, instead of a query.
+	Step string `json:"step,omitempty"`
+	// Output of that step, such as metrics.f1.
+	Output string `json:"output,omitempty"`
+	// Condition is a bool CEL expression over `value`.
+	Condition Expr `json:"condition" dsl:"bool"`
+	// For is how long the condition must hold without a break.
+	For Duration `json:"for,omitempty"`
+	// Cooldown is how long after a start there is no other. Default 1h.
+	Cooldown Duration `json:"cooldown,omitempty" dsl:"default=1h"`
+	// Every is the time from look to look. Default 1m.
+	Every Duration `json:"every,omitempty" dsl:"default=1m"`
+}
+
+// PipelineTrigger starts a run after each newly accepted run of another pipeline.
+type PipelineTrigger struct {
+	// Name of the other pipeline.
+	Name string `json:"name"`
+	// Every is the time from look to look. Default 30s.
+	Every Duration `json:"every,omitempty" dsl:"default=30s"`
+}
+
+// Concurrency lets one run of a group go on at a time, across pipelines.
+type Concurrency struct {
+	// Group is the group's name; it may hold params: train-${params.region}.
+	Group string `json:"group"`
+	// OnConflict is what happens while another run of the group is open: queue (default), skip or cancel_other.
+	OnConflict OnConflict `json:"on_conflict,omitempty" dsl:"literal,default=queue,enum=skip|queue|cancel_other"`
+}
+
+// Budget bounds what a run may cost.
+type Budget struct {
+	// USD stops the run when its cost has passed this many dollars.
+	USD float64 `json:"usd" dsl:"min=0.01"`
+}
