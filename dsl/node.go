@@ -1,9 +1,32 @@
 package dsl
 
+// Section is the part of the pipeline a step is in.
+type Section string
+
+// The sections run one after the other.
+const (
+	SectionMain      Section = ""           // under `steps`
+	SectionOnFailure Section = "on_failure" // after the main steps, when one of them failed
+	SectionFinally   Section = "finally"    // last, however the run went
+)
+
+// Fan says how many times a step runs.
+type Fan string
+
+// The ways a step runs more than once.
+const (
+	FanNone    Fan = ""
+	FanMatrix  Fan = "matrix"
+	FanForeach Fan = "foreach"
+	FanRepeat  Fan = "repeat" // one iteration after the other
+)
+
 // Node is a step as the engine walks it. It is data: it travels in the workflow's input.
 type Node struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
+	// Section the step is in. Needs never cross sections: all of an earlier one has ended when a later one starts.
+	Section Section `json:"section,omitempty"`
 	// Needs are all steps it waits for, by explicit `needs` and by reference, with what it asks of each.
 	Needs map[string]Need `json:"needs,omitempty"`
 	// After lists the steps in Needs in a fixed order, so that workflow code need not range over a map.
@@ -12,4 +35,12 @@ type Node struct {
 	HasWhen bool     `json:"has_when,omitempty"`
 	Retry   Retry    `json:"retry,omitzero"`
 	Timeout Duration `json:"timeout,omitempty"`
+	Fan     Fan      `json:"fan,omitempty"`
+	// MaxParallel bounds the instances of a matrix or foreach that run at a time; 0 is no bound.
+	MaxParallel int `json:"max_parallel,omitempty"`
+	// Require is the share of instances that must pass: 1 unless the step says otherwise. Of matrix and foreach only.
+	Require Share `json:"require,omitempty"`
+	// Max is how often a repeat runs at most.
+	Max             int  `json:"max,omitempty"`
+	ContinueOnError bool `json:"continue_on_error,omitempty"`
 }

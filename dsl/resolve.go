@@ -17,8 +17,16 @@ type Resolved struct {
 	Spec json.RawMessage
 	// Env are the step's environment variables.
 	Env map[string]string
+	// Secrets are the environment variables that hold secrets: the name of the secret for each.
+	Secrets map[string]string
+	// Summary is the step's own line about itself.
+	Summary string
 	// Values are what `when` read, for people.
 	Values map[string]any
+	// Cache says whether an earlier run's outputs will do.
+	Cache Cache
+	// Files are the workspace files in the cache key; none: all of them.
+	Files []string
 }
 
 // Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read.

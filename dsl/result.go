@@ -3,6 +3,8 @@ package dsl
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // Verdict is what a gate said of a step's outputs.
@@ -13,6 +15,7 @@ const (
 	VerdictPass  Verdict = "pass"
 	VerdictFail  Verdict = "fail"
 	VerdictError Verdict = "error" // the expression could not be evaluated
+	VerdictHold  Verdict = "hold"  // a person decides
 )
 
 // Status is where a step is.
@@ -28,6 +31,7 @@ const (
 	StatusSkipped   Status = "skipped"  // by its own `when`
 	StatusUpstream  Status = "upstream" // not run: a step it needs did not come to the end it needs
 	StatusCanceled  Status = "canceled"
+	StatusHold      Status = "hold" // waits for a person
 )
 
 // Check is one gate condition with what it saw.
@@ -36,6 +40,8 @@ type Check struct {
 	Message    string  `json:"message,omitempty"`
 	Verdict    Verdict `json:"verdict"`
 	OnFail     OnFail  `json:"on_fail,omitempty"`
+	// Hold is set when OnFail is hold.
+	Hold *Hold `json:"hold,omitempty"`
 	// Values are the references in the expression with the value each had, for people: "metrics.f1": 0.97.
 	Values map[string]any `json:"values,omitempty"`
 	// Error says why the verdict is error.
@@ -47,10 +53,43 @@ type Check struct {
 // StepResult is a finished step as expressions see it.
 type StepResult struct {
 	Status Status `json:"status"`
-	// Outputs is a JSON object: the kind's output struct and the declared outputs side by side.
+	// Outputs is a JSON object: the kind's output struct and the declared outputs side by side. Of a step with a matrix or a foreach it
+	// is an array: the outputs of each instance that passed, with its "index" and its "matrix" or "item".
 	Outputs json.RawMessage `json:"outputs,omitempty"`
 	// Error is set when the step failed.
 	Error string `json:"error,omitempty"`
+}
+
+// Instance is one of a fanned-out step's.
+type Instance struct {
+	// Index counts from 0.
+	Index int `json:"index"`
+	// Matrix is an object of the axes.
+	Matrix json.RawMessage `json:"matrix,omitempty"`
+	// Item of a foreach.
+	Item json.RawMessage `json:"item,omitempty"`
+	// Previous holds the outputs of the iteration before, of a repeat; absent at the first.
+	Previous json.RawMessage `json:"previous,omitempty"`
+}
+
+// TriggerFacts are the `run.trigger.*` names.
+type TriggerFacts struct {
+	Name string `json:"name,omitempty"`
+	// Kind is schedule, data, metric or pipeline.
+	Kind string    `json:"kind,omitempty"`
+	Time time.Time `json:"time,omitzero"`
+	// Files are what a data trigger found.
+	Files []string `json:"files,omitempty"`
+	// Value is what a metric trigger measured.
+	Value float64 `json:"value,omitempty"`
+}
+
+// FailedStep is one of `run.failed`.
+type FailedStep struct {
+	Step  string `json:"step"`
+	Error string `json:"error"`
+	// Type of the error: invalid, user, infrastructure, preempted, timeout, gate or budget.
+	Type string `json:"type"`
 }
 
 // RunFacts are the `run.*` names.
@@ -58,7 +97,13 @@ type RunFacts struct {
 	ID        string    `json:"id"`
 	Attempt   int       `json:"attempt"`
 	StartedAt time.Time `json:"started_at"`
-	CostUSD   float64   `json:"cost_usd"`
+	// ScheduledAt is when a schedule meant the run to start; zero when none started it.
+	ScheduledAt time.Time    `json:"scheduled_at,omitzero"`
+	CostUSD     float64      `json:"cost_usd"`
+	Trigger     TriggerFacts `json:"trigger,omitzero"`
+	// Status and Failed are how the main steps went; in on_failure and finally only.
+	Status Status       `json:"status,omitempty"`
+	Failed []FailedStep `json:"failed,omitempty"`
 }
 
 // Vars is everything an expression of a pipeline may see.
@@ -70,4 +115,8 @@ type Vars struct {
 	Last map[string]StepResult
 	// Serving holds, by target, the steps of the run behind the release that serves now.
 	Serving map[string]map[string]StepResult
+	// Instance is set for one of a fanned-out step's.
+	Instance *Instance
+	// Datasets and Models are the newest published versions by name.
+	Datasets, Models map[string]artifact.Ref
 }
