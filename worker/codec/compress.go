@@ -1,0 +1,112 @@
+package codec
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+)
+
+const (
+	encodingZstd = "binary/zstd"
+
+	// compressFrom is the size below which compression is not tried: it would save little, and the UI shows what is left as it is.
+	compressFrom = 1 << 10
+)
+
+// The two are made when first needed: most processes never meet a payload that is worth it, and their windows take memory.
+var (
+	compressor = sync.OnceValue(func() *zstd.Encoder {
+		e, err := zstd.NewWriter(nil, zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+		if err != nil {
+			panic(err) // constant options
+		}
+		return e
+	})
+	decompressor = sync.OnceValue(func() *zstd.Decoder {
+		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPayload), zstd.WithDecoderConcurrency(0))
+		if err != nil {
+			panic(err) // constant options
+		}
+		return d
+	})
+)
+
+// compression is a payload codec: zstd where it makes a payload smaller.
+type compression struct{}
+
+// Encode implements converter.PayloadCodec. When no payload is worth it, it returns its argument.
+func (compression) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return each(payloads, func(p *commonpb.Payload) (*commonpb.Payload, error) {
+		if len(p.GetData()) < compressFrom {
+			return p, nil
+		}
+		plain, err := marshal(p)
+		if err != nil {
+			return nil, err
+		}
+		small := compressor().EncodeAll(plain, nil)
+		if len(small) >= len(plain) {
+			return p, nil
+		}
+		return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingZstd)}, Data: small}, nil
+	})
+}
+
+// Decode implements converter.PayloadCodec.
+func (compression) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return each(payloads, func(p *commonpb.Payload) (*commonpb.Payload, error) {
+		if encodingOf(p) != encodingZstd {
+			return p, nil
+		}
+		plain, err := decompressor().DecodeAll(p.GetData(), nil)
+		if err != nil {
+			return nil, fmt.Errorf("decompress a payload of %d bytes: %w", len(p.GetData()), err)
+		}
+		return unmarshal(plain)
+	})
+}
+
+// each applies change to every payload. It leaves its argument alone and returns it when nothing changes.
+func each(
+	payloads []*commonpb.Payload, change func(*commonpb.Payload) (*commonpb.Payload, error),
+) ([]*commonpb.Payload, error) {
+	out := payloads
+	for i, p := range payloads {
+		changed, err := change(p)
+		if err != nil {
+			return nil, err
+		}
+		if changed == p {
+			continue
+		}
+		if &out[0] == &payloads[0] {
+			out = append([]*commonpb.Payload(nil), payloads...)
+		}
+		out[i] = changed
+	}
+	return out, nil
+}
+
+func encodingOf(p *commonpb.Payload) string {
+	return string(p.GetMetadata()[converter.MetadataEncoding])
+}
+
+// marshal gives the same bytes for the same payload, so that the store keeps it once.
+func marshal(p *commonpb.Payload) ([]byte, error) {
+	if size := proto.Size(p); size > maxPayload {
+		return nil, fmt.Errorf("a payload of %d bytes: at most %d are taken; hand on a reference to an artifact instead", size, maxPayload)
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(p)
+}
+
+func unmarshal(data []byte) (*commonpb.Payload, error) {
+	p := &commonpb.Payload{}
+	if err := proto.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("decode a payload: %w", err)
+	}
+	return p, nil
+}

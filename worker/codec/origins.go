@@ -1,0 +1,31 @@
+package codec
+
+import (
+	"net/http"
+	"slices"
+)
+
+// ForOrigins lets pages of the given origins ("https://temporal.example.com"), and programs that are no browsers, use a Handler. A
+// browser sends Origin with every POST and lets no page choose it, so that no other site's page has payloads decoded.
+func ForOrigins(next http.Handler, origins []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Add("Vary", "Origin")
+		origin := r.Header.Get("Origin")
+		if origin != "" && !slices.Contains(origins, origin) {
+			http.Error(w, "pages of "+origin+" may not use this codec server: name the origin with --origin when it is started", http.StatusForbidden)
+			return
+		}
+		if origin != "" {
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Credentials", "true") // the UI can be set to send cookies, which a proxy in front may want
+		}
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", http.MethodPost)
+			h.Set("Access-Control-Allow-Headers", "Authorization, Authorization-Extras, Content-Type, X-Namespace")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

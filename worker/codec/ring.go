@@ -1,0 +1,142 @@
+package codec
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// KeysVariable names the environment variable that holds the path of the key file.
+const KeysVariable = "SLUICE_CODEC_KEYS"
+
+const (
+	keySize     = 32 // AES-256
+	maxKeyFile  = 64 << 10
+	howToMake   = "`sluice codec key` prints a line for it"
+	howToShield = "make it readable by you alone: chmod 600"
+)
+
+// keyID is the form of a key's name, which is readable in Temporal.
+var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// Ring is the keys a process knows: one to write with, all to read with.
+type Ring struct {
+	path   string // absolute
+	active string
+	keys   map[string]cipher.AEAD // they bring their own random nonce
+}
+
+// ReadRing reads a key file: a line "<id> <key in base64>" per key, the first of which encrypts while all decrypt; empty lines and lines
+// that begin with # are skipped. A file that others than its owner may read is refused. No error quotes a key.
+func ReadRing(path string) (*Ring, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("key file of the payload codec ($%s): %w; %s", KeysVariable, err, howToMake)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("key file %s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("key file %s is not a file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("key file %s can be read by other users (mode %04o): %s %s", path, info.Mode().Perm(), howToShield, path)
+	case info.Size() > maxKeyFile:
+		return nil, fmt.Errorf("key file %s has %d bytes, and %d are the most: it is not one", path, info.Size(), maxKeyFile)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", path, err)
+	}
+	ring, err := parseRing(data)
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", path, err)
+	}
+	ring.path = path
+	return ring, nil
+}
+
+func parseRing(data []byte) (*Ring, error) {
+	ring := &Ring{keys: map[string]cipher.AEAD{}}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, key, err := parseKey(line)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		case ring.keys[id] != nil:
+			return nil, fmt.Errorf("line %d: key %q is there twice", n, id)
+		case ring.active == "":
+			ring.active = id
+		}
+		ring.keys[id] = key
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if ring.active == "" {
+		return nil, fmt.Errorf("there is no key in it; %s", howToMake)
+	}
+	return ring, nil
+}
+
+func parseKey(line string) (id string, key cipher.AEAD, err error) {
+	fields := strings.Fields(line)
+	if len(fields) != 2 {
+		return "", nil, fmt.Errorf("a line is an id, a space and a key in base64; %s", howToMake)
+	}
+	id = fields[0]
+	if !keyID.MatchString(id) {
+		return "", nil, errors.New("the id may have up to 64 letters, digits and ._-")
+	}
+	raw, err := base64.StdEncoding.DecodeString(fields[1])
+	if err != nil || len(raw) != keySize {
+		return "", nil, fmt.Errorf("key %q is not %d bytes in base64; %s", id, keySize, howToMake)
+	}
+	block, err := aes.NewCipher(raw)
+	if err != nil {
+		return "", nil, err
+	}
+	key, err = cipher.NewGCMWithRandomNonce(block)
+	return id, key, err
+}
+
+// find returns the key that a payload names.
+func (r *Ring) find(id string) (cipher.AEAD, error) {
+	if r == nil {
+		return nil, fmt.Errorf("the payload is encrypted with key %q, and this process has no keys: name the key file in $%s", id, KeysVariable)
+	}
+	if key := r.keys[id]; key != nil {
+		return key, nil
+	}
+	return nil, fmt.Errorf("the payload is encrypted with key %q, which %s lacks: add its line, and start this process again", id, r.path)
+}
+
+// NewKey makes a key, as a line of a key file. Its id begins with the day, for whoever rotates keys.
+func NewKey(now time.Time) string {
+	key, suffix := make([]byte, keySize), make([]byte, 3)
+	rand.Read(key)    //nolint:errcheck // it never fails, by its documentation
+	rand.Read(suffix) //nolint:errcheck // as above
+	return now.UTC().Format(time.DateOnly) + "-" + hex.EncodeToString(suffix) + " " + base64.StdEncoding.EncodeToString(key)
+}
