@@ -74,7 +74,7 @@ func TestWrite(t *testing.T) {
 			"6,046 read 5,689 kept", "318 dropped by a rule", "39 rejected", "same_body 291", "schema: text is longer than 100000 31",
 			"spot notice", "node lost, 21 steps lost", "steps 520", "steps repeated 21", "node 0 was killed",
 			"int8 selected", "588 kB", "0.9996", "the measure",
-			"promoted", "shadow 100%", "99.1%", "0.22",
+			"promoted", "shadow 100%", "99.1%", "0.22", "taken back at 100",
 			"the worker that ran the step went away", "infrastructure", "published dataset spam-mail",
 		}},
 		{"rolledback", []string{"✗ failed", "failed (gate)", "rolled back", "e-value 214", "fail, stop", "in Temporal"}},

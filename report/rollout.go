@@ -33,6 +33,8 @@ type rolloutChart struct {
 	Top, Bottom    float64
 	XTicks, YTicks []tick
 	Evidence       []string // one path per stage: each begins anew
+	// Limit is where the candidate is taken back; nil where the record does not tell.
+	Limit *tick
 	Looks          []lookMark
 	Bands          []stageBand
 }
@@ -82,12 +84,15 @@ func decisionClass(decision string) string {
 
 func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 	c := &rolloutChart{Width: chartWidth, Height: 300, Left: chartLeft, Right: chartWidth - 10, ShareTop: 30, ShareBottom: 86, Top: 110, Bottom: 270}
-	total, lowest, highest, looks := 0.0, 0.1, 10.0, 0
+	total, lowest, highest, limit, looks := 0.0, 0.1, 10.0, 0.0, 0
 	for _, s := range out.Stages {
 		total += s.Seconds
 		for _, l := range s.Looks {
 			if l.EValue > 0 {
 				lowest, highest = min(lowest, l.EValue), max(highest, l.EValue)
+			}
+			if l.Alpha > 0 {
+				limit = 1 / l.Alpha // one for the whole rollout
 			}
 			looks++
 		}
@@ -96,8 +101,11 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 		return nil
 	}
 	x := scale{high: total, from: c.Left, to: c.Right}
-	e := scale{low: max(lowest, 1e-12) / 2, high: highest * 2, from: c.Bottom, to: c.Top, log: true}
+	e := scale{low: max(lowest, 1e-12) / 2, high: max(highest, limit) * 2, from: c.Bottom, to: c.Top, log: true}
 	c.XTicks, c.YTicks = x.ticks(10), e.ticks(5)
+	if limit > 0 {
+		c.Limit = &tick{e.at(limit), "taken back at " + human.Number(limit)}
+	}
 	traffic := scale{high: 1, from: c.ShareBottom, to: c.ShareTop}
 	area := []xy{{c.Left, c.ShareBottom}}
 	began := 0.0
