@@ -150,10 +150,7 @@ func (c *checker) sortGraph() []Node {
 
 func (c *checker) node(s *step) Node {
 	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
-	retry := s.Retry
-	if len(retry.Errors) == 0 {
-		retry.Errors = []string{"infrastructure", "timeout"}
-	}
+	retry := s.Retry.WithDefaults()
 	return Node{
 		ID: s.ID, Kind: s.Kind, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry, Timeout: s.Timeout,
 	}
