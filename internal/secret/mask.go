@@ -1,0 +1,219 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// mark stands where a secret was.
+	mark = "***"
+	// minLength is how long a secret must be, in bytes: masking a shorter one would tear ordinary text to pieces, and by that give it
+	// away.
+	minLength = 4
+	// minLine is how long a line of a secret of several lines must be to be masked on its own.
+	minLine = 8
+)
+
+// Mask replaces secrets in text by ***: their values as they are, and as base64, in URLs and in JSON; of a value of several lines
+// each long line too. It keeps accidents out of logs. A program that is set on telling a secret can spell it in other ways.
+//
+// A nil Mask masks nothing. A Mask may be used from several goroutines.
+type Mask struct {
+	needles [256][]string // by their first byte, the longest first
+}
+
+// NewMask masks values.
+func NewMask(values ...string) *Mask {
+	m := new(Mask)
+	for _, v := range values {
+		for _, form := range forms(v) {
+			if len(form) >= minLength {
+				m.needles[form[0]] = append(m.needles[form[0]], form)
+			}
+		}
+	}
+	for i, same := range m.needles {
+		slices.SortFunc(same, func(a, b string) int {
+			if len(a) != len(b) {
+				return len(b) - len(a)
+			}
+			return strings.Compare(a, b)
+		})
+		m.needles[i] = slices.Compact(same)
+	}
+	return m
+}
+
+// Text returns s without secrets. A secret that is cut off at the end of s is masked when half of it is there.
+func (m *Mask) Text(s string) string {
+	if m == nil {
+		return s
+	}
+	var st stream
+	return string(st.take(m, []byte(s), true))
+}
+
+// In reports whether s holds a secret.
+func (m *Mask) In(s string) bool {
+	if m == nil {
+		return false
+	}
+	for i := range len(s) {
+		if n, _ := m.match([]byte(s[i:])); n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Writer masks what is written to w. Close writes the rest to w, and leaves w open.
+func (m *Mask) Writer(w io.Writer) io.WriteCloser {
+	if m == nil {
+		m = new(Mask)
+	}
+	return &writer{mask: m, to: w}
+}
+
+// match returns the length of the longest secret that b begins with, 0 for none, and the length of the longest one that b may be the
+// beginning of, 0 for none.
+func (m *Mask) match(b []byte) (whole, begun int) {
+	for _, needle := range m.needles[b[0]] {
+		if len(b) >= len(needle) {
+			if string(b[:len(needle)]) == needle {
+				return len(needle), begun // what follows is shorter
+			}
+		} else if begun == 0 && needle[:len(b)] == string(b) {
+			begun = len(needle)
+		}
+	}
+	return 0, begun
+}
+
+// stream masks a text that comes in pieces.
+type stream struct {
+	held    []byte // what may be the beginning of a secret
+	covered int    // how much of the front of held belongs to a secret that has been masked
+}
+
+// take returns what can be said after p has come; at the end nothing is held back.
+func (s *stream) take(m *Mask, p []byte, end bool) []byte {
+	in := append(s.held, p...)
+	out := make([]byte, 0, len(in))
+	covered, i := s.covered, 0
+	for ; i < len(in); i++ {
+		whole, begun := m.match(in[i:])
+		if begun > 0 && !end {
+			break
+		}
+		if begun > 0 && whole == 0 && len(in)-i >= max(minLength, begun/2) {
+			whole = len(in) - i
+		}
+		if whole > 0 && i >= covered {
+			out = append(out, mark...)
+		}
+		if whole > 0 {
+			covered = max(covered, i+whole)
+		}
+		if i >= covered {
+			out = append(out, in[i])
+		}
+	}
+	s.held = append(s.held[:0], in[i:]...)
+	s.covered = max(0, covered-i)
+	return out
+}
+
+type writer struct {
+	mask *Mask
+	to   io.Writer
+
+	mu     sync.Mutex
+	stream stream
+}
+
+// Write implements io.Writer.
+func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if out := w.stream.take(w.mask, p, false); len(out) > 0 {
+		if _, err := w.to.Write(out); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Close implements io.Closer.
+func (w *writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.stream.take(w.mask, nil, true)
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.to.Write(out)
+	return err
+}
+
+// forms are the ways in which programs write a value.
+func forms(value string) []string {
+	all := []string{value}
+	if lines := strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
+		all = append(all, slices.DeleteFunc(lines, func(l string) bool { return len(l) < minLine })...)
+	}
+	for _, plain := range slices.Clone(all) {
+		all = append(all, encoded(plain)...)
+		all = append(all, escaped(plain)...)
+		if quoted, err := json.Marshal(plain); err == nil {
+			all = append(all, string(quoted[1:len(quoted)-1]))
+		}
+	}
+	return all
+}
+
+// encoded is the base64 of a value: whole, and as part of something longer, such as user:password, at each of the three places that
+// its first byte can have in a group; there, the characters that depend on nothing else.
+func encoded(value string) []string {
+	var all []string
+	for _, code := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		all = append(all, code.EncodeToString([]byte(value)), code.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
+		for before := range 3 {
+			bits := 8 * (before + len(value))
+			whole := code.EncodeToString([]byte(strings.Repeat("\x00", before) + value))
+			all = append(all, whole[(8*before+5)/6:bits/6])
+		}
+	}
+	return all
+}
+
+// escaped is a value as URLs hold it: by the rules of forms, of paths, of Python and of JavaScript.
+func escaped(value string) []string {
+	all := []string{url.QueryEscape(value), url.PathEscape(value)}
+	for _, safe := range []string{"", "/", "!'()*"} {
+		all = append(all, percent(value, safe, "0123456789ABCDEF"), percent(value, safe, "0123456789abcdef"))
+	}
+	return all
+}
+
+// percent escapes all bytes but letters, digits, -._~ and those of safe.
+func percent(value, safe, digits string) string {
+	var b strings.Builder
+	for i := range len(value) {
+		c := value[i]
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', strings.IndexByte("-._~"+safe, c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+	return b.String()
+}

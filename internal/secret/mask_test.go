@@ -1,0 +1,187 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestMaskText(t *testing.T) {
+	const value = "s3cr3t/+ word"
+	tests := []struct {
+		name         string
+		values       []string
+		before, want string
+	}{
+		{"nothing", []string{value}, "all is well", "all is well"},
+		{"as it is", []string{value}, "token=s3cr3t/+ word;", "token=***;"},
+		{"twice", []string{value}, value + value, "******"},
+		{"base64", []string{value}, base64.StdEncoding.EncodeToString([]byte(value)), "***"},
+		{"base64 for URLs", []string{value}, "t=" + base64.RawURLEncoding.EncodeToString([]byte(value)) + "&", "t=***&"},
+		{"in a query", []string{value}, "?t=" + url.QueryEscape(value) + "&x=1", "?t=***&x=1"},
+		{"in a path", []string{value}, "/" + url.PathEscape(value) + "/x", "/***/x"},
+		{"by Python's quote", []string{value}, "s3cr3t/%2B%20word!", "***!"},
+		{"in lower case", []string{value}, "s3cr3t%2f%2b%20word!", "***!"},
+		{"by encodeURIComponent", []string{"it's (me)"}, "it's%20(me)!", "***!"},
+		{"in JSON", []string{`a"b\c<d`}, quoted(t, `a"b\c<d`), `"***"`},
+		{"the longer of two", []string{"abcd", "abcdefgh"}, "abcdefghi abcdx", "***i ***x"},
+		{"two that overlap", []string{"abcd", "cdef"}, "abcdefg", "***g"},
+		{"lines of a key", []string{"-----BEGIN KEY-----\nMIIEpAIBAAKC\nab\n"}, "log: MIIEpAIBAAKC; ab", "log: ***; ab"},
+		{"cut off after half of it", []string{"0123456789"}, "x 01234", "x ***"},
+		{"cut off before half of it", []string{"0123456789"}, "x 0123", "x 0123"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := NewMask(tt.values...).Text(tt.before); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func quoted(t *testing.T, s string) string {
+	t.Helper()
+	raw, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestMaskBasicAuth: a password as curl -v shows it, after users' names of any length.
+func TestMaskBasicAuth(t *testing.T) {
+	const password = "correct horse"
+	m := NewMask(password)
+	for _, user := range []string{"", "a", "ab", "abc"} {
+		for _, code := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding} {
+			sent := code.EncodeToString([]byte(user + ":" + password + ":tail"))
+			if got := m.Text(sent); !strings.Contains(got, mark) || len(got) > len(sent)-len(password) {
+				t.Errorf("user %q: %q became %q", user, sent, got)
+			}
+		}
+	}
+}
+
+func TestNilMask(t *testing.T) {
+	var m *Mask
+	var out bytes.Buffer
+	w := m.Writer(&out)
+	if _, err := fmt.Fprint(w, "text"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil || out.String() != "text" || m.Text("text") != "text" || m.In("text") {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}
+
+// TestWriterHoldsLittle: what cannot be a part of a secret comes through at once, and an endless run of beginnings takes no memory.
+func TestWriterHoldsLittle(t *testing.T) {
+	var out bytes.Buffer
+	w := NewMask("abab").Writer(&out).(*writer)
+	write := func(s string) {
+		t.Helper()
+		if n, err := w.Write([]byte(s)); n != len(s) || err != nil {
+			t.Fatalf("wrote %d, %v", n, err)
+		}
+	}
+	write("hello\n")
+	if got := out.String(); got != "hello\n" {
+		t.Errorf("after a line: %q", got)
+	}
+	for range 1000 {
+		write("ab")
+		if len(w.stream.held) > 3 {
+			t.Fatalf("%d bytes are held", len(w.stream.held))
+		}
+	}
+	write("!")
+	if got := out.String(); got != "hello\n***!" {
+		t.Errorf("in the end: %q", got)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestWriterTellsOfErrors(t *testing.T) {
+	w := NewMask("secret").Writer(full{})
+	if _, err := w.Write([]byte("text")); err == nil {
+		t.Error("the error of Write is lost")
+	}
+	w = NewMask("secret").Writer(full{})
+	if _, err := w.Write([]byte("sec")); err != nil {
+		t.Errorf("what is held back has no error yet: %v", err)
+	}
+	if err := w.Close(); err == nil {
+		t.Error("the error of Close is lost")
+	}
+}
+
+// TestMaskHowever: however a text is cut into writes, it comes out the same, and no secret is in it.
+func TestMaskHowever(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.StringMatching(`[ab+/ ]{4,9}`), 1, 3).Draw(t, "secrets")
+		piece := rapid.OneOf(rapid.SampledFrom(values), rapid.StringMatching(`[ab+/ c\n]{0,6}`), rapid.Map(rapid.SampledFrom(values),
+			func(v string) string { return base64.StdEncoding.EncodeToString([]byte(v)) }))
+		pieces := rapid.SliceOfN(piece, 1, 8).Draw(t, "text")
+		text := strings.Join(pieces, "")
+		m := NewMask(values...)
+		var out bytes.Buffer
+		w := m.Writer(&out)
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "write")
+			if _, err := w.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := out.String(), m.Text(text); got != want {
+			t.Fatalf("%q in pieces became %q, whole %q", text, got, want)
+		}
+		for _, v := range values {
+			if strings.Contains(out.String(), v) {
+				t.Fatalf("%q became %q, which holds %q", text, out.String(), v)
+			}
+		}
+		if has := m.In(text); has && out.String() == text {
+			t.Fatalf("%q holds a secret and came out as it was", text)
+		}
+	})
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add("secret", "a secret in a text", 5)
+	f.Add("a\nbcdefghij\n", "bcdefghij", 3)
+	f.Add("\xff\x00\xff\x00", "\xff\x00\xff\x00\xff\x00", 1)
+	f.Fuzz(func(t *testing.T, value, text string, cut int) {
+		if len(value) < minLength {
+			t.Skip()
+		}
+		m := NewMask(value)
+		var out bytes.Buffer
+		w := m.Writer(&out)
+		cut = min(max(cut, 0), len(text))
+		for _, part := range []string{text[:cut], text[cut:]} {
+			if _, err := w.Write([]byte(part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); got != m.Text(text) || (strings.Contains(got, value) && !strings.Contains(value, "*")) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}

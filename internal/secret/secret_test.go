@@ -1,0 +1,122 @@
+package secret
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// file writes a file and returns its path.
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func environment(secrets map[string]dsl.SecretSource) *dsl.Environment {
+	return &dsl.Environment{Name: "test", Secrets: secrets}
+}
+
+func TestValue(t *testing.T) {
+	t.Setenv("MY_TOKEN", "from the variable\n")
+	tests := []struct {
+		name   string
+		source dsl.SecretSource
+		want   string
+	}{
+		{"a variable, as it is", dsl.SecretSource{Env: "MY_TOKEN"}, "from the variable\n"},
+		{"a file, without its last line break", dsl.SecretSource{File: file(t, "from\nthe file\n")}, "from\nthe file"},
+		{"a file of another system", dsl.SecretSource{File: file(t, "from the file\r\n")}, "from the file"},
+		{"one line break of two", dsl.SecretSource{File: file(t, "from the file\n\n")}, "from the file\n"},
+		{"as long as can be", dsl.SecretSource{File: file(t, strings.Repeat("x", maxLength)+"\n")}, strings.Repeat("x", maxLength)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := NewResolver().Value(t.Context(), environment(map[string]dsl.SecretSource{"a": tt.source}), "a")
+			if err != nil || got != tt.want {
+				t.Errorf("got %.60q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestValueRefuses(t *testing.T) {
+	t.Setenv("SHORT", "hij")
+	t.Setenv("SLUICE_TEMPORAL_TOKEN", "rules them all")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		source dsl.SecretSource
+		reason error
+		says   string
+	}{
+		{"no source", dsl.SecretSource{}, ErrUnusable, "no source"},
+		{"a variable that is not set", dsl.SecretSource{Env: "NOT_SET_AT_ALL"}, ErrNotFound, "NOT_SET_AT_ALL is not set"},
+		{"Sluice's own", dsl.SecretSource{Env: "SLUICE_TEMPORAL_TOKEN"}, ErrForbidden, "Sluice's own"},
+		{"too short", dsl.SecretSource{Env: "SHORT"}, ErrUnusable, "has 3 bytes"},
+		{"too long", dsl.SecretSource{File: file(t, strings.Repeat("x", maxLength+1))}, ErrUnusable, "longer than 64 KiB"},
+		{"binary", dsl.SecretSource{File: file(t, "ab\x00cd")}, ErrUnusable, "NUL"},
+		{"no file", dsl.SecretSource{File: "/does/not/exist"}, ErrNotFound, "no file /does/not/exist"},
+		{"a relative path", dsl.SecretSource{File: "secret"}, ErrUnusable, "not absolute"},
+		{"a folder", dsl.SecretSource{File: t.TempDir()}, ErrUnusable, "no regular file"},
+		{"a pipe that nobody writes to", dsl.SecretSource{File: fifo}, ErrUnusable, "no regular file"},
+		{"Vault without an address", dsl.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "no `vault:`"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			value, err := NewResolver().Value(t.Context(), environment(map[string]dsl.SecretSource{"a": tt.source}), "a")
+			if value != "" || !errors.Is(err, tt.reason) || Temporary(err) {
+				t.Fatalf("got %q, %v", value, err)
+			}
+			if said := err.Error(); !strings.HasPrefix(said, "secret a: ") || !strings.Contains(said, tt.says) ||
+				strings.Contains(said, "hij") || strings.Contains(said, "rules them all") {
+				t.Errorf("it says %q", said)
+			}
+		})
+	}
+	_, err := NewResolver().Value(t.Context(), environment(nil), "a")
+	if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `environment test has no secret "a"`) {
+		t.Errorf("an unknown name: %v", err)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Setenv("FIRST", "first value")
+	env := environment(map[string]dsl.SecretSource{"one": {Env: "FIRST"}, "two": {File: file(t, "second value")}})
+	got, err := NewResolver().Resolve(t.Context(), env, map[string]string{"A": "one", "B": "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"A": "first value", "B": "second value"}, got.ByVariable); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if said := got.Mask.Text("first value, second value"); said != "***, ***" {
+		t.Errorf("masked: %q", said)
+	}
+	if none, err := NewResolver().Resolve(t.Context(), env, nil); err != nil || none.Mask != nil || none.ByVariable != nil {
+		t.Errorf("of no names: %v, %v", none, err)
+	}
+	if _, err := NewResolver().Resolve(t.Context(), env, map[string]string{"C": "three"}); err == nil || !strings.HasPrefix(err.Error(), "C: ") {
+		t.Errorf("an unknown one: %v", err)
+	}
+}
+
+func TestVariables(t *testing.T) {
+	got := Variables(environment(map[string]dsl.SecretSource{"a": {Env: "B"}, "b": {Env: "A"}, "c": {Env: "A"}, "d": {File: "/x"}}))
+	if diff := cmp.Diff([]string{"A", "B"}, got); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
