@@ -1,0 +1,118 @@
+package dsl
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// TestCodesExamples: the wrong example of a code has that finding, the right one has none.
+func TestCodesExamples(t *testing.T) {
+	for _, c := range Codes() {
+		if c.Title == "" || c.Text == "" || (c.Wrong == "") != (c.Right == "") {
+			t.Errorf("%s is not explained in full", c.Name)
+		}
+		if c.Wrong == "" {
+			continue
+		}
+		if diags := lintExample(c.Wrong); !slices.ContainsFunc(diags, func(d Diagnostic) bool { return d.Code == c.Name }) && c.Name != "empty" {
+			t.Errorf("%s: the wrong example says\n%s", c.Name, diags.Text(false))
+		}
+		if diags := lintExample(c.Right); len(diags) > 0 {
+			t.Errorf("%s: the right example says\n%s", c.Name, diags.Text(false))
+		}
+	}
+}
+
+func lintExample(text string) Diagnostics {
+	switch {
+	case strings.HasPrefix(text, "sluice: environment/"):
+		_, diags := LoadEnvironment(File{Name: "example", Source: []byte(text)})
+		return diags
+	case !strings.HasPrefix(text, "sluice:"):
+		text = "sluice: pipeline/v1\nname: example\nsteps:\n  " + strings.TrimSpace(strings.ReplaceAll(text, "\n", "\n  ")) + "\n"
+	}
+	_, diags := Compile(File{Name: "example", Source: []byte(text)}, File{}, archive{&txtar.Archive{Files: []txtar.File{{Name: "score"}, {Name: "fit"}}}})
+	return diags
+}
+
+// TestCodesComplete: every code that this package reports is explained, and no other is.
+func TestCodesComplete(t *testing.T) {
+	used := reportedCodes(t)
+	for _, code := range used {
+		if _, _, ok := Explain(code); !ok {
+			t.Errorf("the code %q is not in codes.yaml", code)
+		}
+	}
+	for _, c := range Codes() {
+		if !slices.Contains(used, c.Name) {
+			t.Errorf("nothing reports the code %q", c.Name)
+		}
+	}
+}
+
+// reportedCodes reads this package for the codes that are handed to what reports findings.
+func reportedCodes(t *testing.T) []string {
+	t.Helper()
+	// The place of the code among the arguments, by function; results and fields that carry codes are found by their type or name.
+	arguments := map[string]int{"errorf": 1, "warnf": 1, "add": 3, "report": 2}
+	var codes []string
+	text := func(x ast.Expr) {
+		if lit, ok := x.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if code, err := strconv.Unquote(lit.Value); err == nil {
+				codes = append(codes, code)
+			}
+		}
+	}
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
+					if i, ok := arguments[sel.Sel.Name]; ok && i < len(n.Args) {
+						text(n.Args[i])
+						if index, ok := n.Args[i].(*ast.IndexExpr); ok { // of a map of codes
+							for _, e := range index.X.(*ast.CompositeLit).Elts {
+								text(e.(*ast.KeyValueExpr).Value)
+							}
+						}
+					}
+				}
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "code" {
+					text(n.Value)
+				}
+			case *ast.FuncDecl:
+				if results := n.Type.Results; results != nil && results.List[0].Names != nil && results.List[0].Names[0].Name == "code" {
+					ast.Inspect(n.Body, func(n ast.Node) bool {
+						if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 3 {
+							text(r.Results[0])
+						}
+						return true
+					})
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
