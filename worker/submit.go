@@ -49,8 +49,21 @@ type LintError struct{ Diagnostics dsl.Diagnostics }
 
 func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
 
-// Compile reads and checks a pipeline and its environment. The error is a *LintError when the files can be read and are wrong.
+// Compile reads and checks a pipeline, its environment and the parameters given. The error is a *LintError when the files can be read
+// and are wrong.
 func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
+	program, sub, err := load(req)
+	if err != nil {
+		return nil, sub, err
+	}
+	if _, bad := program.Params(req.Params); bad.HasErrors() {
+		return nil, sub, &LintError{bad}
+	}
+	return program, sub, nil
+}
+
+// load is Compile without a look at the parameters.
+func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 	sub := contract.Submission{File: req.PipelineFile, EnvFile: req.EnvFile, Params: req.Params}
 	var err error
 	if sub.Pipeline, err = ReadDocument(req.PipelineFile); err != nil {
@@ -65,9 +78,6 @@ func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 		folder(filepath.Dir(req.PipelineFile)))
 	if program == nil {
 		return nil, sub, &LintError{diags}
-	}
-	if _, bad := program.Params(req.Params); bad.HasErrors() {
-		return nil, sub, &LintError{bad}
 	}
 	return program, sub, nil
 }
@@ -88,27 +98,12 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	if err != nil {
 		return Submitted{}, err
 	}
-	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
-		return Submitted{}, fmt.Errorf("%s wants the store %s, but Sluice runs on %s: set SLUICE_STORE=%s where it is started",
-			req.EnvFile, want, s.Store.URL(), want)
+	if err := s.pack(ctx, req, program, &sub); err != nil {
+		return Submitted{}, err
 	}
-	switch sub.Workspace, err = s.snapshot(ctx, req); {
-	case errors.Is(err, store.ErrIrregular):
-		return Submitted{}, contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
-	case err != nil:
-		return Submitted{}, fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err)
-	}
-	sub.File = filepath.Base(sub.File) // where the files lie makes no other run of them
-	if sub.EnvFile != "" {
-		sub.EnvFile = filepath.Base(sub.EnvFile)
-	}
-	raw, err := json.Marshal(sub)
+	digest, err := s.keep(ctx, sub)
 	if err != nil {
-		return Submitted{}, fmt.Errorf("encode the submission: %w", err)
-	}
-	digest, _, err := s.Store.PutBlob(ctx, bytes.NewReader(raw))
-	if err != nil {
-		return Submitted{}, fmt.Errorf("store the submission: %w", err)
+		return Submitted{}, err
 	}
 	name, graph := program.Pipeline().Name, program.Graph()
 	if open, err := s.open(ctx, digest); err != nil || open != "" {
@@ -120,6 +115,37 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	}
 	in := contract.RunInput{Run: newRunID(name), Name: name, Submission: digest, Graph: graph}
 	return Submitted{Run: in.Run, Name: name, Beside: beside, Graph: graph}, s.start(ctx, in)
+}
+
+// pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
+func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (err error) {
+	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
+		return fmt.Errorf("%s wants the store %s, but Sluice runs on %s: set SLUICE_STORE=%s where it is started",
+			req.EnvFile, want, s.Store.URL(), want)
+	}
+	switch sub.Workspace, err = s.snapshot(ctx, req); {
+	case errors.Is(err, store.ErrIrregular):
+		return contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+	case err != nil:
+		return fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err)
+	}
+	sub.File = filepath.Base(sub.File) // where the files lie makes no other run of them
+	if sub.EnvFile != "" {
+		sub.EnvFile = filepath.Base(sub.EnvFile)
+	}
+	return nil
+}
+
+// keep stores a submission and returns its digest.
+func (s *Session) keep(ctx context.Context, sub contract.Submission) (digest string, err error) {
+	raw, err := json.Marshal(sub)
+	if err != nil {
+		return "", fmt.Errorf("encode the submission: %w", err)
+	}
+	if digest, _, err = s.Store.PutBlob(ctx, bytes.NewReader(raw)); err != nil {
+		return "", fmt.Errorf("store the submission: %w", err)
+	}
+	return digest, nil
 }
 
 // Rerun starts a new run of what another run was submitted with. Steps that succeeded there are taken over as they are; with from,
