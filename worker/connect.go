@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
 
+	"github.com/sluiceml/sluice/worker/codec"
 	"github.com/sluiceml/sluice/worker/embedded"
 	"github.com/sluiceml/sluice/worker/holder"
 )
@@ -24,6 +26,7 @@ import (
 type ConnectOptions struct {
 	Dir    string       // the state folder, ".sluice"
 	Logger *slog.Logger // of the SDK's client
+	Codec  *codec.Codec // of payloads; nil for Temporal's own form
 
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
@@ -108,6 +111,9 @@ func connectCluster(ctx context.Context, o ConnectOptions) (*Connection, error) 
 		options.Namespace = client.DefaultNamespace
 	}
 	options.Logger = log.NewStructuredLogger(o.Logger)
+	if o.Codec != nil {
+		o.Codec.Configure(&options)
+	}
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s: %w: check TEMPORAL_ADDRESS, TEMPORAL_API_KEY and the TLS settings, or unset them to use Sluice's own server", options.HostPort, err)
@@ -170,11 +176,18 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 	if c.token, err = embedded.EnsureToken(o.Dir); err != nil {
 		return nil, err
 	}
+	var decoder http.Handler
+	if o.Codec != nil {
+		if decoder, err = o.Codec.Handler(); err != nil {
+			return nil, err
+		}
+	}
 	c.server, err = embedded.Start(ctx, embedded.Options{
 		Dir: o.Dir, Token: c.token, Namespace: client.DefaultNamespace,
 		FrontendPort: o.FrontendPort, UIPort: o.UIPort,
 		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
 		LogLevel: o.ServerLogLevel,
+		Codec:    decoder,
 	})
 	if err != nil {
 		return nil, err
@@ -202,12 +215,16 @@ func portOf(address string) int {
 
 // dialOwner connects to a folder's server with the owner's token.
 func dialOwner(ctx context.Context, info holder.Info, token embedded.Token, o ConnectOptions) (client.Client, error) {
-	c, err := client.DialContext(ctx, client.Options{
+	options := client.Options{
 		HostPort:        info.TemporalAddress,
 		Namespace:       info.Namespace,
 		HeadersProvider: ownerHeaders(token),
 		Logger:          log.NewStructuredLogger(o.Logger),
-	})
+	}
+	if o.Codec != nil {
+		o.Codec.Configure(&options)
+	}
+	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s: %w", info.TemporalAddress, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // StateDir is the state folder when nothing else is said.
@@ -41,6 +42,7 @@ type Session struct {
 	// Dir is the state folder, absolute.
 	Dir string
 
+	codec    *codec.Codec
 	log      *os.File
 	worker   worker.Worker
 	gateways *Gateways
@@ -70,8 +72,11 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if s.Store, err = OpenStore(ctx, s.Dir); err != nil {
 		return nil, err
 	}
+	if s.codec, err = codec.Open(os.Getenv(codec.KeysVariable), s.Store); err != nil {
+		return nil, err
+	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
-		Dir: s.Dir, Logger: o.Logger, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
+		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
 	})
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities"
@@ -84,7 +83,7 @@ func (s *Session) heartbeat(
 		if !meant(pending) || len(pending.GetHeartbeatDetails().GetPayloads()) == 0 {
 			continue
 		}
-		return converter.GetDefaultDataConverter().FromPayloads(&commonpb.Payloads{
+		return s.codec.DataConverter().FromPayloads(&commonpb.Payloads{
 			Payloads: pending.GetHeartbeatDetails().GetPayloads()[:1],
 		}, out)
 	}

@@ -102,7 +102,7 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 				AgentPath: AgentPath(),
 				Agent: agent.Config{
 					Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
-					LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python,
+					LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
 				},
 				Token: s.MintAgentToken,
 			})

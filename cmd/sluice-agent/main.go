@@ -10,7 +10,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/worker/codec"
 )
 
 func main() {
@@ -27,5 +29,13 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	return agent.Run(ctx, config, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	s, err := store.Open(ctx, config.Store)
+	if err != nil {
+		return fmt.Errorf("open store %s: %w", config.Store, err)
+	}
+	payloads, err := codec.Open(config.CodecKeys, s)
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx, config, s, payloads.Configure, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }

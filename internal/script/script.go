@@ -92,7 +92,9 @@ func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact
 }
 
 // secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace.
-var secretVariables = []string{"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH"}
+var secretVariables = []string{
+	"SLUICE_TEMPORAL_TOKEN", "SLUICE_CODEC_KEYS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
+}
 
 // secretPrefix begins the variables that Temporal's client sends as headers of every call, its credentials among them.
 const secretPrefix = "TEMPORAL_GRPC_META_"

@@ -21,19 +21,17 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Run serves one node until ctx ends. Every process it started is gone when it returns.
-func Run(ctx context.Context, c Config, logger *slog.Logger) error {
+// Run serves one node until ctx ends. Every process it started is gone when it returns. s is the store that the config names, and
+// encode makes Temporal's client write and read payloads as the workers do.
+func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Options), logger *slog.Logger) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return fmt.Errorf("node folder: %w", err)
-	}
-	s, err := store.Open(ctx, c.Store)
-	if err != nil {
-		return fmt.Errorf("open store %s: %w", c.Store, err)
 	}
 	options, err := c.clientOptions(logger)
 	if err != nil {
 		return err
 	}
+	encode(&options)
 	cl, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("connect to Temporal at %s: %w", c.Address, err)

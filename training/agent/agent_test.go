@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConfigTravelsInTheEnvironment(t *testing.T) {
 	want := Config{
-		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", Store: "file:///s", Queue: "node/r/s/g1/0-x",
+		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
 		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, PythonEnv: "/venv",
 	}
 	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})

@@ -12,6 +12,8 @@ type Config struct {
 	// Address, Namespace and Token of the Temporal server. Without a token the agent connects as Temporal's own environment variables
 	// say (TLS, API key), which it then inherits.
 	Address, Namespace, Token string
+	// CodecKeys is the path of the payload codec's key file; empty without encryption. The keys themselves are never passed on.
+	CodecKeys string
 	// Store is the URL of the store.
 	Store string
 	// Queue is the node's task queue.
@@ -33,6 +35,7 @@ const (
 	envAddress   = "SLUICE_TEMPORAL_ADDRESS"
 	envNamespace = "SLUICE_TEMPORAL_NAMESPACE"
 	envToken     = "SLUICE_TEMPORAL_TOKEN"
+	envCodecKeys = "SLUICE_CODEC_KEYS"
 	envStore     = "SLUICE_STORE"
 	envQueue     = "SLUICE_NODE_QUEUE"
 	envDir       = "SLUICE_NODE_DIR"
@@ -50,6 +53,7 @@ func (c Config) Environ(base []string) []string {
 	}
 	return append(environ,
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
+		envCodecKeys+"="+c.CodecKeys,
 		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
 		envCPUs+"="+strconv.Itoa(c.CPUs), envPython+"="+c.PythonEnv,
 	)
@@ -59,7 +63,7 @@ func (c Config) Environ(base []string) []string {
 func ConfigFromEnv() (Config, error) {
 	c := Config{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
-		Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
+		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython),
 	}
 	var missing []string

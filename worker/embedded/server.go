@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,6 +55,8 @@ type Options struct {
 	Prefer               Ports // those of the last time, so that URLs stay and surviving agents find the server again
 
 	LogLevel slog.Level // of the server's log
+
+	Codec http.Handler // has payloads decoded for the UI (codec.Codec.Handler); nil: the UI shows them as they are
 }
 
 // Ports are the two ports others connect to.
@@ -112,7 +115,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.startTemporal(ctx, o, dir, log); err != nil {
 		return nil, err
 	}
-	s.ui, err = startUI(uiListener, o.Namespace, o.Token, s.conn, log)
+	s.ui, err = startUI(uiListener, o, s.conn, log)
 	return s, err
 }
 

@@ -32,14 +32,14 @@ type uiServer struct {
 }
 
 // startUI serves the UI on listener, which it closes at the end. It calls the frontend through conn, as the owner.
-func startUI(listener net.Listener, namespace string, token Token, conn *grpc.ClientConn, log *slog.Logger) (*uiServer, error) {
-	routes, err := uiRoutes(namespace, conn)
+func startUI(listener net.Listener, o Options, conn *grpc.ClientConn, log *slog.Logger) (*uiServer, error) {
+	routes, err := uiRoutes(o.Namespace, o.Codec, conn)
 	if err != nil {
 		return nil, err
 	}
 	s := &uiServer{
 		http: &http.Server{
-			Handler:           http.NewCrossOriginProtection().Handler(uiDoor(token, port(listener), routes)),
+			Handler:           http.NewCrossOriginProtection().Handler(uiDoor(o.Token, port(listener), routes)),
 			ReadHeaderTimeout: 10 * time.Second,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
@@ -63,13 +63,20 @@ func (s *uiServer) stop() error {
 	return err
 }
 
-// uiRoutes is the UI's pages and its API.
-func uiRoutes(namespace string, conn *grpc.ClientConn) (http.Handler, error) {
-	settings, err := uiconfig.NewConfigProviderWithRefresh(&uiconfig.Config{
+// codecPath is where the UI has payloads decoded: beside its own pages, so that the door lets in the same browser and no other.
+const codecPath = "/codec"
+
+// uiRoutes is the UI's pages and its API. codec may be nil.
+func uiRoutes(namespace string, codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
+	config := &uiconfig.Config{
 		TemporalGRPCAddress: conn.Target(),
 		DefaultNamespace:    namespace,
 		DisableNewsFetch:    true, // nothing here calls home
-	})
+	}
+	if codec != nil {
+		config.Codec.Endpoint = codecPath
+	}
+	settings, err := uiconfig.NewConfigProviderWithRefresh(config)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +93,9 @@ func uiRoutes(namespace string, conn *grpc.ClientConn) (http.Handler, error) {
 	e.GET("/api/v1/settings", api.GetSettings(settings))
 	e.GET("/api/v1"+api.WorkflowRawHistoryUrl, api.WorkflowRawHistoryHandler(workflowservice.NewWorkflowServiceClient(conn)))
 	e.Any("/api/v1/*", api.TemporalAPIHandler(settings, nil, conn))
+	if codec != nil {
+		e.POST(codecPath+"/*", echo.WrapHandler(codec))
+	}
 	route.SetRenderRoute(e, "")
 	return e, route.SetUIRoutes(e, "", pages)
 }
