@@ -116,6 +116,8 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 		return nil
 	case t == rawType:
 		return d.free(n)
+	case t == timeType:
+		return d.scalar(n, t, r)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -252,7 +254,11 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 }
 
 func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
-	if n.Kind != yaml.SequenceNode {
+	items := n.Content
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.single:
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode:
 		d.src.errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", nodeKind(n))
 		return nil
 	}
@@ -260,7 +266,7 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
 	item := r
 	item.names = false
 	seen := map[string]bool{}
-	for _, c := range n.Content {
+	for _, c := range items {
 		if d.inAliased(n) {
 			break
 		}

@@ -19,10 +19,11 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 		return nil
 	}
 	switch t {
-	case durationType, shareType, sizeType:
+	case durationType, shareType, sizeType, timeType:
 		v, err := parseScalar(t, n.Value)
 		if err != nil {
-			d.src.errorf(n, map[reflect.Type]string{durationType: "duration", shareType: "share", sizeType: "size"}[t], "", "%s", err)
+			code := map[reflect.Type]string{durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp"}[t]
+			d.src.errorf(n, code, "", "%s", err)
 			return nil
 		}
 		return literal{v}

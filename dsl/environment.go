@@ -110,6 +110,7 @@ func loadEnvironment(src *source, data []byte) *Environment {
 	eachDriver(src, lookup(root, "pools"), "pool", "local: {nodes: 2}")
 	eachDriver(src, lookup(root, "targets"), "target", "embedded: {port: 8080}")
 	checkPorts(src, root, env)
+	checkSecrets(src, root, env)
 	setDefaults(reflect.ValueOf(env))
 	return env
 }

@@ -124,7 +124,7 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	if owner == nil {
 		return "output", fmt.Sprintf("there is no field `%s`", name), ""
 	}
-	if owner.name == "run" && name == "trigger" || name == "matrix" || name == "item" {
+	if name == "matrix" || name == "item" {
 		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", reference{path: path}), ""
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.what)
@@ -178,4 +178,4 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 }
 
 // notYetNames are names of expressions that later versions have.
-var notYetNames = map[string]bool{"matrix": true, "item": true, "index": true, "datasets": true, "models": true, "previous": true}
+var notYetNames = map[string]bool{"matrix": true, "item": true, "index": true, "previous": true}

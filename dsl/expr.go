@@ -22,10 +22,12 @@ const maxCost = 1_000_000
 type scope int
 
 const (
-	scopePlain scope = iota // params, steps, run, last, serving; inputs where the step has any
-	scopeGate               // these and the step's own outputs
-	scopeRow                // row and params
-	scopeStage              // candidate, stable and delta
+	scopePlain  scope = iota // params, steps, run, last, serving; inputs where the step has any
+	scopeGate                // these and the step's own outputs
+	scopeRow                 // row and params
+	scopeStage               // candidate, stable and delta
+	scopeValue               // value
+	scopeParams              // params
 )
 
 // expression is one CEL expression of a document.
@@ -159,13 +161,23 @@ func (e *expression) eval(names cel.Activation) (ref.Val, error) {
 func (e *expression) explain(err error) error {
 	var absent *absentError
 	if !errors.As(err, &absent) {
-		return err
+		return e.explainPublished(err)
 	}
 	for _, r := range e.refs {
 		for i, seg := range r.path {
 			if seg.name == absent.field && !seg.optional && i > 0 {
 				return fmt.Errorf("`%s` is absent", reference{path: r.path[:i+1]})
 			}
+		}
+	}
+	return err
+}
+
+// explainPublished names the dataset or model that is not there.
+func (e *expression) explainPublished(err error) error {
+	for _, r := range e.refs {
+		if root := r.path[0].name; (root == "datasets" || root == "models") && len(r.path) > 1 && err.Error() == "no such key: "+r.path[1].name {
+			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.path[1].name, &absentError{r.path[1].name})
 		}
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A spec struct says what a document may hold: the json tag names a key, the Go type its value, and the dsl tag its rules, as in
@@ -183,6 +184,7 @@ var (
 	shareType    = reflect.TypeFor[Share]()
 	sizeType     = reflect.TypeFor[Size]()
 	exprType     = reflect.TypeFor[Expr]()
+	timeType     = reflect.TypeFor[time.Time]()
 )
 
 // parseScalar reads the written form of a value of type t.
@@ -194,6 +196,8 @@ func parseScalar(t reflect.Type, text string) (any, error) {
 		return ParseShare(text)
 	case sizeType:
 		return ParseSize(text)
+	case timeType:
+		return parseTimestamp(text)
 	}
 	switch t.Kind() {
 	case reflect.String:

@@ -44,7 +44,7 @@ var (
 		"DetectLanguage", "QualityFilter", "Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[Pipeline]():       {"triggers", "concurrency", "budget", "defaults", "on_failure", "finally", "notify"},
+		reflect.TypeFor[Pipeline]():       {"defaults", "on_failure", "finally"},
 		reflect.TypeFor[Param]():          {"pattern", "required", "secret", "values"},
 		reflect.TypeFor[Envelope]():       {"cache", "matrix", "foreach", "repeat", "max_parallel", "require", "continue_on_error", "secrets", "summary"},
 		reflect.TypeFor[Gate]():           {"hold"},
@@ -54,7 +54,6 @@ var (
 		reflect.TypeFor[Runtime]():        {"image"},
 		reflect.TypeFor[Transform]():      {"input", "error_handling"},
 		reflect.TypeFor[Variant]():        {"tensorrt"},
-		reflect.TypeFor[Environment]():    {"secrets", "vault", "people", "smtp"},
 		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
 		reflect.TypeFor[Target]():         {"triton", "kserve"},
 		reflect.TypeFor[CleanSettings]():  {"flink", "spark", "dataflow"},

@@ -50,9 +50,10 @@ func (n *names) value(name string) (ref.Val, error) {
 	case "steps":
 		return n.steps(n.vars.Steps), nil
 	case "run":
-		r := n.vars.Run
+		r := n.vars.Run.complete()
 		return ts.fixed("run", map[string]ref.Val{
 			"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
+			"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
 			"cost": ts.fixed("cost", map[string]ref.Val{"usd": types.Double(r.CostUSD)}),
 		}), nil
 	case "last":
@@ -68,6 +69,10 @@ func (n *names) value(name string) (ref.Val, error) {
 			}
 			return nil, nil
 		}}), nil
+	case "datasets":
+		return published(ts, objectNamed("dataset"), n.vars.Datasets)
+	case "models":
+		return published(ts, objectNamed("model"), n.vars.Models)
 	case "inputs":
 		return n.inputs()
 	}

@@ -89,10 +89,12 @@ type loader struct {
 	pipeline Pipeline
 	root     *yaml.Node
 	outputs  entries
-	exprs    []*expression // of outputs
-	d        *decoder
-	steps    []*step
-	byID     map[string]*step
+	exprs    []*expression // around the steps
+	// concurrency has the group as it was written.
+	concurrency entries
+	d           *decoder
+	steps       []*step
+	byID        map[string]*step
 	// unreadable are steps too broken to speak of.
 	unreadable []string
 }
@@ -111,18 +113,21 @@ func (l *loader) load(data []byte) bool {
 		l.readSteps(d, n)
 		return literal{nil}, true
 	}
+	startForms(d)
 	v, ok := d.decode(l.root, reflect.TypeFor[Pipeline](), rules{}).(entries)
 	if !ok {
 		return false
 	}
 	l.exprs = d.exprs
 	l.outputs, _ = v.get("outputs").(entries)
+	l.concurrency, _ = v.get("concurrency").(entries)
 	known := known(v).(map[string]any)
 	known["outputs"] = l.writtenOutputs()
 	if err := fill(&l.pipeline, known); err != nil {
 		l.src.errorf(l.root, "type", "", "%s", err)
 		return false
 	}
+	l.pipeline.completeStart()
 	if name := lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
 		l.src.errorf(name, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", name.Value)
 	}

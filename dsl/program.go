@@ -31,6 +31,8 @@ type Program struct {
 	graph    []Node
 	outputs  entries
 	params   map[string]Param
+	// concurrency has the group, which may read params.
+	concurrency entries
 }
 
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
@@ -100,8 +102,12 @@ func (c *checker) check() *Program {
 		c.checkGates()
 	}
 	c.checkParams()
+	c.checkTriggers()
+	c.checkConcurrency()
+	c.checkNotify()
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
+		concurrency: c.concurrency,
 	}
 }
 
@@ -132,9 +138,11 @@ func (c *checker) declare() {
 	}
 	c.vars = map[string]*cel.Type{
 		"params": c.ts.define(params), "steps": stepsType, "serving": c.ts.define(serving), "last": earlier,
+		"datasets": cel.MapType(cel.StringType, objectNamed("dataset")), "models": cel.MapType(cel.StringType, objectNamed("model")),
 		"run": c.ts.define(&objectType{name: "run", code: "name", what: "a fact of the run", fields: map[string]*cel.Type{
-			"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType,
-			"cost": c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
+			"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
+			"trigger": c.ts.define(triggerType()),
+			"cost":    c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
 		}}),
 	}
 	env, err := newEnv(c.ts, c.vars)
@@ -157,7 +165,7 @@ func (c *checker) compileStep(s *step) {
 }
 
 func (c *checker) compile(e *expression, s *step) {
-	if e.scope == scopeRow || e.scope == scopeStage {
+	if e.scope == scopeRow || e.scope == scopeStage || e.scope == scopeValue || e.scope == scopeParams {
 		c.compileFree(e)
 		return
 	}
@@ -177,11 +185,16 @@ func (c *checker) compile(e *expression, s *step) {
 	c.use(e)
 }
 
-// compileFree checks an expression over rows, or over a stage's counts: it sees nothing of the pipeline but params.
+// compileFree checks an expression that sees nothing of the pipeline but params: over rows, a stage's counts or a trigger's value.
 func (c *checker) compileFree(e *expression) {
 	ts, vars := stageNames()
-	if e.scope == scopeRow {
+	switch e.scope {
+	case scopeRow:
 		ts, vars = c.ts, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": c.vars["params"]}
+	case scopeValue:
+		ts, vars = valueNames()
+	case scopeParams:
+		ts, vars = c.ts, map[string]*cel.Type{"params": c.vars["params"]}
 	}
 	key := fmt.Sprint("free ", e.scope)
 	if c.envs[key] == nil {

@@ -130,6 +130,11 @@ the same answers whenever it is replayed. Every number a step measures is a doub
 | %[1]ssteps.?ID.OUTPUT%[1]s | the same as an optional: the reader runs although the step was skipped |
 | %[1]sinputs.NAME%[1]s | an artifact the step takes: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
 | %[1]srun.id%[1]s, %[1]srun.attempt%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
+| %[1]srun.scheduled_at%[1]s | when a schedule meant it to start; else when it started |
+| %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started it and when; the kind of a run started by hand is manual, its name empty |
+| %[1]srun.trigger.files%[1]s | what a data trigger found, a list of addresses |
+| %[1]srun.trigger.value%[1]s | what a metric trigger measured, an optional |
+| %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the newest published version, an optional; without the %[1]s?%[1]s it must be there |
 | %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, when there is one |
 | %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run behind what a target serves now |
 | the step's outputs | in its gate, as plain names |
@@ -187,7 +192,7 @@ func innerStruct(t reflect.Type) (inner reflect.Type, infix string) {
 	case reflect.Map:
 		t, infix = t.Elem(), ".NAME."
 	}
-	if t.Kind() != reflect.Struct || t == refType || t == reflect.TypeFor[Step]() || t == reflect.TypeFor[Param]() {
+	if t.Kind() != reflect.Struct || t == refType || t == timeType || t == reflect.TypeFor[Step]() || t == reflect.TypeFor[Param]() {
 		return nil, ""
 	}
 	return t, infix
@@ -213,11 +218,14 @@ func valueName(t reflect.Type, r rules) string {
 	}
 	switch t.Kind() {
 	case reflect.Slice:
+		if r.single {
+			return valueName(t.Elem(), rules{enum: r.enum}) + ", or a list"
+		}
 		return "list of " + strings.TrimPrefix(strings.TrimPrefix(valueName(t.Elem(), r), "a "), "an ")
 	case reflect.Map:
 		return "mapping to " + valueName(t.Elem(), r)
 	case reflect.Struct:
-		if t != refType {
+		if t != refType && t != timeType {
 			return "mapping"
 		}
 	}

@@ -102,3 +102,12 @@ func ParseSize(s string) (Size, error) {
 	}
 	return Size(v * unit), nil
 }
+
+// parseTimestamp reads a moment with its offset from UTC.
+func parseTimestamp(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, fmt.Errorf("%q is not a time: write 2026-05-01T08:00:00Z, or with an offset such as +02:00", s)
+	}
+	return t, nil
+}

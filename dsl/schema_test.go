@@ -90,6 +90,8 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 		return expressionSchema
 	case rawType:
 		return true
+	case timeType:
+		return map[string]any{"type": "string", "format": "date-time"}
 	}
 	switch t.Kind() {
 	case reflect.Interface:
@@ -107,7 +109,11 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 	case reflect.Slice:
 		item := r
 		item.names = false
-		return s.orExpression(map[string]any{"type": "array", "items": s.of(t.Elem(), item, fixed)}, fixed)
+		list := map[string]any{"type": "array", "items": s.of(t.Elem(), item, fixed)}
+		if r.single {
+			return s.orExpression(map[string]any{"anyOf": []any{list["items"], list}}, fixed)
+		}
+		return s.orExpression(list, fixed)
 	}
 	return s.scalar(t, r, fixed)
 }

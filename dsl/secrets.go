@@ -1,5 +1,14 @@
 package dsl
 
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
 // SecretSource is where a secret's value comes from: exactly one of env, file and vault. The value is read only where it is needed.
 type SecretSource struct {
 	// Env is an environment variable of the worker.
@@ -59,3 +68,104 @@ type SMTP struct {
 	// TLS: starttls (default), tls from the first byte, or none.
 	TLS string `json:"tls,omitempty" dsl:"default=starttls,enum=starttls|tls|none"`
 }
+
+// checkSecret reports a secret that the environment does not have; n is where it is named.
+func (c *checker) checkSecret(n *yaml.Node, name string) {
+	if c.env == nil || n.Kind != yaml.ScalarNode {
+		return
+	}
+	if _, ok := c.env.Secrets[name]; !ok {
+		missingSecret(c.src, n, c.env, name)
+	}
+}
+
+func missingSecret(src *source, n *yaml.Node, env *Environment, name string) {
+	hint := suggest(name, slices.Collect(maps.Keys(env.Secrets)))
+	if len(env.Secrets) == 0 {
+		hint = "add it there: `secrets: {" + name + ": {env: VARIABLE}}`"
+	}
+	src.errorf(n, "secret", hint, "the environment `%s` has no secret `%s`", env.Name, name)
+}
+
+// checkWho reports names that are neither people of the environment nor a user; n is the list of them.
+func (c *checker) checkWho(n *yaml.Node) {
+	if c.env == nil || n == nil || n.Kind != yaml.SequenceNode {
+		return
+	}
+	for _, item := range n.Content {
+		item = behindAlias(item)
+		if item.Kind != yaml.ScalarNode {
+			continue
+		}
+		user, isUser := strings.CutPrefix(item.Value, "user:")
+		_, known := c.env.People[item.Value]
+		switch {
+		case isUser && user == "":
+			c.src.errorf(item, "person", "write user:NAME", "this names nobody")
+		case !isUser && !known:
+			hint := suggest(item.Value, slices.Collect(maps.Keys(c.env.People)))
+			if len(c.env.People) == 0 {
+				hint = "write user:NAME, or add `people: {\"" + item.Value + "\": {users: [NAME]}}` to it"
+			}
+			c.src.errorf(item, "person", hint, "the environment `%s` has no people `%s`", c.env.Name, item.Value)
+		}
+	}
+}
+
+// vaultKey is a key of a secret in Vault's KV version 2.
+var vaultKey = regexp.MustCompile(`^[^/#\s]+(/[^/#\s]+)+#[^#\s]+$`)
+
+// checkSecrets reports what types alone do not say of an environment's secrets, people and mail server.
+func checkSecrets(src *source, root *yaml.Node, env *Environment) {
+	for key, n := range mappingOf(root, "secrets") {
+		kind := exactlyOne(src, key, n, "a secret", "env", "file", "vault")
+		at := lookup(n, kind)
+		switch {
+		case kind == "" || at.Kind != yaml.ScalarNode:
+		case at.Value == "":
+			src.errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
+		case kind == "env" && !variable.MatchString(at.Value):
+			src.errorf(at, "name", "letters, digits and `_`, beginning with no digit", "%q is not a name of an environment variable", at.Value)
+		case kind == "vault" && !vaultKey.MatchString(at.Value):
+			src.errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
+		case kind == "vault" && lookup(root, "vault") == nil:
+			src.errorf(keyNode(n, kind), "vault", "add `vault: {address: https://HOST:8200, auth: {token_file: FILE}}`", "the environment does not say where Vault is")
+		}
+	}
+	if n := lookup(root, "vault"); n != nil && n.Kind == yaml.MappingNode {
+		if at := lookup(n, "address"); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) {
+			src.errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+		}
+		if lookup(n, "auth") != nil {
+			exactlyOne(src, keyNode(n, "auth"), lookup(n, "auth"), "`auth`", "token_file", "kubernetes")
+		}
+	}
+	for key, n := range mappingOf(root, "people") {
+		if strings.HasPrefix(key.Value, "user:") {
+			src.errorf(key, "person", "call it group:NAME", "`%s` is a user, and `who` may name a user without this", key.Value)
+		}
+		exactlyOne(src, key, n, "a name of people", "users", "oidc")
+	}
+	checkSMTP(src, lookup(root, "smtp"), env)
+}
+
+func checkSMTP(src *source, n *yaml.Node, env *Environment) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return
+	}
+	if at := lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !mailAddress.MatchString(at.Value) {
+		src.errorf(at, "address", "write NAME@HOST", "%q is not an address", at.Value)
+	}
+	password := lookup(n, "password_secret")
+	if password == nil {
+		return
+	}
+	if _, ok := env.Secrets[password.Value]; !ok && password.Kind == yaml.ScalarNode {
+		missingSecret(src, password, env, password.Value)
+	}
+	if lookup(n, "user") == nil {
+		src.errorf(keyNode(n, "password_secret"), "required", "add `user: NAME`", "there is a password and no user")
+	}
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -26,25 +26,30 @@ var stageNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
 // samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
 func EvalStageCheck(e Expr, candidate, stable SideCounts, d Delta) (Check, error) {
 	ts, vars := stageNames()
+	return evalCheck(e, scopeStage, ts, vars, map[string]any{
+		"candidate": sideValue(ts, candidate), "stable": sideValue(ts, stable), "delta": deltaValue(ts, d),
+	})
+}
+
+// evalCheck evaluates a condition outside of any pipeline. err means that e is none.
+func evalCheck(e Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, values map[string]any) (Check, error) {
 	env, err := newEnv(ts, vars)
 	if err != nil {
 		return Check{}, err
 	}
 	src := newSource(File{Source: []byte(e)})
-	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: scopeStage, want: want{typ: boolType}}
+	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: boolType}}
 	x.compile(src, ts, env, vars)
 	if !x.ok {
 		return Check{}, fmt.Errorf("check %q: %w", e, src.diags)
 	}
-	names, err := cel.NewActivation(map[string]any{
-		"candidate": sideValue(ts, candidate), "stable": sideValue(ts, stable), "delta": deltaValue(ts, d),
-	})
+	names, err := cel.NewActivation(values)
 	if err != nil {
 		return Check{}, err
 	}
 	check := Check{Expression: string(e), Verdict: VerdictFail}
-	holds, values, err := x.judge(names)
-	check.Values = values
+	holds, seen, err := x.judge(names)
+	check.Values = seen
 	if err != nil {
 		check.Verdict, check.Error = VerdictError, err.Error()
 	} else if holds {

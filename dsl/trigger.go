@@ -1,6 +1,15 @@
 package dsl
 
-import "time"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/cel-go/cel"
+)
 
 // Trigger starts runs of the pipeline by itself: exactly one of schedule, data, metric and pipeline.
 type Trigger struct {
@@ -91,6 +100,80 @@ type PipelineTrigger struct {
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
 }
 
+// Calendars are the cron expressions in one form, of seven fields: seconds first, and a year last, which is *.
+func (s *ScheduleTrigger) Calendars() ([]string, error) {
+	out := make([]string, len(s.Cron))
+	for i, text := range s.Cron {
+		c, err := parseCron(text)
+		if err != nil {
+			return nil, fmt.Errorf("cron %q: %s", text, err.message)
+		}
+		out[i] = strings.Join(append(c.fields[:], "*"), " ")
+	}
+	return out, nil
+}
+
+// Holds evaluates the condition over a value that was measured.
+func (m *MetricTrigger) Holds(value float64) (bool, error) {
+	ts, vars := valueNames()
+	check, err := evalCheck(m.Condition, scopeValue, ts, vars, map[string]any{"value": value})
+	switch {
+	case err != nil:
+		return false, err
+	case check.Verdict == VerdictError:
+		return false, errors.New(check.Error)
+	}
+	return check.Verdict == VerdictPass, nil
+}
+
+// Last is the value that `step` and `output` name among the steps of a run; false when the run has none.
+func (m *MetricTrigger) Last(steps map[string]StepResult) (float64, bool) {
+	result, ok := steps[m.Step]
+	if !ok || result.Status != StatusSucceeded {
+		return 0, false
+	}
+	raw := result.Outputs
+	for name := range strings.SplitSeq(m.Output, ".") {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil {
+			return 0, false
+		}
+		raw = object[name]
+	}
+	var value *float64
+	if json.Unmarshal(raw, &value) != nil || value == nil {
+		return 0, false
+	}
+	return *value, true
+}
+
+// Given are the params of a trigger in the form that Program.Params takes.
+func (t Trigger) Given() map[string]string {
+	given := make(map[string]string, len(t.Params))
+	for name, v := range t.Params {
+		text, ok := v.(string)
+		if !ok {
+			raw, _ := json.Marshal(v) // plain data, read from JSON
+			text = string(raw)
+		}
+		given[name] = text
+	}
+	return given
+}
+
+// Kind names the trigger's kind: schedule, data, metric or pipeline.
+func (t Trigger) Kind() string {
+	switch {
+	case t.Schedule != nil:
+		return "schedule"
+	case t.Data != nil:
+		return "data"
+	case t.Metric != nil:
+		return "metric"
+	}
+	return "pipeline"
+}
+
 // Concurrency lets one run of a group go on at a time, across pipelines.
 type Concurrency struct {
 	// Group is the group's name; it may hold params: train-${params.region}.
@@ -104,3 +187,8 @@ type Budget struct {
 	// USD stops the run when its cost has passed this many dollars.
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
+
+// valueNames is what the condition of a metric trigger sees.
+var valueNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
+	return newTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
+})

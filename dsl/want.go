@@ -118,6 +118,8 @@ func (w want) String() string {
 		return "a share"
 	case w.typ == sizeType:
 		return "a size"
+	case w.typ == timeType:
+		return "a time"
 	case isInt(w.typ):
 		return "an int"
 	}

@@ -1,0 +1,193 @@
+package dsl
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// cronField is one field of a cron expression, with the rules of Temporal's schedules.
+type cronField struct {
+	name     string
+	min, max int
+	// words may be written for numbers, by at least their first `prefix` letters; the first stands for `first`.
+	words  []string
+	prefix int
+	first  int
+}
+
+// cronFields are in the order they are written in.
+var cronFields = []cronField{
+	{name: "second", max: 59},
+	{name: "minute", max: 59},
+	{name: "hour", max: 23},
+	{name: "day of month", min: 1, max: 31},
+	{name: "month", min: 1, max: 12, prefix: 3, first: 1, words: []string{
+		"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
+	}},
+	{name: "day of week", max: 7, prefix: 2, words: []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}},
+}
+
+const (
+	cronDay, cronMonth, cronWeekday = 3, 4, 5 // of cronFields
+)
+
+var cronNames = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *",
+	"@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+// cronError says what is wrong at a character of a cron expression.
+type cronError struct {
+	offset        int
+	message, hint string
+}
+
+// cron is a cron expression that was read: its six fields as written, and the values each allows as bits.
+type cron struct {
+	fields [6]string
+	values [6]uint64
+}
+
+// parseCron reads a cron expression of five fields, of six with seconds first, or one of the names such as @daily.
+func parseCron(text string) (c cron, err *cronError) {
+	words, offsets := fieldsOfText(text)
+	switch {
+	case len(words) == 0:
+		return c, &cronError{0, "it is empty", "write five fields, such as 0 3 * * *"}
+	case words[0] == "@every":
+		return c, &cronError{offsets[0], "`@every` is no cron expression", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
+	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
+		return c, &cronError{offsets[0], "a cron expression does not name its time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
+	case strings.HasPrefix(words[0], "@"):
+		fields, ok := cronNames[strings.ToLower(words[0])]
+		if !ok || len(words) > 1 {
+			return c, &cronError{offsets[0], fmt.Sprintf("%q is not a time", text), suggest(words[0], []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})}
+		}
+		words, offsets = strings.Fields(fields), make([]int, 5)
+	}
+	switch len(words) {
+	case 5:
+		words, offsets = append([]string{"0"}, words...), append([]int{0}, offsets...)
+	case 6:
+	default:
+		return c, &cronError{0, fmt.Sprintf("it has %s", plural(len(words), "field")),
+			"five fields are minute, hour, day of month, month, day of week; with six, seconds come first"}
+	}
+	for i, f := range cronFields {
+		if c.values[i], err = f.parse(words[i]); err != nil {
+			err.offset += offsets[i]
+			return c, err
+		}
+		c.fields[i] = words[i]
+	}
+	c.values[cronWeekday] |= c.values[cronWeekday] >> 7 // Sunday is 0 and 7
+	if !c.comes() {
+		return c, &cronError{offsets[cronDay], "none of its months has such a day", ""}
+	}
+	return c, nil
+}
+
+// fieldsOfText splits at white space and says where each word begins, in characters.
+func fieldsOfText(text string) (words []string, offsets []int) {
+	at := 0
+	for _, w := range strings.Fields(text) {
+		i := at + strings.Index(text[at:], w)
+		words, offsets = append(words, w), append(offsets, utf8.RuneCountInString(text[:i]))
+		at = i + len(w)
+	}
+	return words, offsets
+}
+
+// comes reports whether any year has a day the expression names.
+func (c cron) comes() bool {
+	day := bits.TrailingZeros64(c.values[cronDay])
+	for month := 1; month <= 12; month++ {
+		longest := []int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
+		if c.values[cronMonth]&(1<<month) != 0 && day <= longest {
+			return true
+		}
+	}
+	return false
+}
+
+// both reports whether days of the month and of the week are both restricted: a day must then be both.
+func (c cron) both() bool {
+	return !strings.HasPrefix(c.fields[cronDay], "*") && !strings.HasPrefix(c.fields[cronWeekday], "*")
+}
+
+// parse reads a field: values, a-b ranges and /n steps, separated by commas.
+func (f cronField) parse(text string) (values uint64, err *cronError) {
+	offset := 0
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, step, err := f.parsePart(part)
+		if err != nil {
+			err.offset += offset
+			return 0, err
+		}
+		for v := low; v <= high; v += step {
+			values |= 1 << v
+		}
+		offset += utf8.RuneCountInString(part) + 1
+	}
+	return values, nil
+}
+
+func (f cronField) parsePart(part string) (low, high, step int, err *cronError) {
+	bad := func(offset int, format string, args ...any) (int, int, int, *cronError) {
+		return 0, 0, 0, &cronError{offset, fmt.Sprintf(format, args...), f.help()}
+	}
+	span, steps, hasStep := strings.Cut(part, "/")
+	low, high, step = f.min, f.max, 1
+	if hasStep {
+		n, failed := strconv.Atoi(steps)
+		if failed != nil || n < 1 || n > f.max {
+			return 0, 0, 0, &cronError{
+				utf8.RuneCountInString(span) + 1, fmt.Sprintf("%q is not a step of the %s", steps, f.name), fmt.Sprintf("a step is 1 to %d", f.max),
+			}
+		}
+		step = n
+	}
+	if span == "*" {
+		return low, high, step, nil
+	}
+	from, to, isRange := strings.Cut(span, "-")
+	var ok bool
+	if low, ok = f.value(from); !ok {
+		return bad(0, "%q is no %s", from, f.name)
+	}
+	switch {
+	case isRange:
+		if high, ok = f.value(to); !ok {
+			return bad(utf8.RuneCountInString(from)+1, "%q is no %s", to, f.name)
+		}
+		if high < low {
+			return bad(0, "the range %s ends before it begins", span)
+		}
+	case !hasStep:
+		high = low
+	}
+	return low, high, step, nil
+}
+
+// value reads a number or a word.
+func (f cronField) value(s string) (int, bool) {
+	if len(s) >= f.prefix && f.prefix > 0 {
+		if i := slices.IndexFunc(f.words, func(w string) bool { return strings.HasPrefix(w, strings.ToLower(s)) }); i >= 0 {
+			return i + f.first, true
+		}
+	}
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= f.min && n <= f.max
+}
+
+func (f cronField) help() string {
+	hint := fmt.Sprintf("write %d to %d", f.min, f.max)
+	if len(f.words) > 0 {
+		hint += ", or a name such as " + f.words[1][:3]
+	}
+	return hint + "; a list a,b, a range a-b, a step */n"
+}

@@ -1,0 +1,60 @@
+package dsl
+
+import (
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// TriggerManual is run.trigger.kind of a run that a person or a program started.
+const TriggerManual = "manual"
+
+func triggerType() *objectType {
+	return &objectType{name: "trigger", code: "name", what: "a fact of the trigger", fields: map[string]*cel.Type{
+		"name": cel.StringType, "kind": cel.StringType, "time": cel.TimestampType, "files": cel.ListType(cel.StringType),
+		"value": cel.OptionalType(cel.DoubleType),
+	}}
+}
+
+// complete fills in what a run that nothing triggered has instead.
+func (r RunFacts) complete() RunFacts {
+	if r.Trigger.Kind == "" {
+		r.Trigger.Kind = TriggerManual
+	}
+	for _, at := range []*time.Time{&r.ScheduledAt, &r.Trigger.Time} {
+		if at.IsZero() {
+			*at = r.StartedAt
+		}
+	}
+	return r
+}
+
+func triggerValue(ts *typeSystem, t TriggerFacts) *object {
+	value := types.OptionalNone
+	if t.Kind == "metric" {
+		value = types.OptionalOf(types.Double(t.Value))
+	}
+	return ts.fixed("trigger", map[string]ref.Val{
+		"name": types.String(t.Name), "kind": types.String(t.Kind), "time": types.Timestamp{Time: t.Time},
+		"files": types.NewStringList(ts, t.Files), "value": value,
+	})
+}
+
+// published are the newest versions of artifacts, by name.
+func published(ts *typeSystem, t *cel.Type, refs map[string]artifact.Ref) (ref.Val, error) {
+	values := make(map[ref.Val]ref.Val, len(refs))
+	for name, r := range refs {
+		raw, err := encode(r)
+		if err != nil {
+			return nil, err
+		}
+		if values[types.String(name)], err = ts.decode(t, raw); err != nil {
+			return nil, err
+		}
+	}
+	return types.NewRefValMap(ts, values), nil
+}

@@ -1,0 +1,224 @@
+package dsl
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func TestCalendars(t *testing.T) {
+	s := ScheduleTrigger{Cron: []string{"0 3 * * *", "*/10 0 3 * * mon-fri", "@Weekly", "5\t4  1,15 jan */2"}}
+	got, err := s.Calendars()
+	want := []string{"0 0 3 * * * *", "*/10 0 3 * * mon-fri *", "0 0 0 * * 0 *", "0 5 4 1,15 jan */2 *"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if _, err := (&ScheduleTrigger{Cron: []string{"0 25 * * *"}}).Calendars(); err == nil {
+		t.Error("an hour of 25 went through")
+	}
+}
+
+func TestCronValues(t *testing.T) {
+	values := func(ns ...int) (set uint64) {
+		for _, n := range ns {
+			set |= 1 << n
+		}
+		return set
+	}
+	tests := []struct {
+		text  string
+		field int
+		want  uint64
+	}{
+		{"0 0 * * *", 0, values(0)}, // seconds, when they are not written
+		{"1-5 * * * *", 1, values(1, 2, 3, 4, 5)},
+		{"1-5/2,30 * * * *", 1, values(1, 3, 5, 30)},
+		{"50/4 * * * *", 1, values(50, 54, 58)},
+		{"0 0 * Feb,dec *", 4, values(2, 12)},
+		{"0 0 * * 7", 5, values(0, 7)},
+		{"0 0 * * su,Wednes", 5, values(0, 3)},
+	}
+	for _, tt := range tests {
+		c, err := parseCron(tt.text)
+		if err != nil || c.values[tt.field] != tt.want {
+			t.Errorf("%s: %b, want %b (%v)", tt.text, c.values[tt.field], tt.want, err)
+		}
+	}
+}
+
+// TestCronRanges: a list of ranges with steps holds exactly what counting by hand gives.
+func TestCronRanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(cronFields)-1).Draw(t, "field")
+		f := cronFields[i]
+		var parts []string
+		var want uint64
+		for range rapid.IntRange(1, 4).Draw(t, "parts") {
+			low := rapid.IntRange(f.min, f.max).Draw(t, "low")
+			high := rapid.IntRange(low, f.max).Draw(t, "high")
+			step := rapid.IntRange(1, f.max).Draw(t, "step")
+			parts = append(parts, fmt.Sprintf("%d-%d/%d", low, high, step))
+			for v := low; v <= high; v += step {
+				want |= 1 << v
+			}
+		}
+		got, err := f.parse(strings.Join(parts, ","))
+		if err != nil || got != want || bits.OnesCount64(got) == 0 {
+			t.Fatalf("%v: %b, want %b (%v)", parts, got, want, err)
+		}
+	})
+}
+
+func FuzzCron(f *testing.F) {
+	for _, seed := range []string{"0 3 * * *", "@daily", "*/5 1-2/3 * jan mon", "@every 5m", "TZ=UTC 1 1 1 1 1", "é,1 * * * *", "1/ * * * *"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseCron(text)
+		switch {
+		case err != nil && (err.offset < 0 || err.offset > len([]rune(text)) || err.message == ""):
+			t.Errorf("%q: %+v", text, err)
+		case err == nil && !c.comes():
+			t.Errorf("%q never comes", text)
+		}
+	})
+}
+
+const triggered = `sluice: pipeline/v1
+name: p
+params: {region: {type: string, default: eu}, n: {type: int, default: 2}}
+concurrency: {group: "train-${params.region}-${params.n}"}
+triggers:
+  worse: {metric: {step: score, output: metrics.f1, condition: value < 0.9, for: 5m}, params: {region: us, n: 3}}
+  drift: {metric: {query: up, condition: value > 1}}
+notify: {hook: {webhook: {url: "https://example.com"}}}
+steps:
+  score:
+    when: run.trigger.value.orValue(0.0) < 1.0
+    evaluate:
+      command: [echo, "${run.trigger.kind}", "${run.trigger.name}", "${run.trigger.files.join(' ')}", "${run.scheduled_at}", "${run.trigger.time}"]
+      inputs: {mail: '${datasets["spam-mail"]}'}
+      metrics: [f1]
+`
+
+func TestTriggers(t *testing.T) {
+	p := mustCompile(t, triggered)
+	worse := p.Pipeline().Triggers["worse"]
+	if diff := cmp.Diff(map[string]string{"region": "us", "n": "3"}, worse.Given()); diff != "" || worse.Kind() != "metric" {
+		t.Error(worse.Kind(), diff)
+	}
+	m := worse.Metric
+	if m.Cooldown != Duration(time.Hour) || m.Every != Duration(time.Minute) || m.Prometheus != "" {
+		t.Errorf("%+v", m)
+	}
+	if got := p.Pipeline().Triggers["drift"].Metric.Prometheus; got != defaultPrometheus {
+		t.Errorf("a query without a server asks %q", got)
+	}
+	if diff := cmp.Diff([]string{"fail", "hold", "rollback"}, p.Pipeline().Notify["hook"].On); diff != "" {
+		t.Error(diff)
+	}
+	steps := func(status Status, outputs string) map[string]StepResult {
+		return map[string]StepResult{"score": {Status: status, Outputs: json.RawMessage(outputs)}}
+	}
+	for _, tt := range []struct {
+		name  string
+		steps map[string]StepResult
+		value float64
+		ok    bool
+	}{
+		{"there", steps(StatusSucceeded, `{"metrics":{"f1":0.8}}`), 0.8, true},
+		{"failed", steps(StatusFailed, `{"metrics":{"f1":0.8}}`), 0, false},
+		{"null", steps(StatusSucceeded, `{"metrics":{"f1":null}}`), 0, false},
+		{"text", steps(StatusSucceeded, `{"metrics":{"f1":"0.8"}}`), 0, false},
+		{"absent", steps(StatusSucceeded, `{"metrics":{}}`), 0, false},
+		{"no run", nil, 0, false},
+	} {
+		if v, ok := m.Last(tt.steps); v != tt.value || ok != tt.ok {
+			t.Errorf("%s: %v, %v", tt.name, v, ok)
+		}
+	}
+	for value, want := range map[float64]bool{0.8: true, 0.9: false} {
+		if got, err := m.Holds(value); got != want || err != nil {
+			t.Errorf("%v: %v, %v", value, got, err)
+		}
+	}
+	if _, err := (&MetricTrigger{Condition: "valu > 1"}).Holds(1); err == nil {
+		t.Error("a condition over no name holds")
+	}
+}
+
+func TestConcurrencyGroup(t *testing.T) {
+	p := mustCompile(t, triggered)
+	for _, tt := range []struct {
+		region, want string
+		bad          bool
+	}{
+		{region: "eu", want: "train-eu-2"},
+		{region: strings.Repeat("x", maxGroup), bad: true},
+	} {
+		got, err := p.ConcurrencyGroup(map[string]any{"region": tt.region, "n": int64(2)})
+		if got != tt.want || (err != nil) != tt.bad {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if got, err := mustCompile(t, chain).ConcurrencyGroup(nil); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestRunFacts(t *testing.T) {
+	p := mustCompile(t, triggered)
+	began := time.Date(2026, 5, 1, 3, 0, 5, 0, time.UTC)
+	mail := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:ab", Bytes: 5, Files: 1}
+	tests := []struct {
+		name    string
+		facts   RunFacts
+		run     bool
+		command []string
+	}{
+		{"by hand", RunFacts{StartedAt: began}, true, []string{"echo", "manual", "", "", "2026-05-01T03:00:05Z", "2026-05-01T03:00:05Z"}},
+		{
+			"data", RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "mail", Kind: "data", Time: began.Add(-time.Second), Files: []string{"a", "b"}}},
+			true, []string{"echo", "data", "mail", "a b", "2026-05-01T03:00:05Z", "2026-05-01T03:00:04Z"},
+		},
+		{
+			"schedule", RunFacts{StartedAt: began, ScheduledAt: began.Truncate(time.Hour), Trigger: TriggerFacts{Name: "nightly", Kind: "schedule"}},
+			true, []string{"echo", "schedule", "nightly", "", "2026-05-01T03:00:00Z", "2026-05-01T03:00:05Z"},
+		},
+		{"metric", RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "drift", Kind: "metric", Value: 1.5}}, false, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := p.Resolve("score", Vars{Run: tt.facts, Datasets: map[string]artifact.Ref{"spam-mail": mail}})
+			if err != nil || r.Run != tt.run {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if !r.Run {
+				return
+			}
+			spec, err := DecodeSpec(KindEvaluate, r.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := spec.(*Evaluate)
+			if diff := cmp.Diff(tt.command, got.Command.Command); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(mail, got.Inputs["mail"]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	_, err := p.Resolve("score", Vars{Run: RunFacts{StartedAt: began}})
+	if err == nil || !strings.Contains(err.Error(), "there is no published dataset `spam-mail`") {
+		t.Errorf("a dataset that is not there: %v", err)
+	}
+}

@@ -1,0 +1,342 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+)
+
+const defaultPrometheus = "http://127.0.0.1:9090"
+
+// startForms reads what is written around the steps: its expressions see other names than theirs.
+func startForms(d *decoder) {
+	d.forms[reflect.TypeFor[*MetricTrigger]()] = func(n *yaml.Node, _ rules) (value, bool) {
+		outer := d.scope
+		d.scope = scopeValue
+		defer func() { d.scope = outer }()
+		return d.structure(n, reflect.TypeFor[MetricTrigger](), nil), true
+	}
+	d.forms[reflect.TypeFor[Concurrency]()] = func(n *yaml.Node, _ rules) (value, bool) {
+		before := len(d.exprs)
+		v := d.structure(n, reflect.TypeFor[Concurrency](), nil)
+		for _, e := range d.exprs[before:] {
+			e.scope = scopeParams // the group is known before the run starts
+		}
+		return v, true
+	}
+}
+
+// completeStart fills in what the document may leave out of triggers, concurrency and notifications.
+func (p *Pipeline) completeStart() {
+	setDefaults(reflect.ValueOf(p.Triggers))
+	for _, t := range p.Triggers {
+		if t.Metric != nil && t.Metric.Query != "" && t.Metric.Prometheus == "" {
+			t.Metric.Prometheus = defaultPrometheus
+		}
+	}
+	if p.Concurrency != (Concurrency{}) {
+		setDefaults(reflect.ValueOf(&p.Concurrency))
+	}
+	for name, n := range p.Notify {
+		if len(n.On) == 0 {
+			n.On = []string{"fail", "hold", "rollback"}
+			p.Notify[name] = n
+		}
+	}
+}
+
+// exactlyOne reports a mapping with none, or more than one, of some keys. It returns the one.
+func exactlyOne(src *source, at, n *yaml.Node, what string, keys ...string) string {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return ""
+	}
+	var found []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if slices.Contains(keys, n.Content[i].Value) {
+			found = append(found, n.Content[i])
+		}
+	}
+	switch len(found) {
+	case 0:
+		if !meantOneOf(n, keys) {
+			src.errorf(at, "one-of", "", "%s has exactly one of %s", what, codeList(keys))
+		}
+	case 1:
+		return found[0].Value
+	default:
+		src.errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is there already", what, codeList(keys), found[0].Value)
+	}
+	return ""
+}
+
+// meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
+func meantOneOf(n *yaml.Node, keys []string) bool {
+	for i := 0; i < len(n.Content); i += 2 {
+		if word := n.Content[i].Value; nearest(word, keys) != "" || slices.Contains(keys, foreignWords[word]) {
+			return true
+		}
+	}
+	return false
+}
+
+// codeList lists words as code: `a`, `b` and `c`.
+func codeList(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return "`" + words[0] + "`"
+	}
+	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
+}
+
+// checkTriggers reports what types alone do not say of the triggers.
+func (c *checker) checkTriggers() {
+	for key, n := range mappingOf(c.root, "triggers") {
+		t, ok := c.pipeline.Triggers[key.Value]
+		if !ok || n.Kind != yaml.MappingNode {
+			continue
+		}
+		kind := exactlyOne(c.src, key, n, "a trigger", "schedule", "data", "metric", "pipeline")
+		switch at := lookup(n, kind); {
+		case at == nil || at.Kind != yaml.MappingNode:
+		case t.Schedule != nil && kind == "schedule":
+			c.checkSchedule(keyNode(n, kind), at, t.Schedule)
+		case t.Data != nil && kind == "data":
+			c.checkData(at, t.Data)
+		case t.Metric != nil && kind == "metric":
+			c.checkMetric(keyNode(n, kind), at, t.Metric)
+		case t.Pipeline != nil && kind == "pipeline":
+			c.checkPipelineTrigger(at, t.Pipeline)
+		}
+		c.checkTriggerParams(key, n)
+	}
+}
+
+// mappingOf ranges over the entries of the mapping under a key.
+func mappingOf(n *yaml.Node, name string) func(yield func(key, val *yaml.Node) bool) {
+	return func(yield func(key, val *yaml.Node) bool) {
+		m := lookup(n, name)
+		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
+			if !yield(m.Content[i], behindAlias(m.Content[i+1])) {
+				return
+			}
+		}
+	}
+}
+
+func (c *checker) checkSchedule(key, n *yaml.Node, s *ScheduleTrigger) {
+	kind := exactlyOne(c.src, key, n, "a schedule", "cron", "every")
+	c.checkCron(n, s)
+	c.atLeast(n, "every", time.Second)
+	c.atLeast(n, "catchup", 10*time.Second)
+	if at := lookup(n, "offset"); at != nil && kind == "cron" {
+		c.src.errorf(keyNode(n, "offset"), "one-of", "write the time into `cron`", "`offset` moves the times of `every`, and there is none")
+	} else if kind == "every" && s.Every > 0 && s.Offset >= s.Every {
+		c.src.errorf(at, "range", "", "the offset %s is not shorter than `every` %s", s.Offset, s.Every)
+	}
+	if at := lookup(n, "timezone"); at != nil && kind == "every" {
+		c.src.errorf(keyNode(n, "timezone"), "one-of", "remove it", "`timezone` is of `cron`, and there is none")
+	} else if _, err := time.LoadLocation(s.Timezone); at != nil && (err != nil || s.Timezone == "Local" || s.Timezone == "") {
+		c.src.errorf(at, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
+	}
+	if at := lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
+		c.src.errorf(at, "range", "", "the schedule ends at %s and begins at %s", at.Value, lookup(n, "start").Value)
+	}
+}
+
+func (c *checker) checkCron(n *yaml.Node, s *ScheduleTrigger) {
+	at := lookup(n, "cron")
+	switch {
+	case at == nil:
+		return
+	case at.Kind == yaml.SequenceNode && len(at.Content) == 0:
+		c.src.errorf(at, "cron", "write an expression, such as 0 3 * * *", "the list of times is empty")
+		return
+	}
+	items := []*yaml.Node{at}
+	if at.Kind == yaml.SequenceNode {
+		items = at.Content
+	}
+	for _, item := range items {
+		if item = behindAlias(item); item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
+			continue
+		}
+		parsed, err := parseCron(item.Value)
+		if err != nil {
+			line, col := c.src.locate(item, err.offset)
+			c.src.add(SeverityError, line, col, "cron", err.hint, "this is not a cron expression: "+err.message)
+		} else if parsed.both() {
+			c.src.warnf(item, "cron", "write two expressions to start on either", "a day must be both the day of the month and the day of the week here")
+		}
+	}
+}
+
+// atLeast reports a duration that was given and is too short.
+func (c *checker) atLeast(n *yaml.Node, key string, least time.Duration) {
+	at := lookup(n, key)
+	if at == nil {
+		return
+	}
+	if d, err := ParseDuration(at.Value); err == nil && time.Duration(d) < least {
+		c.src.errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, Duration(least))
+	}
+}
+
+func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
+	if at := lookup(n, "url"); at != nil && d.URL != "" && !isStoreURL(d.URL) {
+		c.src.errorf(at, "url", "write file:///folder or s3://bucket/prefix", "%q is not a place that can be watched", d.URL)
+	}
+	if at := lookup(n, "glob"); at != nil {
+		if _, err := path.Match(d.Glob, ""); err != nil {
+			c.src.errorf(at, "glob", "quote a bracket with `\\`", "%q is not a pattern of names", d.Glob)
+		}
+	}
+	c.atLeast(n, "settle", time.Second)
+	c.atLeast(n, "every", time.Second)
+}
+
+func isStoreURL(s string) bool {
+	if folder, ok := strings.CutPrefix(s, "file://"); ok {
+		return path.IsAbs(folder)
+	}
+	bucket, ok := strings.CutPrefix(s, "s3://")
+	return ok && bucket != "" && bucket[0] != '/'
+}
+
+func isWebURL(s string) bool {
+	_, rest, ok := strings.Cut(s, "://")
+	return ok && (strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")) && rest != "" && rest[0] != '/' && !strings.ContainsAny(s, " \t\n")
+}
+
+// checkWebURL reports an address that is not one of the web.
+func (c *checker) checkWebURL(n *yaml.Node, key string) {
+	if at := lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) && !strings.Contains(at.Value, "${") {
+		c.src.errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	}
+}
+
+func (c *checker) checkMetric(key, n *yaml.Node, m *MetricTrigger) {
+	kind := exactlyOne(c.src, key, n, "a metric trigger", "query", "step")
+	c.checkWebURL(n, "prometheus")
+	c.atLeast(n, "every", time.Second)
+	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {
+		if lookup(n, with.key) != nil && kind != "" && kind != with.kind {
+			c.src.errorf(keyNode(n, with.key), "one-of", "remove it", "`%s` goes with `%s`, not with `%s`", with.key, with.kind, kind)
+		}
+	}
+	if kind != "step" {
+		return
+	}
+	step, output := lookup(n, "step"), lookup(n, "output")
+	switch s := c.byID[m.Step]; {
+	case s == nil && slices.Contains(c.unreadable, m.Step):
+	case s == nil:
+		c.src.errorf(step, "step", suggest(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
+	case output == nil:
+		c.src.errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
+	default:
+		c.checkMetricOutput(output, m)
+	}
+}
+
+// checkMetricOutput follows the path of an output to a number.
+func (c *checker) checkMetricOutput(at *yaml.Node, m *MetricTrigger) {
+	t, offset := objectNamed("steps."+m.Step), 0
+	for name := range strings.SplitSeq(m.Output, ".") {
+		switch o := c.ts.object(t); {
+		case t.Kind() == types.DynKind:
+			return
+		case o != nil && o.fields[name] != nil:
+			t = o.fields[name]
+		case o != nil:
+			line, col := c.src.locate(at, offset)
+			c.src.add(SeverityError, line, col, o.code, suggest(name, typeNames(o)), fmt.Sprintf("`%s` is not %s", name, o.what))
+			return
+		case t.Kind() == types.MapKind:
+			t = t.Parameters()[1]
+		default:
+			line, col := c.src.locate(at, offset)
+			c.src.add(SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, article(typeName(t))))
+			return
+		}
+		offset += utf8.RuneCountInString(name) + 1
+	}
+	if k := t.Kind(); k != types.DoubleKind && k != types.IntKind && k != types.DynKind {
+		c.src.errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, article(typeName(t)))
+	}
+}
+
+func (c *checker) checkPipelineTrigger(n *yaml.Node, p *PipelineTrigger) {
+	c.atLeast(n, "every", time.Second)
+	switch at := lookup(n, "name"); {
+	case at == nil || at.Kind != yaml.ScalarNode:
+	case p.Name == c.pipeline.Name:
+		c.src.errorf(at, "self", "name another pipeline", "`%s` would start itself for ever", p.Name)
+	case !isDocumentName(p.Name):
+		c.src.errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", p.Name)
+	}
+}
+
+// checkTriggerParams checks the params that a trigger gives as those of the command line.
+func (c *checker) checkTriggerParams(key, n *yaml.Node) {
+	if c.env == nil {
+		return
+	}
+	given := c.pipeline.Triggers[key.Value].Given()
+	for name, at := range mappingOf(n, "params") {
+		decl, ok := c.pipeline.Params[name.Value]
+		if !ok {
+			c.src.errorf(name, "param", suggest(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
+			continue
+		}
+		text, ok := given[name.Value]
+		if !ok || decl.celType() == nil {
+			continue // reported
+		}
+		one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name.Value: decl}}
+		_, bad := one.Params(map[string]string{name.Value: text})
+		for _, d := range bad {
+			c.src.errorf(at, d.Code, d.Hint, "%s", d.Message)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.pipeline.Params)) {
+		decl := c.pipeline.Params[name]
+		one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
+		if _, missing := one.Params(nil); decl.Default == nil && len(missing) > 0 && decl.celType() != nil && lookup(n, "params", name) == nil {
+			c.src.errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
+		}
+	}
+}
+
+// ConcurrencyGroup is the group that a run with these params belongs to; empty when the pipeline has none.
+func (p *Program) ConcurrencyGroup(params map[string]any) (string, error) {
+	group := p.concurrency.get("group")
+	if group == nil {
+		return "", nil
+	}
+	v, err := group.resolve(p.names(nil, Vars{Params: params}))
+	if err != nil {
+		return "", fmt.Errorf("concurrency: %w", err)
+	}
+	name, ok := v.(string)
+	if !ok || name == "" || len(name) > maxGroup {
+		return "", fmt.Errorf("concurrency: the group is %q: it must be a text of 1 to %d bytes", v, maxGroup)
+	}
+	return name, nil
+}
+
+const maxGroup = 200
+
+// checkConcurrency reports a group that is no name.
+func (c *checker) checkConcurrency() {
+	if at := lookup(c.root, "concurrency", "group"); at != nil && at.Kind == yaml.ScalarNode && (at.Value == "" || len(at.Value) > maxGroup) {
+		c.src.errorf(at, "name", "", "a group has a name of 1 to %d bytes", maxGroup)
+	}
+}
