@@ -38,7 +38,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 	}
 	defer cl.Close()
 
-	n := &node{config: c, store: s, client: cl, log: logger}
+	n := &node{config: c, store: s, client: cl, log: logger, stallFloor: stallFloor}
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: 8,

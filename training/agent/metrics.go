@@ -40,7 +40,8 @@ type metricsState struct {
 
 // metrics follows the file that rank 0 appends a JSON line to with each step.
 type metrics struct {
-	path string
+	path  string
+	floor time.Duration // of the silence that is a stall
 
 	mu      sync.Mutex
 	offset  int64 // of the first byte that has not been read
@@ -51,10 +52,10 @@ type metrics struct {
 }
 
 // newMetrics follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
-func newMetrics(path string, from int64) *metrics {
+func newMetrics(path string, from int64, floor time.Duration) *metrics {
 	m := &metrics{path: path}
 	m.read()
-	return &metrics{path: path, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
+	return &metrics{path: path, floor: floor, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
 func (m *metrics) state() metricsState {
@@ -136,7 +137,7 @@ func (m *metrics) stalled(now time.Time) bool {
 		return false
 	}
 	sorted := slices.Sorted(slices.Values(m.spacing))
-	return now.Sub(m.stepAt) > max(stallFloor, stallFactor*sorted[len(sorted)/2])
+	return now.Sub(m.stepAt) > max(m.floor, stallFactor*sorted[len(sorted)/2])
 }
 
 // upTo returns the whole lines of the file up to a step, in order, without those that are not JSON.

@@ -20,7 +20,7 @@ func follow(t testing.TB, resumed string, from int64) (*metrics, *os.File) {
 	if err := os.WriteFile(path, []byte(resumed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics(path, from)
+	m := newMetrics(path, from, stallFloor)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestStall(t *testing.T) {
 		{"slow steps have their factor", many(time.Minute, 10), stallFactor*time.Minute - time.Second, false},
 		{"beyond the factor", many(time.Minute, 10), stallFactor*time.Minute + time.Second, true},
 	} {
-		m := &metrics{spacing: tt.spacing, stepAt: start}
+		m := &metrics{floor: stallFloor, spacing: tt.spacing, stepAt: start}
 		if got := m.stalled(start.Add(tt.silent)); got != tt.want {
 			t.Errorf("%s: stalled %v, want %v", tt.name, got, tt.want)
 		}

@@ -35,6 +35,8 @@ type node struct {
 	store  *store.Store
 	client client.Client
 	log    *slog.Logger
+	// stallFloor is how long a rank may be silent at least: tests have less patience.
+	stallFloor time.Duration
 
 	mu       sync.Mutex
 	prepared *prepared

@@ -59,7 +59,7 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 	}
 	r := &ranks{
 		key: p.key, node: n, p: p, log: log, tail: proc.NewTail(tailLines),
-		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep()), done: make(chan struct{}),
+		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
 	}
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
