@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/serving/onnx"
 )
 
 //go:embed build.py
@@ -45,7 +46,7 @@ func build(ctx context.Context, python, source, target string, v dsl.Variant) er
 	said := proc.NewTail(errorLines)
 	child, err := proc.Start(ctx, proc.Command{
 		Path: python, Args: []string{"-c", buildScript}, Dir: filepath.Dir(target),
-		Env:   append(os.Environ(), "PYTHONHASHSEED=0"), // the order of a set must not get into a model
+		Env:   append(os.Environ(), "PYTHONHASHSEED=0", onnx.NoTelemetry+"=1"), // the order of a set must not get into a model
 		Stdin: bytes.NewReader(job), Stdout: said, Stderr: said,
 	})
 	if err != nil {

@@ -104,7 +104,10 @@ func secret(variable string) bool {
 }
 
 func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error) {
-	vars := map[string]string{"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1"}
+	vars := map[string]string{
+		"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1",
+		"ORT_DISABLE_TELEMETRY": "1", // ONNX Runtime reports on the user's models to its maker otherwise
+	}
 	path := os.Getenv("PATH")
 	if s.Python != "" {
 		vars["VIRTUAL_ENV"] = s.Python

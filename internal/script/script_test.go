@@ -110,7 +110,7 @@ func TestPrepare(t *testing.T) {
 	}
 	for _, kv := range []string{
 		"SLUICE_OUTPUT_DIR=" + want.Output, "SLUICE_METRICS=" + want.Metrics, "VIRTUAL_ENV=/venv", "PATH=/venv/bin:/usr/bin",
-		"MAIL=" + input, "HARMLESS=the step's own",
+		"MAIL=" + input, "HARMLESS=the step's own", "ORT_DISABLE_TELEMETRY=1",
 	} {
 		if !slices.Contains(env, kv) {
 			t.Errorf("the environment lacks %s", kv)

@@ -19,6 +19,10 @@ const LibraryVariable = "SLUICE_ONNXRUNTIME"
 // EnvironmentVariable names the environment variable that holds the project's Python environment.
 const EnvironmentVariable = "SLUICE_PYTHON_ENV"
 
+// NoTelemetry, as an environment variable with value 1, keeps ONNX Runtime from reporting on models and machine to its maker, which
+// its official builds do by default. The library looks at it once, when it is loaded.
+const NoTelemetry = "ORT_DISABLE_TELEMETRY"
+
 // ErrNoLibrary says that ONNX Runtime's shared library is not there or cannot be used. Its message says where it was looked for
 // and what to do.
 var ErrNoLibrary = errors.New("ONNX Runtime cannot be used")
@@ -71,6 +75,9 @@ func pythonEnvironments() []string {
 var initialize = sync.OnceValue(func() error {
 	path, err := FindLibrary()
 	if err != nil {
+		return err
+	}
+	if err := os.Setenv(NoTelemetry, "1"); err != nil {
 		return err
 	}
 	ort.SetSharedLibraryPath(path)
