@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -38,6 +40,9 @@ type Programs struct {
 	State string
 	// Python is the virtual environment whose programs come first in PATH; empty for none.
 	Python string
+	// Engine knows the environments of submissions, and Secrets finds the secrets that these name.
+	Engine  *Engine
+	Secrets *secret.Resolver
 }
 
 // Run runs a run step.
@@ -64,49 +69,69 @@ func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contrac
 	})
 }
 
-// perform makes one attempt: lay out, run, collect. The attempt's folder is gone afterwards, however it ends.
+// perform makes one attempt: lay out, run, collect. The attempt's folder is gone afterwards, however it ends, and the values of
+// secrets are in nothing that it leaves behind.
 func (p *Programs) perform(
 	ctx context.Context, in contract.StepInput, command dsl.Command, fixed func(*script.Folder) (map[string]any, error),
 ) (contract.StepOutput, error) {
+	said := proc.NewTail(1)
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })()
+	env, err := p.Engine.environment(ctx, in.Submission)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
+	if err != nil {
+		return contract.StepOutput{}, typed(ctx, contract.SecretError(err))
+	}
 	dir, cleanup, err := AttemptDir(ctx, p.State, in)
 	if err != nil {
 		return contract.StepOutput{}, err
 	}
 	defer cleanup()
-	said := proc.NewTail(1)
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })()
-	folder, err := script.Prepare(ctx, script.Setup{
+	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
 		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python,
+		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
-	}
-	if err := p.start(ctx, in, folder, said); err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
-	}
-	outputs, err := fixed(folder)
-	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
-	}
-	declared, err := script.Collect(ctx, p.Store, command.Outputs, folder.Output)
-	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
-	}
-	for name, v := range declared {
-		outputs[name] = v
+		return contract.StepOutput{}, contract.Masked(secrets.Mask, typed(ctx, err))
 	}
 	return StoreOutputs(ctx, p.Store, outputs)
 }
 
+// attempt lays out, runs and collects.
+func (p *Programs) attempt(
+	ctx context.Context, in contract.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
+	setup script.Setup,
+) (map[string]any, error) {
+	folder, err := script.Prepare(ctx, setup)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.start(ctx, in, folder, said, mask); err != nil {
+		return nil, err
+	}
+	outputs, err := fixed(folder)
+	if err != nil {
+		return nil, err
+	}
+	declared, err := script.Collect(ctx, p.Store, setup.Command.Outputs, folder.Output)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(outputs, declared)
+	return outputs, script.RefuseSecrets(outputs, mask)
+}
+
 // start runs the program to its end; an end other than exit 0 is the user's error, with its last lines.
-func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.Folder, said io.Writer) error {
+func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
 	log, err := openLog(p.State, in)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	tail := proc.NewTail(tailLines)
-	out := io.MultiWriter(log, tail, said)
+	out := mask.Writer(io.MultiWriter(log, tail, said))
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
 	if err != nil {
 		return err
@@ -118,6 +143,7 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 		return &script.UserError{Message: err.Error()}
 	}
 	exit, err := child.Wait()
+	err = errors.Join(err, out.Close())
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

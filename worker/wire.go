@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/training"
@@ -33,7 +34,7 @@ func (s *Session) register(o Options) error {
 		python = FindPython()
 	}
 	engine := activities.NewEngine(s.Store)
-	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python}
+	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secret.NewResolver()}
 	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Executable: exe}
 	compiler := &activities.Compiler{Store: s.Store, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{

@@ -119,9 +119,11 @@ type StepInput struct {
 	Step string   `json:"step"`
 	Kind dsl.Kind `json:"kind"`
 	// Spec is the resolved spec of the kind, inline, or by digest when it is large.
-	Spec      json.RawMessage   `json:"spec,omitempty"`
-	SpecRef   string            `json:"spec_ref,omitempty"`
-	Env       map[string]string `json:"env,omitempty"`
+	Spec    json.RawMessage   `json:"spec,omitempty"`
+	SpecRef string            `json:"spec_ref,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// Secrets are variables with the names of the secrets they take; values never travel.
+	Secrets   map[string]string `json:"secrets,omitempty"`
 	Workspace artifact.Ref      `json:"workspace"`
 	// Submission names the environment the step's pools and targets are looked up in.
 	Submission string `json:"submission"`

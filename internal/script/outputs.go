@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -69,6 +70,29 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl dsl.Output
 	}
 	only := filepath.Base(path)
 	return s.PutTree(ctx, artifact.Type(decl.Type), filepath.Dir(path), nil, func(p string) bool { return p != only })
+}
+
+// RefuseSecrets fails a program whose outputs or metrics hold a secret: they go into history and into the run's records.
+func RefuseSecrets(outputs map[string]any, mask *secret.Mask) error {
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
+		switch v := outputs[name].(type) {
+		case map[string]float64:
+			for _, metric := range slices.Sorted(maps.Keys(v)) {
+				if mask.Holds(v[metric]) {
+					return secretLeft("metric", metric)
+				}
+			}
+		default:
+			if mask.Holds(v) {
+				return secretLeft("output", name)
+			}
+		}
+	}
+	return nil
+}
+
+func secretLeft(what, name string) error {
+	return &UserError{fmt.Sprintf("%s %q holds the value of a secret, and would be kept in the run's records for everybody to read", what, name)}
 }
 
 func readValues(path string) (map[string]any, error) {

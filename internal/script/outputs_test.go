@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -167,4 +168,21 @@ func FuzzScanMetrics(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRefuseSecrets(t *testing.T) {
+	mask := secret.NewMask("swordfish", "12345678")
+	fine := map[string]any{"rows": 12.0, "ok": true, "best": "fish", "model": artifact.Ref{}, "metrics": map[string]float64{"f1": 0.5}}
+	if err := RefuseSecrets(fine, mask); err != nil {
+		t.Error(err)
+	}
+	for says, outputs := range map[string]map[string]any{
+		`output "best" holds`: {"best": "a swordfish"},
+		`output "rows" holds`: {"rows": 12345678.0},
+		`metric "loss" holds`: {"metrics": map[string]float64{"f1": 1, "loss": 12345678}},
+	} {
+		if err := RefuseSecrets(outputs, mask); !IsUser(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "swordfish") {
+			t.Errorf("got %v, want %s", err, says)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,10 @@ type Setup struct {
 	Workspace artifact.Ref
 	// Env are the step's own variables.
 	Env map[string]string
+	// Secrets are the values of those that the step asked for, by variable.
+	Secrets map[string]string
+	// Withhold names the variables of this process that hold secrets, whether the step asked for them or not.
+	Withhold []string
 	// Python is the folder of the virtual environment whose programs come first in PATH; empty for none.
 	Python string
 }
@@ -99,7 +104,7 @@ var secretVariables = []string{
 // secretPrefix begins the variables that Temporal's client sends as headers of every call, its credentials among them.
 const secretPrefix = "TEMPORAL_GRPC_META_"
 
-func secret(variable string) bool {
+func credential(variable string) bool {
 	return slices.Contains(secretVariables, variable) || strings.HasPrefix(variable, secretPrefix)
 }
 
@@ -121,7 +126,12 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 		}
 		vars[name] = filled
 	}
-	return Merge(os.Environ(), vars), nil
+	maps.Copy(vars, s.Secrets)
+	inherited := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(s.Withhold, name)
+	})
+	return Merge(inherited, vars), nil
 }
 
 // Merge returns base without Sluice's credentials and with vars set, sorted.
@@ -129,7 +139,7 @@ func Merge(base []string, vars map[string]string) []string {
 	var env []string
 	for _, kv := range base {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, replaced := vars[name]; !replaced && !secret(name) {
+		if _, replaced := vars[name]; !replaced && !credential(name) {
 			env = append(env, kv)
 		}
 	}

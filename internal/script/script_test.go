@@ -81,6 +81,8 @@ func TestPrepare(t *testing.T) {
 	} {
 		t.Setenv(secret, "do not pass on")
 	}
+	t.Setenv("NPM_TOKEN", "do not pass on")
+	t.Setenv("WAREHOUSE", "do not pass on")
 	t.Setenv("HARMLESS", "passed on")
 	t.Setenv("PATH", "/usr/bin")
 	s := openStore(t)
@@ -93,7 +95,8 @@ func TestPrepare(t *testing.T) {
 			Command: []string{"python3", "train.py", "--mail=" + dsl.InputPath("mail", mail.Digest) + "/train"},
 			Inputs:  map[string]artifact.Ref{"mail": mail},
 		},
-		Env: map[string]string{"MAIL": dsl.InputPath("mail", mail.Digest), "HARMLESS": "the step's own"},
+		Env:     map[string]string{"MAIL": dsl.InputPath("mail", mail.Digest), "HARMLESS": "the step's own"},
+		Secrets: map[string]string{"WAREHOUSE": "asked for"}, Withhold: []string{"NPM_TOKEN", "WAREHOUSE"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -67,6 +68,30 @@ func (m *Mask) In(s string) bool {
 	for i := range len(s) {
 		if n, _ := m.match([]byte(s[i:])); n > 0 {
 			return true
+		}
+	}
+	return false
+}
+
+// Holds reports whether a value, as JSON is decoded, gives a secret away: a text that holds one, or a number that is one.
+func (m *Mask) Holds(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return m.In(v)
+	case float64:
+		if m == nil {
+			return false
+		}
+		text := []byte(strconv.FormatFloat(v, 'f', -1, 64))
+		whole, _ := m.match(text)
+		return whole == len(text)
+	case []any:
+		return slices.ContainsFunc(v, m.Holds)
+	case map[string]any:
+		for key, value := range v {
+			if m.In(key) || m.Holds(value) {
+				return true
+			}
 		}
 	}
 	return false

@@ -55,6 +55,32 @@ func quoted(t *testing.T, s string) string {
 	return string(raw)
 }
 
+func TestMaskHolds(t *testing.T) {
+	m := NewMask("swordfish", "12345678")
+	for v, want := range map[any]bool{
+		"the swordfish swims": true, "fish": false, 12345678.0: true, 112345678.0: false, 12345678.5: false, 1234.0: false, true: false,
+	} {
+		if got := m.Holds(v); got != want {
+			t.Errorf("%v: %v", v, got)
+		}
+	}
+	for v, want := range map[string]bool{
+		`{"step": 1, "by": ["a", "swordfish"]}`: true, `{"swordfish": 1}`: true, `{"step": 12345678}`: true, `{"step": 1234567, "x": null}`: false,
+	} {
+		var value any
+		if err := json.Unmarshal([]byte(v), &value); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Holds(value); got != want {
+			t.Errorf("%s: %v", v, got)
+		}
+	}
+	var none *Mask
+	if none.Holds("swordfish") || none.Holds(12345678.0) {
+		t.Error("a nil mask knows secrets")
+	}
+}
+
 // TestMaskBasicAuth: a password as curl -v shows it, after users' names of any length.
 func TestMaskBasicAuth(t *testing.T) {
 	const password = "correct horse"

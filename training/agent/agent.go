@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -38,7 +39,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 	}
 	defer cl.Close()
 
-	n := &node{config: c, store: s, client: cl, log: logger, stallFloor: stallFloor}
+	n := &node{config: c, store: s, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor}
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: 8,

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluiceml/sluice/internal/secret"
 )
 
 const (
@@ -42,6 +44,7 @@ type metricsState struct {
 type metrics struct {
 	path  string
 	floor time.Duration // of the silence that is a stall
+	mask  *secret.Mask  // lines that tell a secret are kept nowhere
 
 	mu      sync.Mutex
 	offset  int64 // of the first byte that has not been read
@@ -149,7 +152,8 @@ func (m *metrics) upTo(step int64) (io.Reader, error) {
 	var kept bytes.Buffer
 	for text := range bytes.Lines(raw) {
 		var l line
-		if len(text) <= maxLine && text[len(text)-1] == '\n' && json.Unmarshal(text, &l) == nil && l.Step != nil && *l.Step <= step {
+		if len(text) <= maxLine && text[len(text)-1] == '\n' && json.Unmarshal(text, &l) == nil && l.Step != nil && *l.Step <= step &&
+			!leaks(m.mask, text) {
 			kept.Write(text)
 		}
 	}

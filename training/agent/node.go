@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 )
@@ -35,6 +36,8 @@ type node struct {
 	store  *store.Store
 	client client.Client
 	log    *slog.Logger
+	// resolver finds the secrets of the step.
+	resolver *secret.Resolver
 	// stallFloor is how long a rank may be silent at least: tests have less patience.
 	stallFloor time.Duration
 

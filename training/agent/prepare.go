@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -34,6 +35,7 @@ type prepared struct {
 	spec     dsl.Train
 	seal     checkpoint.Seal
 	folder   *script.Folder
+	mask     *secret.Mask
 	dirs     dirs
 }
 
@@ -104,11 +106,16 @@ func (p *prepared) makeDirs(c Config) error {
 	return os.WriteFile(p.dirs.metrics, nil, 0o644)
 }
 
-// layOut brings workspace and inputs to the node.
+// layOut brings workspace, inputs and secrets to the node.
 func (n *node) layOut(ctx context.Context, p *prepared, in contract.StepInput) error {
-	var err error
+	secrets, withhold, err := n.secrets(ctx, in)
+	if err != nil {
+		return err
+	}
+	p.mask = secrets.Mask
 	p.folder, err = script.Prepare(ctx, script.Setup{
 		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: n.config.PythonEnv,
+		Secrets: secrets.ByVariable, Withhold: withhold,
 	})
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -39,6 +40,7 @@ type ranks struct {
 	proc    *proc.Process
 	log     *os.File
 	tail    *proc.Tail
+	out     io.WriteCloser // log and tail, without secrets
 	metrics *metrics
 	commits *committer
 
@@ -61,6 +63,8 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 		key: p.key, node: n, p: p, log: log, tail: proc.NewTail(tailLines),
 		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
 	}
+	r.metrics.mask = p.mask
+	r.out = p.mask.Writer(&bothWriter{r.log, r.tail})
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
 		log.Close()
@@ -80,9 +84,8 @@ func (r *ranks) start(c Config, in contract.RunRanksInput) error {
 	if err != nil {
 		return err
 	}
-	out := &bothWriter{r.log, r.tail}
 	r.proc, err = proc.Start(context.Background(), proc.Command{
-		Path: path, Args: argv[1:], Env: env, Dir: work, Stdout: out, Stderr: out,
+		Path: path, Args: argv[1:], Env: env, Dir: work, Stdout: r.out, Stderr: r.out,
 	})
 	return err
 }
@@ -111,6 +114,8 @@ func (r *ranks) supervise() {
 	exit, err := r.watch()
 	close(quit)
 	<-committed
+	leaked, scrubErr := r.metrics.scrub()
+	err = errors.Join(err, r.out.Close(), scrubErr)
 
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
@@ -120,8 +125,10 @@ func (r *ranks) supervise() {
 		r.err = contract.Error(contract.ErrInfrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case !exit.OK():
 		r.ended.Tail = r.tail.String()
+	case leaked:
+		r.err = contract.Error(contract.ErrUser, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
 	case r.p.index == 0:
-		r.err = r.collect(ctx)
+		r.err = contract.Masked(r.p.mask, r.collect(ctx))
 	default:
 		r.err = r.refuseShards()
 	}
@@ -173,6 +180,9 @@ func (r *ranks) ending(exit proc.Exit, commitErr error) contract.RanksEnded {
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
 	outputs, err := script.Collect(ctx, r.node.store, r.p.spec.Outputs, r.p.folder.Output)
+	if err == nil {
+		err = script.RefuseSecrets(outputs, r.p.mask)
+	}
 	if script.IsUser(err) {
 		return contract.Error(contract.ErrUser, err.Error(), err)
 	} else if err != nil {

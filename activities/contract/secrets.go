@@ -1,0 +1,26 @@
+package contract
+
+import "github.com/sluiceml/sluice/internal/secret"
+
+// SecretError types the error of a secret that could not be found. What Vault may answer later is infrastructure's; the rest is wrong
+// until somebody changes the environment.
+func SecretError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case secret.Temporary(err):
+		return Error(ErrInfrastructure, err.Error(), nil)
+	}
+	return Error(ErrInvalid, err.Error(), nil)
+}
+
+// Masked is err without secrets. Temporal keeps an error's causes in history too, so one that holds any loses them.
+func Masked(mask *secret.Mask, err error) error {
+	if err == nil {
+		return nil
+	}
+	if said := err.Error(); mask.Text(said) == said {
+		return err
+	}
+	return Error(ErrorType(err), mask.Text(Message(err)), nil)
+}

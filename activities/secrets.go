@@ -1,0 +1,16 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// environment is the one that a submission came with.
+func (e *Engine) environment(ctx context.Context, submission string) (*dsl.Environment, error) {
+	sub, err := e.submission(ctx, submission)
+	if err != nil {
+		return nil, err
+	}
+	return sub.program.Environment(), nil
+}
