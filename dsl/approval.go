@@ -1,6 +1,19 @@
 package dsl
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+)
 
 // Approval waits for a person. A rejection fails the step with the error type gate.
 type Approval struct {
@@ -41,4 +54,152 @@ type ApprovalOutput struct {
 	At time.Time `json:"at"`
 	// Reason is what the person gave as one.
 	Reason string `json:"reason"`
+}
+
+func (spec *Approval) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+	fields := ts.structFields(reflect.TypeFor[ApprovalOutput]())
+	for name, f := range spec.Fields {
+		if t := f.celType(); t != nil && fields[name] == nil {
+			fields[name] = t
+		}
+	}
+	return fields
+}
+
+func (f Field) celType() *cel.Type {
+	switch f.Type {
+	case "string", "enum":
+		return cel.StringType
+	case "int":
+		return cel.IntType
+	case "double":
+		return cel.DoubleType
+	case "bool":
+		return cel.BoolType
+	}
+	return nil
+}
+
+func (spec *Approval) check(c *checker, s *step) {
+	c.checkWho(lookup(s.body, "who"))
+	reserved := fieldNames(fieldsOf(reflect.TypeFor[ApprovalOutput]()))
+	for key, n := range mappingOf(s.body, "fields") {
+		f, ok := spec.Fields[key.Value]
+		switch {
+		case slices.Contains(reserved, key.Value):
+			c.src.errorf(key, "reserved", "call it something else", "`%s` is an output of every approval", key.Value)
+		case ok && n.Kind == yaml.MappingNode:
+			f.check(c, key, n)
+		}
+	}
+}
+
+func (f Field) check(c *checker, key, n *yaml.Node) {
+	values, byDefault := lookup(n, "values"), lookup(n, "default")
+	switch {
+	case f.Type == "enum" && len(f.Values) == 0 && (values == nil || values.Kind == yaml.SequenceNode):
+		c.src.errorf(key, "field", "add `values: [a, b]`", "the enum `%s` has no values", key.Value)
+	case f.Type != "enum" && f.Type != "" && values != nil:
+		c.src.errorf(keyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, article(f.Type))
+	case byDefault != nil && f.Required:
+		c.src.errorf(keyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
+	case byDefault != nil && f.celType() != nil:
+		if _, err := f.convert(fieldText(f.Default)); err != nil {
+			c.src.errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
+		}
+	}
+}
+
+// CheckFields checks a form that a person filled in, and fills in defaults. Values are string, int64, float64 or bool. What was left
+// empty and has no default is absent. The error tells everything that is wrong.
+func (spec *Approval) CheckFields(given map[string]string) (map[string]any, error) {
+	var bad []error
+	names := slices.Sorted(maps.Keys(spec.Fields))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := spec.Fields[name]; !ok {
+			message := fmt.Sprintf("`%s` is not a field of this approval", name)
+			if hint := suggest(name, names); hint != "" {
+				message += ": " + hint
+			}
+			bad = append(bad, errors.New(message))
+		}
+	}
+	out := map[string]any{}
+	for _, name := range names {
+		f := spec.Fields[name]
+		text := strings.TrimSpace(given[name])
+		switch {
+		case text == "" && f.Default != nil:
+			text = fieldText(f.Default)
+		case text == "" && f.Required:
+			bad = append(bad, fmt.Errorf("the field `%s` (%s) must be given", name, f.what()))
+			continue
+		case text == "":
+			continue
+		}
+		v, err := f.convert(text)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("the field `%s` is %w", name, err))
+			continue
+		}
+		out[name] = v
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	return out, nil
+}
+
+// maxField bounds what a person may write into a field, in bytes: it travels in the run's history.
+const maxField = 10_000
+
+// convert reads what was written into a field.
+func (f Field) convert(text string) (any, error) {
+	var v any
+	var err error
+	switch f.Type {
+	case "int":
+		v, err = strconv.ParseInt(text, 10, 64)
+	case "double":
+		var number float64
+		number, err = strconv.ParseFloat(text, 64)
+		if math.IsNaN(number) || math.IsInf(number, 0) {
+			err = strconv.ErrRange
+		}
+		v = number
+	case "bool":
+		v = text == "true"
+		if text != "true" && text != "false" {
+			err = strconv.ErrSyntax
+		}
+	case "enum":
+		v = text
+		if !slices.Contains(f.Values, text) {
+			err = strconv.ErrRange
+		}
+	default:
+		v = text
+	}
+	switch {
+	case len(text) > maxField:
+		return nil, fmt.Errorf("longer than %d bytes", maxField)
+	case err != nil:
+		return nil, fmt.Errorf("%q, and must be %s", text, f.what())
+	}
+	return v, nil
+}
+
+func (f Field) what() string {
+	if f.Type == "enum" {
+		return "one of " + strings.Join(f.Values, ", ")
+	}
+	return article(f.Type)
+}
+
+// fieldText is a default as a person would write it.
+func fieldText(v any) string {
+	if f, ok := v.(float64); ok {
+		return formatDouble(f)
+	}
+	return fmt.Sprint(v)
 }

@@ -22,8 +22,9 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 	case durationType, shareType, sizeType, timeType:
 		v, err := parseScalar(t, n.Value)
 		if err != nil {
-			code := map[reflect.Type]string{durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp"}[t]
-			d.src.errorf(n, code, "", "%s", err)
+			d.src.errorf(n, map[reflect.Type]string{
+				durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp",
+			}[t], "", "%s", err)
 			return nil
 		}
 		return literal{v}

@@ -177,7 +177,7 @@ func (e *expression) explain(err error) error {
 func (e *expression) explainPublished(err error) error {
 	for _, r := range e.refs {
 		if root := r.path[0].name; (root == "datasets" || root == "models") && len(r.path) > 1 && err.Error() == "no such key: "+r.path[1].name {
-			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.path[1].name, &absentError{r.path[1].name})
+			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.path[1].name, &absentError{field: r.path[1].name})
 		}
 	}
 	return err

@@ -38,7 +38,7 @@ func (c *checker) checkGateScope(s *step) {
 // judges the model it releases, or one it was made from.
 func (c *checker) checkRelease(s *step) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
-	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && len(up.gates) > 0 })
+	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack() })
 	at := keyNode(s.node, string(KindRollout))
 	if !gated {
 		c.src.errorf(at, "ungated", "gate a step it waits for, or say `ungated: true`", "`%s` changes live traffic and waits for no gate", s.ID)
@@ -56,9 +56,12 @@ func (c *checker) checkRelease(s *step) {
 	}
 }
 
+// holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person.
+func (s *step) holdsBack() bool { return len(s.gates) > 0 || s.Kind == KindApproval }
+
 func (c *checker) checkPublish(s *step) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
-	if len(s.gates) == 0 && !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && len(up.gates) > 0 }) {
+	if len(s.gates) == 0 && !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack() }) {
 		c.src.errorf(keyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}
 }

@@ -34,11 +34,12 @@ var kinds = []kindInfo{
 	{KindCompile, func() kindSpec { return new(CompileModel) }, scopePlain},
 	{KindRollout, func() kindSpec { return new(Rollout) }, scopeStage},
 	{KindRun, func() kindSpec { return new(Run) }, scopePlain},
+	{KindApproval, func() kindSpec { return new(Approval) }, scopePlain},
 }
 
 // laterKinds, laterTransforms and notYetKeys are named in the design and refused by name until they work.
 var (
-	laterKinds      = []string{"tune", "approval", "pipeline"}
+	laterKinds      = []string{"tune", "pipeline"}
 	laterTransforms = []string{
 		"ReadFromText", "ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
 		"DetectLanguage", "QualityFilter", "Profile",

@@ -94,7 +94,7 @@ func (c *checker) checkWho(n *yaml.Node) {
 	}
 	for _, item := range n.Content {
 		item = behindAlias(item)
-		if item.Kind != yaml.ScalarNode {
+		if item.Kind != yaml.ScalarNode || strings.Contains(item.Value, "${") {
 			continue
 		}
 		user, isUser := strings.CutPrefix(item.Value, "user:")
@@ -104,7 +104,9 @@ func (c *checker) checkWho(n *yaml.Node) {
 			c.src.errorf(item, "person", "write user:NAME", "this names nobody")
 		case !isUser && !known:
 			hint := suggest(item.Value, slices.Collect(maps.Keys(c.env.People)))
-			if len(c.env.People) == 0 {
+			if !strings.Contains(item.Value, ":") {
+				hint = "for a user write user:" + item.Value
+			} else if len(c.env.People) == 0 {
 				hint = "write user:NAME, or add `people: {\"" + item.Value + "\": {users: [NAME]}}` to it"
 			}
 			c.src.errorf(item, "person", hint, "the environment `%s` has no people `%s`", c.env.Name, item.Value)
