@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
@@ -173,6 +174,26 @@ func drawGraph(t *rapid.T) []dsl.Node {
 		}
 	}
 	return nodes
+}
+
+// A step that takes nearly the whole run leaves room for its time and its name.
+func TestTimelineHasRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+		length := rapid.Float64Range(0.1, 1e6).Draw(t, "length")
+		after := func(share float64) time.Time { return noon.Add(time.Duration(share * length * float64(time.Second))) }
+		from := rapid.Float64Range(0, 1).Draw(t, "from")
+		line := newTimeline(Data{
+			Run: contract.RunRecord{StartedAt: noon, EndedAt: after(1)},
+			Steps: []contract.StepRecord{{
+				Step: "s", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: after(from), EndedAt: after(rapid.Float64Range(from, 1).Draw(t, "to")),
+			}},
+		})
+		row := line.Rows[0]
+		if end := row.TimeX + letterWidth*float64(len(row.Time)); row.TimeX < line.Left || end > line.Width {
+			t.Fatalf("%q from %v to %v of %v", row.Time, row.TimeX, end, line.Width)
+		}
+	})
 }
 
 func TestTicks(t *testing.T) {

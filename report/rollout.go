@@ -35,8 +35,8 @@ type rolloutChart struct {
 	Evidence       []string // one path per stage: each begins anew
 	// Limit is where the candidate is taken back; nil where the record does not tell.
 	Limit *tick
-	Looks          []lookMark
-	Bands          []stageBand
+	Looks []lookMark
+	Bands []stageBand
 }
 
 type lookMark struct {

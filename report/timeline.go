@@ -12,6 +12,7 @@ const (
 	labelWidth = 120
 	rowHeight  = 26
 	axisHeight = 24
+	timeWidth  = 60 // of "2h 05m" after a bar that ends at the right
 )
 
 // timeline shows when each step ran; a training step in its generations.
@@ -28,8 +29,6 @@ type timeRow struct {
 	Bars   []bar
 	Time   string
 	TimeX  float64
-	// Before is true when the time stands in front of the bar, for want of room after it.
-	Before bool
 }
 
 type bar struct {
@@ -42,7 +41,7 @@ type bar struct {
 }
 
 func newTimeline(d Data) timeline {
-	t := timeline{Width: chartWidth, Left: labelWidth, Right: chartWidth - 8}
+	t := timeline{Width: chartWidth, Left: labelWidth, Right: chartWidth - timeWidth}
 	total := span(d.Run.StartedAt, d.Run.EndedAt, d.Now)
 	if total <= 0 {
 		return t
@@ -57,9 +56,6 @@ func newTimeline(d Data) timeline {
 		begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 		seconds := span(s.StartedAt, s.EndedAt, d.Now)
 		row.Time, row.TimeX = human.Seconds(seconds), x.at(begin+seconds)+6
-		if row.TimeX > t.Right-56 {
-			row.TimeX, row.Before = x.at(begin)-6, true
-		}
 		t.Rows = append(t.Rows, row)
 	}
 	t.Bottom = float64(len(t.Rows)) * rowHeight
