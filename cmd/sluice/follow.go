@@ -309,7 +309,7 @@ func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
 		_, err = fmt.Fprintln(f.out)
 	}
 	if err == nil {
-		err = f.theme.Summary(f.out, run.Steps, now)
+		err = f.theme.Summary(f.out, run.Steps, nil, now)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(f.out, "\n%s", f.served())

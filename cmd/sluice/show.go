@@ -34,15 +34,16 @@ Records are kept in the store: nothing need be running.`,
 		if err != nil {
 			return err
 		}
-		waits := false
+		var doing map[string]view.Detail
+		carried := true
 		if run.Status == dsl.StatusRunning {
-			waits = !refresh(cmd.Context(), stateOf(cmd), run)
+			doing, carried = refresh(cmd.Context(), stateOf(cmd), run)
 		}
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
 			return view.JSON(out, view.NewRecord(run.RunRecord, run.Steps, now))
 		}
-		if err := view.ThemeOf(out).Show(out, run.RunRecord, run.Steps, now); err != nil || !waits {
+		if err := view.ThemeOf(out).Show(out, run.RunRecord, run.Steps, doing, now); err != nil || carried {
 			return err
 		}
 		_, err = fmt.Fprintln(out, "\nno Sluice carries this run now: it goes on with the command that started it, or with `sluice up`")
@@ -51,19 +52,30 @@ Records are kept in the store: nothing need be running.`,
 	return cmd
 }
 
-// refresh asks a run that is under way where its steps are now, and reports whether any Sluice is there to carry it on. Without one
-// its record is all there is to know.
-func refresh(ctx context.Context, state string, run activities.Run) (carried bool) {
+// refresh asks a run that is under way where its steps are now and what they do, and reports whether any Sluice is there to carry it
+// on. Without one its record is all there is to know.
+func refresh(ctx context.Context, state string, run activities.Run) (doing map[string]view.Detail, carried bool) {
 	if _, held, err := holder.Find(state); !worker.ClusterNamed() && (err != nil || !held) {
-		return err != nil
+		return nil, err != nil
 	}
 	s, err := worker.Open(ctx, worker.Options{StateDir: state})
 	if err != nil {
-		return true
+		return nil, true
 	}
 	defer s.Close() //nolint:errcheck // it was only asked
-	if now, err := s.State(ctx, run.Run); err == nil {
-		view.Overlay(run.Steps, now)
+	now, err := s.State(ctx, run.Run)
+	if err != nil {
+		return nil, true
 	}
-	return true
+	view.Overlay(run.Steps, now)
+	doing = map[string]view.Detail{}
+	for _, step := range now.Steps {
+		if step.Status != dsl.StatusRunning {
+			continue
+		}
+		if d, err := s.Detail(ctx, run.Run, step); err == nil { // else it has only just begun, or ended
+			doing[step.ID] = describe(d)
+		}
+	}
+	return doing, true
 }

@@ -136,8 +136,8 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Show writes a run for people.
-func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRecord, now time.Time) error {
+// Show writes a run for people; doing is as in Summary.
+func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRecord, doing map[string]Detail, now time.Time) error {
 	out := writer{w: w}
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
@@ -160,7 +160,7 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRe
 	if out.err != nil {
 		return out.err
 	}
-	return t.Summary(w, steps, now)
+	return t.Summary(w, steps, doing, now)
 }
 
 // fields writes named values in one line.

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"time"
@@ -11,8 +12,9 @@ import (
 	"github.com/sluiceml/sluice/report"
 )
 
-// Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw.
-func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, now time.Time) error {
+// Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw. doing is what running
+// steps say of themselves, by step.
+func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, doing map[string]Detail, now time.Time) error {
 	out := writer{w: w}
 	ids, words := len("step"), len("succeeded")
 	for _, s := range steps {
@@ -22,7 +24,8 @@ func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, now time.Time) 
 	for _, s := range steps {
 		glyph, style := mark(s.Status)
 		out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), words+2)), "  ",
-			lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ", result(s))
+			lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
+			cmp.Or(result(s), human.Line(doing[s.Step].Text)))
 		indent := strings.Repeat(" ", ids+2)
 		for _, c := range s.Checks {
 			out.line(indent, t.gate(c))

@@ -71,18 +71,19 @@ func TestSummary(t *testing.T) {
 		r := load(t, name)
 		golden(t, "summary-"+name, func(w io.Writer) error {
 			end := contract.RunOutput{Status: r.Run.Status, Error: r.Run.Error, ErrorType: r.Run.ErrorType}
-			return errors.Join(Theme{}.Summary(w, r.Steps, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
+			return errors.Join(Theme{}.Summary(w, r.Steps, nil, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
 		})
 	}
 }
 
 func TestShow(t *testing.T) {
 	r := load(t, "failed")
+	r.Steps[1] = contract.StepRecord{Step: "mail", Kind: dsl.KindClean, Status: dsl.StatusRunning, StartedAt: noon.Add(-time.Second)}
 	var b bytes.Buffer
-	if err := (Theme{}).Show(&b, r.Run, r.Steps, noon); err != nil {
+	if err := (Theme{}).Show(&b, r.Run, r.Steps, map[string]Detail{"mail": {Text: "kept 12 rows\nand more"}}, noon); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"spam-filter  spam-filter-20260314-081500-0b0b\n", "✗ failed  21.0 s", "params   epochs = 4, min_f1 = 0.95\n"} {
+	for _, want := range []string{"spam-filter  spam-filter-20260314-081500-0b0b\n", "✗ failed  21.0 s", "params   epochs = 4, min_f1 = 0.95\n", "● running       1.0 s  kept 12 rows\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -376,8 +377,8 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestWriteErrors(t *testing.T) {
 	r := load(t, "promoted")
 	for name, err := range map[string]error{
-		"summary": Theme{}.Summary(broken{}, r.Steps, noon),
-		"show":    Theme{}.Show(broken{}, r.Run, r.Steps, noon),
+		"summary": Theme{}.Summary(broken{}, r.Steps, nil, noon),
+		"show":    Theme{}.Show(broken{}, r.Run, r.Steps, nil, noon),
 		"runs":    Theme{}.Runs(broken{}, nil, noon),
 		"plain":   NewPlain(broken{}, noon).Show(rowsAt(0), noon),
 		"json":    JSON(broken{}, 1),
