@@ -64,7 +64,7 @@ the folder .sluice.`,
 	}
 	add("runs", newLint(), newPlan(), newRun(), newRerun(), newCancel())
 	add("look", newList(), newShow(), newLogs(), newReport())
-	add("host", newUp(), newWorker(), newServe(), newDoctor())
+	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
 	add("", newVersion(), newExitCodes())
 	return root
 }
