@@ -222,9 +222,11 @@ func (r *rollout) show(ctx workflow.Context) {
 	s := r.state
 	text := fmt.Sprintf("**%s** version %s: %s, stage %d of %d\n", r.spec.Target, s.Version, s.Phase, s.Stage, s.Stages)
 	if l := s.Look; l != nil {
-		text += fmt.Sprintf("\n| | answers | errors | p99 ms |\n|---|---|---|---|\n| candidate | %d | %d | %.2f |\n| stable | %d | %d | %.2f |\n\ne-value %.3g: %s %s\n",
-			l.Candidate.Requests, l.Candidate.Errors, l.Candidate.P99MS, l.Stable.Requests, l.Stable.Errors, l.Stable.P99MS,
-			l.EValue, l.Decision, l.Reason)
+		side := func(name string, c dsl.SideCounts) string {
+			return row(name, c.Requests, c.Errors, fmt.Sprintf("%.2f", c.P99MS))
+		}
+		text += "\n" + heads("", "answers", "errors", "p99 ms") + side("candidate", l.Candidate) + side("stable", l.Stable) +
+			fmt.Sprintf("\ne-value %.3g: %s %s\n", l.EValue, l.Decision, l.Reason)
 	}
 	workflow.SetCurrentDetails(ctx, text)
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -250,10 +251,10 @@ func (t *train) show(ctx workflow.Context) {
 		fmt.Fprintf(&b, ", from step %d", t.current.FromStep)
 	}
 	if ended := t.carried.Generations; len(ended) > 0 {
-		b.WriteString("\n\n| generation | nodes | from | to | committed | time | end | |\n|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("\n\n" + heads("generation", "nodes", "steps", "committed", "time", "end"))
 		for _, g := range ended[max(0, len(ended)-detailRows):] {
-			fmt.Fprintf(&b, "| %d | %d | %d | %d | %d | %s | %s | %s |\n",
-				g.Index, g.Nodes, g.FromStep, g.ToStep, g.CommittedStep, spent(ctx, g.StartedAt, g.EndedAt), g.End, cell(g.Reason))
+			steps := fmt.Sprintf("%d–%d", g.FromStep, g.ToStep)
+			b.WriteString(row(g.Index, g.Nodes, steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())
