@@ -5,7 +5,7 @@
 #   1. $SLUICE_PYTHON, which must be able to import torch;
 #   2. the first python3 on the machine that imports torch;
 #   3. the system's python3, after PyTorch was installed by apt (with sudo where not root);
-#   4. the first python3, with PyTorch installed into .venv by pip.
+#   4. the first python3, with PyTorch installed into .venv by pip, which on Linux brings CUDA along.
 # The .venv sees that interpreter's own packages; pip adds what examples/spam/requirements.txt pins.
 # Progress goes to stderr.
 set -euo pipefail
@@ -42,6 +42,7 @@ has_torch() { imports "$1" torch; }
 # Debian and Ubuntu keep ensurepip, which venv needs, in a package of its own.
 can_venv() { imports "$1" ensurepip; }
 
+# Fails where there is no apt or no right to use it. sudo may ask for a password where there is a terminal.
 apt_install() {
     command -v apt-get >/dev/null || return 1
     local root=()
@@ -61,10 +62,10 @@ resolve() {
         echo "$SLUICE_PYTHON"
     elif first_that has_torch; then
         return
-    elif apt_install python3-torch python3-venv && recent /usr/bin/python3 && has_torch /usr/bin/python3; then
+    elif recent /usr/bin/python3 && apt_install python3-torch python3-venv && has_torch /usr/bin/python3; then
         echo /usr/bin/python3
     else
-        first_that true || die "no python3 of version $oldest or newer on this machine; install one, or name one in SLUICE_PYTHON"
+        first_that can_venv || first_that true || die "no python3 of version $oldest or newer on this machine; install one, or name one in SLUICE_PYTHON"
     fi
 }
 
@@ -78,7 +79,8 @@ current && exit
 
 python="$(resolve)"
 can_venv "$python" || apt_install python3-venv || true
-can_venv "$python" || die "$python has no ensurepip; install its venv package"
+can_venv "$python" ||
+    die "$python cannot make a .venv, for it has no ensurepip; have root run 'apt-get install python3-venv', or name a Python with PyTorch in SLUICE_PYTHON"
 
 say "making $venv on $python"
 rm -rf "$venv"
@@ -88,6 +90,7 @@ if has_torch "$venv/bin/python3"; then
     # PyTorch was built for one major version of numpy: pip must not put another in front of it.
     packages+=("numpy==$("$venv/bin/python3" -c 'import numpy; print(numpy.__version__)')")
 else
+    say "no PyTorch on this machine, and none by apt: pip downloads the CUDA build, about 3 GB (6 GB on disk)"
     packages+=(torch numpy)
 fi
 say "pip install ${packages[*]}"
