@@ -137,8 +137,8 @@ func connectFolder(ctx context.Context, o ConnectOptions) (*Connection, error) {
 		} else if c, err = hold(ctx, o); err != nil && !errors.Is(err, holder.ErrHeld) {
 			return nil, err
 		}
-		if err == nil {
-			return c, nil
+		if err == nil || errors.Is(err, errForm) {
+			return c, err
 		}
 		select {
 		case <-ctx.Done():
@@ -150,6 +150,9 @@ func connectFolder(ctx context.Context, o ConnectOptions) (*Connection, error) {
 
 // attach connects to the holder's server.
 func attach(ctx context.Context, info holder.Info, o ConnectOptions) (*Connection, error) {
+	if err := sameForm(info, o); err != nil {
+		return nil, err
+	}
 	token, err := embedded.ReadToken(info.TokenFile)
 	if err != nil {
 		return nil, err
@@ -159,6 +162,22 @@ func attach(ctx context.Context, info holder.Info, o ConnectOptions) (*Connectio
 		return nil, err
 	}
 	return &Connection{Client: c, Info: info, token: token}, nil
+}
+
+// errForm: this process and the holder would not read what the other writes.
+var errForm = errors.New("one encrypts payloads and the other does not")
+
+// sameForm refuses to attach where one side encrypts and the other does not: what should be encrypted would be stored as it is, or nobody
+// could read it.
+func sameForm(info holder.Info, o ConnectOptions) error {
+	switch encrypts := o.Codec != nil && o.Codec.Encrypts(); {
+	case info.CodecKeys != "" && !encrypts:
+		return fmt.Errorf("%w: process %d, which holds %s, does; set %s=%s here too", errForm, info.PID, o.Dir, codec.KeysVariable, info.CodecKeys)
+	case info.CodecKeys == "" && encrypts:
+		return fmt.Errorf("%w: process %d, which holds %s, does not; start it again with %s, or unset that here",
+			errForm, info.PID, o.Dir, codec.KeysVariable)
+	}
+	return nil
 }
 
 // hold takes the folder, starts a server and publishes its address. The error wraps holder.ErrHeld when another process was faster.
@@ -177,7 +196,9 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 		return nil, err
 	}
 	var decoder http.Handler
+	var keyFile string
 	if o.Codec != nil {
+		keyFile = o.Codec.KeyFile()
 		if decoder, err = o.Codec.Handler(); err != nil {
 			return nil, err
 		}
@@ -198,7 +219,7 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 	}
 	c.Info = holder.Info{
 		PID: os.Getpid(), TemporalAddress: c.server.Address(), UIAddress: c.server.UIAddress(),
-		Namespace: client.DefaultNamespace, TokenFile: tokenFile,
+		Namespace: client.DefaultNamespace, TokenFile: tokenFile, CodecKeys: keyFile,
 	}
 	if c.Client, err = dialOwner(ctx, c.Info, c.token, o); err != nil {
 		return nil, err

@@ -74,17 +74,33 @@ func TestWhatTemporalKeeps(t *testing.T) {
 	}
 }
 
+// TestAttachWithoutTheKeys: a process must not store as it is what the holder would encrypt, nor the other way round.
+func TestAttachWithoutTheKeys(t *testing.T) {
+	for name, keys := range map[string]string{"the holder": codec.NewKey(time.Now()), "the other": ""} {
+		t.Run(name, func(t *testing.T) {
+			s := openWith(t, keys)
+			t.Setenv(codec.KeysVariable, "")
+			if keys == "" {
+				t.Setenv(codec.KeysVariable, writeKeys(t, codec.NewKey(time.Now())))
+			}
+			other, err := Open(t.Context(), Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+			if !errors.Is(err, errForm) || !strings.Contains(err.Error(), codec.KeysVariable) {
+				t.Errorf("attached: %+v, %v", other, err)
+			}
+			if keys != "" && !strings.Contains(err.Error(), s.codec.KeyFile()) {
+				t.Errorf("the error does not name the file: %v", err)
+			}
+		})
+	}
+}
+
 // openWith opens a session of its own, as holder, with a key file of the given text; "" for none.
 func openWith(t *testing.T, keys string) *Session {
 	t.Helper()
-	file := ""
+	t.Setenv(codec.KeysVariable, "")
 	if keys != "" {
-		file = filepath.Join(t.TempDir(), "keys")
-		if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Setenv(codec.KeysVariable, writeKeys(t, keys))
 	}
-	t.Setenv(codec.KeysVariable, file)
 	s, err := Open(t.Context(), Options{StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +111,15 @@ func openWith(t *testing.T, keys string) *Session {
 		}
 	})
 	return s
+}
+
+func writeKeys(t *testing.T, keys string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // echo has a workflow give data back and returns the sizes of its history's events.

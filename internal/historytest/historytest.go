@@ -20,6 +20,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/sluiceml/sluice/worker/codec"
 )
 
 var folder = flag.String("record", "", "folder to write the histories of the tests' workflows to, for the tests that replay them")
@@ -79,7 +81,12 @@ func Replay(t *testing.T, pattern, name string, function any) {
 	}
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
+			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+				DataConverter: codec.New(nil, nil).DataConverter(), // what is long was recorded compressed
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 			replayer.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})
 			quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 			if err := replayer.ReplayWorkflowHistoryFromJSONFile(quiet, path); err != nil {

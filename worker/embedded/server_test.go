@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,7 +116,9 @@ func start(t testing.TB) (*Server, Token) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Start(t.Context(), Options{Dir: dir, Token: token})
+	s, err := Start(t.Context(), Options{Dir: dir, Token: token, Codec: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "decoded", r.URL.Path)
+	})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,10 @@ func TestUI(t *testing.T) {
 		{name: "another site's page", method: "POST", url: api + "/terminate", http: browser, header: http.Header{"Sec-Fetch-Site": {"cross-site"}}, status: 403},
 		{name: "another port's page", method: "POST", url: api + "/terminate", http: browser, header: http.Header{"Sec-Fetch-Site": {"same-site"}}, status: 403},
 		{name: "terminate", method: "POST", url: api + "/terminate", http: browser, header: http.Header{"Sec-Fetch-Site": {"same-origin"}}, status: 200},
+		{name: "no key, codec", method: "POST", url: "/codec/decode", http: stranger, status: 401},
+		{name: "codec", method: "POST", url: "/codec/decode", http: browser, status: 200, body: "decoded /codec/decode"},
+		{name: "codec of another site's page", method: "POST", url: "/codec/decode", http: browser, header: http.Header{"Sec-Fetch-Site": {"cross-site"}}, status: 403},
+		{name: "codec in the settings", url: "/api/v1/settings", http: browser, status: 200, body: `"endpoint":"/codec"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), tc.method, s.UIAddress()+tc.url, strings.NewReader(""))

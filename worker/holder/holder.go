@@ -30,6 +30,7 @@ type Info struct {
 	UIAddress       string `json:"ui_address"`                // "http://127.0.0.1:8233"
 	Namespace       string `json:"namespace"`                 // Temporal's
 	TokenFile       string `json:"token_file"`                // absolute path
+	CodecKeys       string `json:"codec_keys,omitempty"`      // absolute path of the key file; empty without encryption
 	GatewayAddress  string `json:"gateway_address,omitempty"` // "http://127.0.0.1:8080"; empty while nothing is served
 }
 
