@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/layered"
 )
 
 // Data is what a report is made of.
@@ -59,7 +60,7 @@ var (
 		"word":     word,
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
-		"f":        coordinate,
+		"f":        layered.Coordinate,
 		"endclass": endClass,
 		"endword":  endWord,
 	}).Parse(pageSource))

@@ -144,11 +144,11 @@ func TestGraphHasRoom(t *testing.T) {
 		at := map[string]xy{}
 		for i, a := range g.Nodes {
 			at[a.Step] = a.xy
-			if a.X < 0 || a.Y < 0 || a.X+nodeWidth > g.Width || a.Y+nodeHeight > g.Height {
+			if a.X < 0 || a.Y < 0 || a.X+graphStyle.NodeWidth > g.Width || a.Y+graphStyle.NodeHeight > g.Height {
 				t.Fatalf("%s is outside", a.Step)
 			}
 			for _, b := range g.Nodes[:i] {
-				if math.Abs(a.X-b.X) < nodeWidth && math.Abs(a.Y-b.Y) < nodeHeight {
+				if math.Abs(a.X-b.X) < graphStyle.NodeWidth && math.Abs(a.Y-b.Y) < graphStyle.NodeHeight {
 					t.Fatalf("%s covers %s", a.Step, b.Step)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/layered"
 )
 
 // scale maps values to a stretch of the page, linearly or by their logarithm.
@@ -88,12 +89,9 @@ func line(points []xy) string {
 	var b strings.Builder
 	for i, p := range points {
 		b.WriteByte("ML"[min(i, 1)])
-		b.WriteString(coordinate(p.X))
+		b.WriteString(layered.Coordinate(p.X))
 		b.WriteByte(' ')
-		b.WriteString(coordinate(p.Y))
+		b.WriteString(layered.Coordinate(p.Y))
 	}
 	return b.String()
 }
-
-// coordinate writes a coordinate to a tenth, which is finer than eyes are.
-func coordinate(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
