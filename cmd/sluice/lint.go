@@ -17,14 +17,18 @@ func newLint() *cobra.Command {
 		Use:   "lint FILE...",
 		Short: "Check pipelines and environments without running anything",
 		Long: `Check pipelines, and environment files by themselves, without running anything: unknown keys, the type of every expression and reference, cycles, gates that can be
-bypassed, files, pools and targets. All findings are shown at once. The exit code is 2 when there are errors; warnings alone are fine.`,
+bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says more of one. The exit code is 2 when
+there are errors; warnings alone are fine.
+
+--format sarif is for code scanning services, --format github for a workflow of GitHub Actions, which shows the findings beside the
+lines of a change.`,
 		Example: `  sluice lint pipeline.yaml
   sluice lint -e environment.yaml pipelines/*.yaml
-  sluice lint --format json pipeline.yaml`,
+  sluice lint --format sarif pipeline.yaml > findings.sarif`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	addEnvironment(cmd, &env)
-	format := addFormat(cmd)
+	format := addFormat(cmd, "sarif", "github")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		findings := dsl.Diagnostics{}
 		for _, file := range files {
@@ -49,9 +53,12 @@ bypassed, files, pools and targets. All findings are shown at once. The exit cod
 func addEnvironment(cmd *cobra.Command, env *string) {
 	cmd.Flags().StringVarP(env, "env", "e", "", "environment file: store, pools and targets")
 	must(cmd.MarkFlagFilename("env", "yaml", "yml"))
-	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
-	}
+	cmd.ValidArgsFunction = completeDocuments
+}
+
+// completeDocuments completes names of YAML files.
+func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // environmentDocument finds the line that makes a document an environment.
@@ -73,8 +80,13 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 
 func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {
 	out := cmd.OutOrStdout()
-	if format == "json" {
+	switch format {
+	case "json":
 		return view.JSON(out, findings)
+	case "sarif":
+		return view.SARIF(out, readVersions().Sluice, findings)
+	case "github":
+		return view.Annotations(out, findings)
 	}
 	if _, err := fmt.Fprint(out, findings.Text(view.ThemeOf(out).Color)); err != nil {
 		return err

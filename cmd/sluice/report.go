@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +48,7 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 		if file == "" {
 			file = run.Run + ".html"
 		}
-		if err := replaceFile(file, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
+		if err := replaceFile(file, 0o644, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
@@ -89,20 +87,4 @@ func readCurve(ctx context.Context, s *store.Store, digest string) (points []rep
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	return points, json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&points)
-}
-
-// replaceFile writes a file that others see whole: beside, synced, renamed.
-func replaceFile(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

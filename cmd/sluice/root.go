@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,6 +52,7 @@ the folder .sluice.`,
 	root.PersistentFlags().String("state", state, "state folder, also by $"+stateVariable)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
 	root.AddGroup(
+		&cobra.Group{ID: "write", Title: "Write pipelines:"},
 		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
 		&cobra.Group{ID: "look", Title: "Look at runs:"},
 		&cobra.Group{ID: "host", Title: "Keep Sluice running:"},
@@ -62,7 +64,8 @@ the folder .sluice.`,
 			root.AddCommand(c)
 		}
 	}
-	add("runs", newLint(), newPlan(), newRun(), newRerun(), newCancel())
+	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan())
+	add("runs", newRun(), newRerun(), newCancel())
 	add("look", newList(), newShow(), newLogs(), newReport())
 	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
 	add("", newVersion(), newExitCodes())
@@ -98,20 +101,23 @@ func stateOf(cmd *cobra.Command) string {
 	return dir
 }
 
-// addFormat gives a command the flag --format, which is text or json.
-func addFormat(cmd *cobra.Command) *string {
-	format := cmd.Flags().String("format", "text", "text or json")
+// addFormat gives a command the flag --format, which is text, json or one of more.
+func addFormat(cmd *cobra.Command, more ...string) *string {
+	formats := append([]string{"text", "json"}, more...)
+	last := len(formats) - 1
+	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	format := cmd.Flags().String("format", "text", choice)
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if *format != "text" && *format != "json" {
-			return usageError(cmd, fmt.Sprintf("--format is text or json, not %q", *format))
+		if !slices.Contains(formats, *format) {
+			return usageError(cmd, fmt.Sprintf("--format is %s, not %q", choice, *format))
 		}
 		if before != nil {
 			return before(cmd, args)
 		}
 		return nil
 	}
-	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	return format
 }
 

@@ -16,46 +16,70 @@ import (
 type Plan struct {
 	Name   string               `json:"name"`
 	Params map[string]dsl.Param `json:"params,omitempty"`
-	// Steps in the order they may start.
+	// Steps in the order they may start, those of `on_failure` and `finally` last.
 	Steps []PlanStep `json:"steps"`
 }
 
 // PlanStep is a step of a Plan.
 type PlanStep struct {
-	ID   string   `json:"id"`
-	Kind dsl.Kind `json:"kind"`
-	// Wave counts from 1: a step starts after all that it needs of earlier waves. Steps of one wave run side by side.
-	Wave    int                 `json:"wave"`
-	Needs   map[string]dsl.Need `json:"needs,omitempty"`
-	When    dsl.Expr            `json:"when,omitempty"`
-	Gate    []dsl.Gate          `json:"gate,omitempty"`
-	Retry   int                 `json:"attempts,omitempty"`
-	Timeout dsl.Duration        `json:"timeout,omitempty"`
-	Publish map[string]string   `json:"publish,omitempty"`
+	ID      string      `json:"id"`
+	Kind    dsl.Kind    `json:"kind"`
+	Section dsl.Section `json:"section,omitempty"`
+	// Wave counts from 1 in each section: a step starts after all that it needs of earlier waves. Steps of one wave run side by side.
+	Wave  int                 `json:"wave"`
+	Needs map[string]dsl.Need `json:"needs,omitempty"`
+	// After lists Needs in the order of the graph.
+	After   []string          `json:"after,omitempty"`
+	When    dsl.Expr          `json:"when,omitempty"`
+	Fan     dsl.Fan           `json:"fan,omitempty"`
+	Gate    []dsl.Gate        `json:"gate,omitempty"`
+	Retry   int               `json:"attempts,omitempty"`
+	Timeout dsl.Duration      `json:"timeout,omitempty"`
+	Publish map[string]string `json:"publish,omitempty"`
+	// Outlook is what a run would do with the step, where that is known.
+	Outlook Outlook `json:"outlook,omitzero"`
 }
 
-// NewPlan puts a plan together from a pipeline and its graph in topological order.
-func NewPlan(p *dsl.Pipeline, graph []dsl.Node) Plan {
-	plan := Plan{Name: p.Name, Params: p.Params}
+// Outlook is what a run would do with a step.
+type Outlook struct {
+	// State is one or two words, such as "runs", "cached" or "changed".
+	State string `json:"state"`
+	// Detail says why, or from where.
+	Detail string `json:"detail,omitempty"`
+}
+
+// sections are the parts of a pipeline in the order they run.
+var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+
+// NewPlan puts a plan together from a pipeline and its graph in topological order. outlook may be nil.
+func NewPlan(p *dsl.Pipeline, graph []dsl.Node, outlook map[string]Outlook) Plan {
+	plan := Plan{Name: p.Name, Params: p.Params, Steps: make([]PlanStep, 0, len(graph))}
+	written := map[string]dsl.Step{}
+	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
+		written[s.ID] = s
+	}
 	waves := map[string]int{}
 	for _, node := range graph {
-		step := PlanStep{ID: node.ID, Kind: node.Kind, Wave: 1, Needs: node.Needs, Timeout: node.Timeout, Retry: node.Retry.Attempts}
+		s := written[node.ID]
+		step := PlanStep{
+			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, Timeout: node.Timeout,
+			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Outlook: outlook[node.ID],
+		}
 		for _, need := range node.After {
 			step.Wave = max(step.Wave, waves[need]+1)
 		}
 		waves[node.ID] = step.Wave
-		if i := slices.IndexFunc(p.Steps, func(s dsl.Step) bool { return s.ID == node.ID }); i >= 0 {
-			step.When, step.Gate, step.Publish = p.Steps[i].When, p.Steps[i].Gate, p.Steps[i].Publish
-		}
 		plan.Steps = append(plan.Steps, step)
 	}
-	slices.SortStableFunc(plan.Steps, func(a, b PlanStep) int { return cmp.Compare(a.Wave, b.Wave) })
+	slices.SortStableFunc(plan.Steps, func(a, b PlanStep) int {
+		return cmp.Or(cmp.Compare(slices.Index(sections, a.Section), slices.Index(sections, b.Section)), cmp.Compare(a.Wave, b.Wave))
+	})
 	return plan
 }
 
 // Plan writes a plan for people: steps by wave, with kinds, needs and gates.
 func (t Theme) Plan(w io.Writer, p Plan) error {
-	out := writer{w: w}
+	out := &writer{w: w}
 	out.line(t.paint(bold, p.Name))
 	for _, name := range slices.Sorted(maps.Keys(p.Params)) {
 		param := p.Params[name]
@@ -69,31 +93,42 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 	for _, s := range p.Steps {
 		ids, kinds = max(ids, len(s.ID)), max(kinds, len(s.Kind))
 	}
-	indent := strings.Repeat(" ", 5+ids+2)
-	wave := 0
-	for _, s := range p.Steps {
+	for i, s := range p.Steps {
 		number := ""
-		if s.Wave != wave {
-			wave = s.Wave
-			number = fmt.Sprint(wave)
+		if i == 0 || s.Section != p.Steps[i-1].Section || s.Wave != p.Steps[i-1].Wave {
 			out.line()
+			number = fmt.Sprint(s.Wave)
+		}
+		if s.Section != dsl.SectionMain && (i == 0 || s.Section != p.Steps[i-1].Section) {
+			out.line(t.paint(faint, string(s.Section)))
 		}
 		out.line(t.paint(faint, lead(number, 3)), "  ", t.paint(bold, pad(s.ID, ids)), "  ", t.paint(cyan, pad(string(s.Kind), kinds)), after(t, s))
-		if s.When != "" {
-			out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))
-		}
-		for _, g := range s.Gate {
-			line := human.Line(string(g.Check))
-			if g.OnFail == dsl.OnFailStop {
-				line += t.paint(yellow, "   else stop")
-			}
-			out.line(indent, t.paint(green, "gate  "), line)
-		}
-		for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
-			out.line(indent, t.paint(faint, "publish  "), output, " as ", s.Publish[output])
-		}
+		t.planDetails(out, strings.Repeat(" ", 5+ids+2), s)
 	}
 	return out.err
+}
+
+// planDetails are the lines under a step.
+func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
+	if s.Outlook.State != "" {
+		out.line(indent, t.paint(yellow, s.Outlook.State), "  ", human.Line(s.Outlook.Detail))
+	}
+	if s.When != "" {
+		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))
+	}
+	if s.Fan != "" {
+		out.line(indent, t.paint(faint, string(s.Fan)))
+	}
+	for _, g := range s.Gate {
+		line := human.Line(string(g.Check))
+		if g.OnFail != "" && g.OnFail != dsl.OnFailFail {
+			line += t.paint(yellow, "   else "+string(g.OnFail))
+		}
+		out.line(indent, t.paint(green, "gate  "), line)
+	}
+	for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
+		out.line(indent, t.paint(faint, "publish  "), output, " as ", s.Publish[output])
+	}
 }
 
 // after names what a step needs; the need is spelt out where it is another than passed.

@@ -162,7 +162,7 @@ func TestPlan(t *testing.T) {
 		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedPassed, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
 		{ID: "page", Kind: dsl.KindRun, Needs: map[string]dsl.Need{"mail": dsl.NeedFailed}, After: []string{"mail"}},
 	}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph)) })
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, nil)) })
 }
 
 func TestHealth(t *testing.T) {

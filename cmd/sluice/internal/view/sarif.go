@@ -1,0 +1,106 @@
+package view
+
+import (
+	"io"
+	"net/url"
+	"path/filepath"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// The parts of a SARIF 2.1.0 log that findings need.
+// https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+type (
+	sarifLog struct {
+		Schema  string     `json:"$schema"`
+		Version string     `json:"version"`
+		Runs    []sarifRun `json:"runs"`
+	}
+	sarifRun struct {
+		Tool       sarifTool     `json:"tool"`
+		ColumnKind string        `json:"columnKind"`
+		Results    []sarifResult `json:"results"`
+	}
+	sarifTool struct {
+		Driver sarifDriver `json:"driver"`
+	}
+	sarifDriver struct {
+		Name    string      `json:"name"`
+		Version string      `json:"version,omitempty"`
+		Rules   []sarifRule `json:"rules"`
+	}
+	sarifRule struct {
+		ID    string    `json:"id"`
+		Short sarifText `json:"shortDescription"`
+		Full  sarifText `json:"fullDescription"`
+	}
+	sarifText struct {
+		Text string `json:"text"`
+	}
+	sarifResult struct {
+		RuleID    string          `json:"ruleId"`
+		RuleIndex int             `json:"ruleIndex"`
+		Level     string          `json:"level"`
+		Message   sarifText       `json:"message"`
+		Locations []sarifLocation `json:"locations,omitempty"`
+	}
+	sarifLocation struct {
+		Physical sarifPhysical `json:"physicalLocation"`
+	}
+	sarifPhysical struct {
+		Artifact sarifArtifact `json:"artifactLocation"`
+		Region   *sarifRegion  `json:"region,omitempty"`
+	}
+	sarifArtifact struct {
+		URI string `json:"uri"`
+	}
+	sarifRegion struct {
+		StartLine   int       `json:"startLine"`
+		StartColumn int       `json:"startColumn"`
+		Snippet     sarifText `json:"snippet"`
+	}
+)
+
+// SARIF writes findings in the format that code scanning services read. The rules are the codes that occur.
+func SARIF(w io.Writer, version string, findings dsl.Diagnostics) error {
+	run := sarifRun{
+		Tool:       sarifTool{sarifDriver{Name: "sluice", Version: version, Rules: []sarifRule{}}},
+		ColumnKind: "unicodeCodePoints",
+		Results:    []sarifResult{},
+	}
+	index := map[string]int{}
+	for _, d := range findings {
+		if _, ok := index[d.Code]; !ok {
+			code, _, _ := dsl.Explain(d.Code)
+			index[d.Code] = len(index)
+			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{d.Code, sarifText{code.Title}, sarifText{code.Text}})
+		}
+		result := sarifResult{RuleID: d.Code, RuleIndex: index[d.Code], Level: string(d.Severity), Message: sarifText{withHelp(d)}}
+		if d.File != "" {
+			at := sarifPhysical{Artifact: sarifArtifact{fileURI(d.File)}}
+			if d.Line > 0 {
+				at.Region = &sarifRegion{d.Line, d.Col, sarifText{d.Source}}
+			}
+			result.Locations = []sarifLocation{{at}}
+		}
+		run.Results = append(run.Results, result)
+	}
+	return JSON(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+// withHelp is a finding's message with what to do.
+func withHelp(d dsl.Diagnostic) string {
+	if d.Hint == "" {
+		return d.Message
+	}
+	return d.Message + "\nhelp: " + d.Hint
+}
+
+// fileURI is a path as a reference; a relative one stays relative.
+func fileURI(path string) string {
+	u := url.URL{Path: filepath.ToSlash(path)}
+	if filepath.IsAbs(path) {
+		u.Scheme = "file"
+	}
+	return u.String()
+}
