@@ -2,16 +2,13 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,12 +22,8 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-const (
-	// commandLimit bounds one command line, the longest run included.
-	commandLimit = 3 * time.Minute
-	// pollPause spaces looks at what other processes do, which cannot be awaited otherwise.
-	pollPause = 20 * time.Millisecond
-)
+// commandLimit bounds one command line, the longest run included.
+const commandLimit = 3 * time.Minute
 
 // sluicePath returns the sluice binary beside the agent's. It is built once, unless SLUICE_BIN named a folder that has it.
 var sluicePath = sync.OnceValues(func() (string, error) {
@@ -46,10 +39,9 @@ var sluicePath = sync.OnceValues(func() (string, error) {
 
 // sandbox is a folder with a pipeline and a state folder of its own, and every process that works there.
 type sandbox struct {
-	t   *testing.T
-	dir string
-	// state is the state folder, project that of the pipeline.
-	state, project string
+	site
+	// project is the folder of the pipeline.
+	project string
 	// port is where the target of the pipeline's environment listens.
 	port int
 	env  []string
@@ -59,7 +51,7 @@ type sandbox struct {
 func newSandbox(t *testing.T, name string) *sandbox {
 	t.Helper()
 	dir := t.TempDir()
-	s := &sandbox{t: t, dir: dir, state: filepath.Join(dir, "state"), project: filepath.Join(dir, "project"), port: freePort(t)}
+	s := &sandbox{site: site{t: t, dir: dir, state: filepath.Join(dir, "state")}, project: filepath.Join(dir, "project"), port: freePort(t)}
 	if err := os.CopyFS(s.project, os.DirFS(filepath.Join("testdata", name))); err != nil {
 		t.Fatal(err)
 	}
@@ -123,16 +115,6 @@ func pythonEnv(t *testing.T) string {
 		t.Fatalf("there is no Python environment with ONNX Runtime: %v: `make setup` makes it", err)
 	}
 	return env
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // edit replaces text in a file of the project; the text must be there.
@@ -354,22 +336,6 @@ func (s *sandbox) store() *store.Store {
 	return opened
 }
 
-// await polls for a condition outside this process.
-func (s *sandbox) await(what string, cond func() bool) {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), testLimit)
-	defer cancel()
-	tick := time.NewTicker(pollPause)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			s.t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
 // ledger counts the lines that programs of the pipeline have left in a file of the sandbox.
 func (s *sandbox) ledger(file string) map[string]int {
 	s.t.Helper()
@@ -382,66 +348,4 @@ func (s *sandbox) ledger(file string) map[string]int {
 		counts[strings.TrimSpace(line)]++
 	}
 	return counts
-}
-
-// processes returns the processes of the sandbox whose command line holds all of parts. A process is the sandbox's when its
-// environment, its command line or its working folder is.
-func (s *sandbox) processes(parts ...string) []int {
-	s.t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var found []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		dir := filepath.Join("/proc", e.Name())
-		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if err != nil || len(line) == 0 { // gone, or a zombie
-			continue
-		}
-		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
-		cwd, _ := os.Readlink(filepath.Join(dir, "cwd"))
-		if !bytes.Contains(slices.Concat(line, environ, []byte(cwd)), []byte(s.dir)) {
-			continue
-		}
-		text := strings.ReplaceAll(string(line), "\x00", " ")
-		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
-// nothingLeft fails the test if a process of the sandbox still runs after a few seconds.
-func (s *sandbox) nothingLeft() {
-	s.t.Helper()
-	limit := time.Now().Add(10 * time.Second)
-	tick := time.NewTicker(pollPause)
-	defer tick.Stop()
-	for left := s.processes(); len(left) > 0; left = s.processes() {
-		if time.Now().After(limit) {
-			for _, pid := range left {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				s.t.Errorf("process %d is left: %s", pid, bytes.ReplaceAll(line, []byte{0}, []byte(" ")))
-				syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
-		}
-		<-tick.C
-	}
-}
-
-// showLogs shows the end of every log of the sandbox.
-func (s *sandbox) showLogs() {
-	for _, pattern := range []string{"*.log", "logs/*/*/*.log"} {
-		paths, _ := filepath.Glob(filepath.Join(s.state, pattern))
-		for _, path := range paths {
-			raw, _ := os.ReadFile(path)
-			s.t.Logf("%s:\n%s", path, raw[max(0, len(raw)-3000):])
-		}
-	}
 }

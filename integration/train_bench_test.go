@@ -28,13 +28,9 @@ import (
 	"github.com/sluiceml/sluice/worker/embedded"
 )
 
-// testLimit bounds every wait of these tests.
-const testLimit = 2 * time.Minute
-
 // trainBench is one engine in a process of its own, with a training to run on it.
 type trainBench struct {
-	t      *testing.T
-	dir    string
+	site
 	config engineConfig
 	engine *exec.Cmd
 	client client.Client
@@ -46,7 +42,8 @@ type trainBench struct {
 func newTrainBench(t *testing.T, interruptions string, config engineConfig) *trainBench {
 	t.Helper()
 	t.Parallel() // most of a training's time is waiting
-	b := &trainBench{t: t, dir: t.TempDir(), config: config}
+	dir := t.TempDir()
+	b := &trainBench{site: site{t: t, dir: dir, state: dir}, config: config}
 	b.config.AgentPath = agentPath
 	raw, err := json.Marshal(b.config)
 	if err != nil {
@@ -392,55 +389,6 @@ func (b *trainBench) awaitSteps(n int) {
 	b.await(fmt.Sprintf("%d steps", n), func() bool { return len(b.trace()) >= n })
 }
 
-// await polls for a condition outside this process.
-func (b *trainBench) await(what string, cond func() bool) {
-	b.t.Helper()
-	limit := time.After(testLimit)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			b.t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
-// processes returns the ids of the processes of this bench whose command line holds all of parts.
-func (b *trainBench) processes(parts ...string) []int {
-	b.t.Helper()
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var found []int
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		// Every process of the bench has its folder in the environment: that of the engine, the agents and the ranks.
-		environ, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if err != nil || !bytes.Contains(environ, []byte(b.dir)) {
-			continue
-		}
-		cmdline, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		if err != nil || len(cmdline) == 0 {
-			continue
-		}
-		text := strings.ReplaceAll(string(cmdline), "\x00", " ")
-		matches := true
-		for _, part := range parts {
-			matches = matches && strings.Contains(text, part)
-		}
-		if matches {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
 // rank returns the process of a rank.
 func (b *trainBench) rank(rank int) int {
 	b.t.Helper()
@@ -471,34 +419,6 @@ func (b *trainBench) agentOf(generation, node int) int {
 	return record.Processes[node].PID
 }
 
-// nothingLeft fails the test if a process of the bench still runs.
-func (b *trainBench) nothingLeft() {
-	b.t.Helper()
-	limit := time.Now().Add(10 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for left := b.processes(); len(left) > 0; left = b.processes() {
-		if time.Now().After(limit) {
-			b.t.Errorf("processes are left: %v", left)
-			for _, pid := range left {
-				syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
-		}
-		<-tick.C
-	}
-}
-
-func (b *trainBench) showLogs() {
-	for _, pattern := range []string{"engine.log", "logs/*/*/*.log"} {
-		paths, _ := filepath.Glob(filepath.Join(b.dir, pattern))
-		for _, path := range paths {
-			raw, _ := os.ReadFile(path)
-			b.t.Logf("%s:\n%s", path, raw[max(0, len(raw)-3000):])
-		}
-	}
-}
-
 func loadOutputs(ctx context.Context, s *store.Store, out contract.StepOutput) (json.RawMessage, error) {
 	if out.OutputsRef == "" {
 		return out.Outputs, nil
@@ -510,18 +430,4 @@ func loadOutputs(ctx context.Context, s *store.Store, out contract.StepOutput) (
 	defer blob.Close()
 	var raw json.RawMessage
 	return raw, json.NewDecoder(blob).Decode(&raw)
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func kill(t *testing.T, pid int, sig syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
-		t.Fatalf("signal %d to %d: %v", sig, pid, err)
-	}
 }

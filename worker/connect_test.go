@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/sluiceml/sluice/internal/proctest"
 	"github.com/sluiceml/sluice/worker/embedded"
 )
 
@@ -61,45 +60,12 @@ func serve(dir string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-type process struct {
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stdout *bufio.Reader
-}
-
-func spawn(t *testing.T, dir string) process {
+// part is what a spawned process says of itself: its part, and the holder's PID.
+func part(t *testing.T, p *proctest.Process) (part string, holder int) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), connectEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return process{cmd: cmd, stdin: stdin, stdout: bufio.NewReader(stdout)}
-}
-
-// says returns what the process printed: its part, and the holder's PID.
-func (p process) says(t *testing.T) (part string, holder int) {
-	t.Helper()
-	line, err := p.stdout.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, pid, _ := strings.Cut(strings.TrimSpace(line), " ")
-	holder, err = strconv.Atoi(pid)
+	line := p.Says()
+	part, pid, _ := strings.Cut(line, " ")
+	holder, err := strconv.Atoi(pid)
 	if err != nil {
 		t.Fatalf("the process says %q", line)
 	}
@@ -110,14 +76,17 @@ func (p process) says(t *testing.T) (part string, holder int) {
 // is killed, the next one starts a server on the same ports, with the same workflows.
 func TestManyConnectAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".sluice")
-	processes := []process{spawn(t, dir), spawn(t, dir), spawn(t, dir)}
-	var first process
+	processes := make([]*proctest.Process, 3)
+	for i := range processes {
+		processes[i] = proctest.Spawn(t, connectEnv, dir)
+	}
+	var first *proctest.Process
 	parts, holders := map[string]int{}, map[int]bool{}
 	for _, p := range processes {
-		part, holder := p.says(t)
-		parts[part]++
+		name, holder := part(t, p)
+		parts[name]++
 		holders[holder] = true
-		if part == "holder" {
+		if name == "holder" {
 			first = p
 		}
 	}
@@ -126,17 +95,14 @@ func TestManyConnectAtOnce(t *testing.T) {
 	}
 
 	attached := connect(t, dir)
-	if attached.Holder != nil || attached.Info.PID != first.cmd.Process.Pid {
-		t.Errorf("attached to %+v as holder %v, want to process %d", attached.Info, attached.Holder != nil, first.cmd.Process.Pid)
+	if attached.Holder != nil || attached.Info.PID != first.PID() {
+		t.Errorf("attached to %+v as holder %v, want to process %d", attached.Info, attached.Holder != nil, first.PID())
 	}
 	run, err := attached.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "run-1", TaskQueue: "nobody"}, "anything")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	first.cmd.Wait()
+	first.Kill()
 
 	heir := connect(t, dir)
 	if heir.Holder == nil {

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +22,8 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/internal/proctest"
 )
 
 // serveEnv makes the test binary a server with a worker on the folder it names, for the tests that kill one.
@@ -178,8 +178,8 @@ func TestKilledServerGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	ctx := bounded(t)
 
-	first := spawn(t, dir)
-	c, err := dialSDK(first.address, readToken(t, dir))
+	first := proctest.Spawn(t, serveEnv, dir)
+	c, err := dialSDK(first.Says(), readToken(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,13 +189,10 @@ func TestKilledServerGoesOn(t *testing.T) {
 	}
 	awaitEvent(ctx, t, c, run, enums.EVENT_TYPE_TIMER_STARTED)
 	c.Close()
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	first.cmd.Wait()
+	first.Kill()
 
-	second := spawn(t, dir)
-	c, err = dialSDK(second.address, readToken(t, dir))
+	second := proctest.Spawn(t, serveEnv, dir)
+	c, err = dialSDK(second.Says(), readToken(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,40 +228,6 @@ func readToken(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return string(token)
-}
-
-type process struct {
-	cmd     *exec.Cmd
-	address string
-}
-
-// spawn starts a server in a process of its own and waits until it serves.
-func spawn(t *testing.T, dir string) process {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serveEnv+"="+dir)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	address, err := bufio.NewReader(stdout).ReadString('\n') // or its end
-	if err != nil {
-		t.Fatalf("the server process did not start: %v", err)
-	}
-	return process{cmd: cmd, address: strings.TrimSpace(address)}
 }
 
 func TestPortInUse(t *testing.T) {

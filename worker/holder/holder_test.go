@@ -1,17 +1,17 @@
 package holder
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/internal/proctest"
 )
 
 // holdEnv makes the test binary a process that tries to hold the folder it names, says how that went, and waits for the end of its stdin.
@@ -43,69 +43,18 @@ func hold(dir string) {
 	io.Copy(io.Discard, os.Stdin)
 }
 
-type process struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	stdout *bufio.Reader
-}
-
-func spawn(t *testing.T, dir string) process {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return process{cmd: cmd, stdin: stdin, stdout: bufio.NewReader(stdout)}
-}
-
-// try lets the process try, and returns what it says.
-func (p process) try(t *testing.T) string {
-	t.Helper()
-	p.shoot(t)
-	return p.says(t)
-}
-
-func (p process) shoot(t *testing.T) {
-	t.Helper()
-	if _, err := p.stdin.Write([]byte{'!'}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (p process) says(t *testing.T) string {
-	t.Helper()
-	line, err := p.stdout.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(line)
-}
-
 func TestOneOfManyHolds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".sluice")
-	processes := make([]process, 8)
+	processes := make([]*proctest.Process, 8)
 	for i := range processes {
-		processes[i] = spawn(t, dir)
+		processes[i] = proctest.Spawn(t, holdEnv, dir)
 	}
 	for _, p := range processes {
-		p.shoot(t)
+		p.Tell("!")
 	}
 	said := map[string]int{}
 	for _, p := range processes {
-		said[p.says(t)]++
+		said[p.Says()]++
 	}
 	if diff := cmp.Diff(map[string]int{"holder": 1, "held": len(processes) - 1}, said); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -118,15 +67,16 @@ func TestKilledHolder(t *testing.T) {
 	if _, found, err := Find(dir); found || err != nil {
 		t.Fatalf("found %v, %v in an empty folder", found, err)
 	}
-	p := spawn(t, dir)
-	if got := p.try(t); got != "holder" {
+	p := proctest.Spawn(t, holdEnv, dir)
+	p.Tell("!")
+	if got := p.Says(); got != "holder" {
 		t.Fatal(got)
 	}
 	info, found, err := Find(dir)
 	if err != nil || !found {
 		t.Fatalf("found %v, %v", found, err)
 	}
-	want := Info{PID: p.cmd.Process.Pid, TemporalAddress: "127.0.0.1:7233"}
+	want := Info{PID: p.PID(), TemporalAddress: "127.0.0.1:7233"}
 	if diff := cmp.Diff(want, info); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -134,10 +84,7 @@ func TestKilledHolder(t *testing.T) {
 		t.Errorf("Acquire beside a holder returned %v, want ErrHeld", err)
 	}
 
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	p.cmd.Wait()
+	p.Kill()
 	if info, found, err := Find(dir); found || err != nil {
 		t.Errorf("found %v, %v of a killed holder", info, err)
 	}
