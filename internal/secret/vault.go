@@ -97,13 +97,19 @@ func address(server dsl.Vault, parts ...string) (string, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return "", fail(ErrUnusable, "vault address %q is no URL: write it like https://vault.example.com:8200", server.Address)
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !SafeURL(u) {
 		return "", fail(ErrUnusable, "vault address %s is not encrypted: use https, since tokens and secrets travel there", server.Address)
 	}
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
 	}
 	return u.Scheme + "://" + u.Host + strings.TrimSuffix(u.EscapedPath(), "/") + "/v1/" + strings.Join(parts, "/"), nil
+}
+
+// SafeURL reports whether what is sent there cannot be read on the way: it goes by https, or to this machine.
+func SafeURL(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // sameServer follows the redirects of a standby to its active node, but never from https to http.

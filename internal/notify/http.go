@@ -1,0 +1,118 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/secret"
+)
+
+const (
+	// SignatureHeader holds the time of sending and the body's signature: t=<Unix seconds>,v1=<hex>.
+	SignatureHeader = "Sluice-Signature"
+	// requestLimit bounds one request, maxAnswer what is read of its answer, shownAnswer what an error shows of it.
+	requestLimit = 15 * time.Second
+	maxAnswer    = 64 << 10
+	shownAnswer  = 200
+	// maxAfter bounds how long another side can have us wait.
+	maxAfter = 10 * time.Minute
+)
+
+// client follows no redirects: a message goes where it was addressed, or nowhere.
+var client = &http.Client{
+	Transport:     http.DefaultTransport,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// Webhook posts a message to an address, signed with key when there is one.
+func Webhook(ctx context.Context, address, key string, m Message) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return permanent("encode the message: %v", err)
+	}
+	header := http.Header{}
+	if key != "" {
+		header.Set(SignatureHeader, Sign(key, time.Now(), body))
+	}
+	return post(ctx, address, body, header)
+}
+
+// Slack posts a message to an incoming webhook of Slack's form.
+func Slack(ctx context.Context, address string, m Message) error {
+	body, err := m.slack()
+	if err != nil {
+		return permanent("encode the message: %v", err)
+	}
+	return post(ctx, address, body, nil)
+}
+
+// Sign returns the value of SignatureHeader: HMAC-SHA256 with key over "<Unix seconds>.<body>".
+func Sign(key string, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// post sends a body. Its errors do not name the address, which may be a secret.
+func post(ctx context.Context, address string, body []byte, header http.Header) error {
+	to, err := url.Parse(address)
+	switch {
+	case err != nil || to.Host == "" || (to.Scheme != "https" && to.Scheme != "http"):
+		return permanent("the address is no URL with http or https")
+	case !secret.SafeURL(to):
+		return permanent("the address is not encrypted: use https; http is for this machine alone")
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return permanent("the address cannot be used")
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "sluice")
+	resp, err := client.Do(req)
+	if err != nil {
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err // without the address
+		}
+		return temporary("%s does not answer: %v", to.Host, err)
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all
+	return judge(to.Host, resp, said)
+}
+
+// judge turns an answer into an error, or none.
+func judge(host string, resp *http.Response, said []byte) error {
+	text := fmt.Sprintf("%s answers %s", host, resp.Status)
+	if shown := strings.TrimSpace(string(said[:min(len(said), shownAnswer)])); shown != "" {
+		text += ": " + strings.ToValidUTF8(shown, "")
+	}
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return nil
+	case code >= 300 && code < 400:
+		return permanent("%s, and redirects are not followed: give the address it leads to", text)
+	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return &Error{Text: text, After: min(time.Duration(max(0, seconds))*time.Second, maxAfter)}
+	}
+	return permanent("%s", text)
+}
