@@ -16,6 +16,7 @@ type decoder struct {
 	scope   scope // of the expressions met
 	exprs   []*expression
 	fixed   bool // no ${} here, as in an environment
+	partial bool // the next mapping may lack keys, as defaults do
 	depth   int
 	aliased int // values left to reach through aliases
 	inAlias int
@@ -142,6 +143,8 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	}
 	var out entries
 	fields := fieldsOf(t)
+	partial := d.partial
+	d.partial = false
 	d.eachKey(n, func(key, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		if i < 0 || slices.Contains(notYetKeys[t], key.Value) {
@@ -155,7 +158,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		}
 	})
 	for _, f := range fields {
-		if f.required && d.missing(n, f.name) {
+		if f.required && !partial && d.missing(n, f.name) {
 			hint := ""
 			if len(f.rules.enum) == 1 {
 				hint = "write `" + f.name + ": " + f.rules.enum[0] + "`"

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 )
 
 // reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
@@ -45,6 +44,8 @@ type explainer struct {
 	ts   *typeSystem
 	vars map[string]*cel.Type
 	e    *expression
+	// bound are the variables of comprehensions.
+	bound map[string]*cel.Type
 }
 
 var (
@@ -56,10 +57,6 @@ var (
 )
 
 func (x *explainer) report(issues *cel.Issues) {
-	if strings.Contains(issues.Err().Error(), "undeclared reference to 'best'") {
-		x.e.report(x.src, 0, "not-yet", "", "`.best(x, ...)` over the instances of a step is not in this version yet")
-		return
-	}
 	for _, err := range issues.Errors() {
 		code, message, hint := x.explain(err.Message)
 		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
@@ -83,6 +80,9 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 	if m := overload.FindStringSubmatch(message); m != nil {
 		return x.noOverload(m[1], m[2])
 	}
+	if code, text, hint, ok := x.notInstance(message); ok {
+		return code, text, hint
+	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
 		return "type", fmt.Sprintf("this is a %s where a %s is expected", m[2], m[1]), ""
 	}
@@ -93,8 +93,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	if name == "now" {
 		return "name", "there is no `now`: a run gives the same answer whenever it is replayed", "use `run.started_at`"
 	}
-	if notYetNames[name] {
-		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", name), ""
+	if slices.Contains(instanceNames, name) {
+		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
 	}
 	hint = suggest(name, slices.Collect(maps.Keys(x.vars)))
 	if steps := x.ts.objects["steps"]; steps != nil && steps.fields[name] != nil {
@@ -111,21 +111,21 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 // fields are.
 func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	var owner *objectType
-	var path []segment
+	x.bind()
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		p, ok := pathOf(n)
 		if !ok || len(p) < 2 || p[len(p)-1].name != name || owner != nil {
 			return
 		}
 		if o := x.objectAt(p[:len(p)-1]); o != nil && o.fields[name] == nil {
-			owner, path = o, p
+			owner = o
 		}
 	}))
 	if owner == nil {
 		return "output", fmt.Sprintf("there is no field `%s`", name), ""
 	}
-	if name == "matrix" || name == "item" {
-		return "not-yet", fmt.Sprintf("`%s` is not in this version yet", reference{path: path}), ""
+	if owner.name == "run" && (name == "failed" || name == "status") {
+		return owner.code, fmt.Sprintf("`run.%s` is known when the main steps have ended", name), "only steps of `on_failure` and `finally` see it"
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.what)
 	if len(owner.fields) == 0 && owner.code == "output" {
@@ -134,38 +134,9 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	return owner.code, text, suggest(name, typeNames(owner))
 }
 
-// objectAt returns the object type that a path leads to.
-func (x *explainer) objectAt(path []segment) *objectType {
-	t := x.vars[path[0].name]
-	if t != nil && isOptional(t) {
-		t = t.Parameters()[0]
-	}
-	for _, seg := range path[1:] {
-		switch {
-		case t == nil:
-			return nil
-		case t.Kind() == types.MapKind:
-			t = t.Parameters()[1]
-		default:
-			o := x.ts.object(t)
-			if o == nil {
-				return nil
-			}
-			t = o.fields[seg.name]
-		}
-		if t != nil && isOptional(t) {
-			t = t.Parameters()[0]
-		}
-	}
-	if t == nil {
-		return nil
-	}
-	return x.ts.object(t)
-}
-
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
-	name := function
+	name := strings.TrimPrefix(function, "@")
 	if m := operator.FindStringSubmatch(function); m != nil {
 		name = m[1] + m[2]
 	}
@@ -176,6 +147,3 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	}
 	return "type", fmt.Sprintf("`%s` does not work on %s", name, operands), hint
 }
-
-// notYetNames are names of expressions that later versions have.
-var notYetNames = map[string]bool{"matrix": true, "item": true, "index": true, "previous": true}

@@ -18,12 +18,18 @@ import (
 // maxCost bounds one evaluation of an expression of a pipeline, in CEL's cost units: about 100 ms.
 const maxCost = 1_000_000
 
+// maxListCost bounds an expression that is evaluated once and may make a long list.
+const maxListCost = 50 * maxCost
+
 // scope says which names an expression sees.
 type scope int
 
 const (
 	scopePlain  scope = iota // params, steps, run, last, serving; inputs where the step has any
 	scopeGate                // these and the step's own outputs
+	scopeUntil               // as a gate's: the end of a repeat
+	scopeOnce                // as plain, before there are instances: when, foreach, matrix
+	scopeSecret              // as plain: the one place for secret parameters
 	scopeRow                 // row and params
 	scopeStage               // candidate, stable and delta
 	scopeValue               // value
@@ -42,6 +48,7 @@ type expression struct {
 	program cel.Program
 	watched cel.Program // the same, keeping the values it saw; of conditions only
 	refs    []reference
+	tried   bool // compiled, whatever came of it
 	ok      bool
 }
 
@@ -55,6 +62,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ParserExpressionSizeLimit(10_000),
 		cel.ExpressionNestingDepthLimit(50),
 		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(),
+		best(),
 	)
 })
 
@@ -77,6 +85,7 @@ func extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (
 
 // compile checks e in env and readies it for evaluation. Errors go to src.
 func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map[string]*cel.Type) {
+	e.tried = true
 	parsed, issues := env.Parse(e.text)
 	if issues.Err() != nil {
 		e.reportSyntax(src, issues)
@@ -95,7 +104,14 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 		src.add(SeverityError, line, col, "type", hint, message)
 		return
 	}
-	program, err := env.Program(checked, cel.CostLimit(maxCost))
+	if !e.checkAbsent(src, ts) {
+		return
+	}
+	limit := uint64(maxCost)
+	if e.scope == scopeOnce {
+		limit = maxListCost
+	}
+	program, err := env.Program(checked, cel.CostLimit(limit))
 	if err != nil {
 		e.report(src, 0, "expression", "", err.Error())
 		return
@@ -166,7 +182,7 @@ func (e *expression) explain(err error) error {
 	for _, r := range e.refs {
 		for i, seg := range r.path {
 			if seg.name == absent.field && !seg.optional && i > 0 {
-				return fmt.Errorf("`%s` is absent", reference{path: r.path[:i+1]})
+				return &absentError{field: absent.field, path: reference{path: r.path[:i+1]}.String()}
 			}
 		}
 	}
@@ -181,6 +197,14 @@ func (e *expression) explainPublished(err error) error {
 		}
 	}
 	return err
+}
+
+// outputType is the type of a checked expression.
+func (e *expression) outputType() *cel.Type {
+	if !e.ok {
+		return cel.DynType // what is wrong with it was reported
+	}
+	return e.tree.GetType(e.tree.Expr().ID())
 }
 
 // lint warns about what is allowed and seldom meant.

@@ -3,19 +3,122 @@ package dsl
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
 )
 
-// Expand lists the instances of a step with a matrix or a foreach, in a fixed order.
+// Expand lists the instances of a step with a matrix or a foreach, in a fixed order. There may be none, and are at most 100,000.
 func (p *Program) Expand(id string, v Vars) ([]Instance, error) {
-	return nil, errors.New("not in this version yet")
+	s, err := p.step(id)
+	if err != nil {
+		return nil, err
+	}
+	v.Instance = nil
+	names := p.names(s, v)
+	var instances []Instance
+	switch s.fan {
+	case FanMatrix:
+		instances, err = s.expandMatrix(names)
+	case FanForeach:
+		instances, err = s.expandForeach(names)
+	default:
+		err = errors.New("the step has neither a matrix nor a foreach")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("step `%s`: %s: %w", id, s.fan, err)
+	}
+	return instances, nil
+}
+
+func (s *step) expandMatrix(names *names) ([]Instance, error) {
+	all, err := s.matrix.combinations(names)
+	if err != nil {
+		return nil, err
+	}
+	instances := make([]Instance, len(all))
+	for i, c := range all {
+		raw, err := encode(c)
+		if err != nil {
+			return nil, err
+		}
+		instances[i] = Instance{Index: i, Matrix: raw}
+	}
+	return instances, nil
+}
+
+func (s *step) expandForeach(names *names) ([]Instance, error) {
+	v, err := s.foreach.eval(names)
+	if err != nil {
+		return nil, err
+	}
+	items, ok := v.(traits.Lister)
+	if !ok {
+		return nil, fmt.Errorf("this is %s, and no list", article(v.Type().TypeName()))
+	}
+	if size, ok := items.Size().(types.Int); ok && size > maxInstances {
+		return nil, errTooMany
+	}
+	instances := []Instance{}
+	for it := items.Iterator(); it.HasNext() == types.True; {
+		item, err := jsonValue(it.Next())
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", len(instances), err)
+		}
+		if item == nil {
+			return nil, fmt.Errorf("item %d is null", len(instances))
+		}
+		raw, err := encode(item)
+		if err != nil {
+			return nil, err
+		}
+		instances = append(instances, Instance{Index: len(instances), Item: raw})
+	}
+	return instances, nil
 }
 
 // When evaluates a step's `when`; it holds when the step has none. Values are what it read, for people.
 func (p *Program) When(id string, v Vars) (holds bool, values map[string]any, err error) {
-	return false, nil, errors.New("not in this version yet")
+	s, err := p.step(id)
+	if err != nil {
+		return false, nil, err
+	}
+	v.Instance = nil
+	return s.judgeWhen(p.names(s, v))
 }
 
-// Until evaluates the condition that ends a repeat over the outputs of an iteration.
+func (s *step) judgeWhen(names *names) (holds bool, values map[string]any, err error) {
+	if s.when == nil {
+		return true, nil, nil
+	}
+	if holds, values, err = s.when.judge(names); err != nil {
+		return false, values, fmt.Errorf("step `%s`: when: %w", s.ID, err)
+	}
+	return holds, values, nil
+}
+
+// Until evaluates the condition that ends a repeat over the outputs of an iteration, which v.Instance names.
 func (p *Program) Until(id string, outputs json.RawMessage, v Vars) (bool, error) {
-	return false, errors.New("not in this version yet")
+	s, err := p.step(id)
+	if err != nil {
+		return false, err
+	}
+	if s.until == nil {
+		return false, fmt.Errorf("step `%s` has no repeat", id)
+	}
+	names := p.names(s, v)
+	names.takeOwn(outputs)
+	holds, _, err := s.until.judge(names)
+	if err != nil {
+		return false, fmt.Errorf("step `%s`: until: %w", id, err)
+	}
+	return holds, nil
+}
+
+func (p *Program) step(id string) (*step, error) {
+	if s := p.byID[id]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("there is no step `%s` in %s", id, p.pipeline.Name)
 }

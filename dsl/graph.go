@@ -3,6 +3,7 @@ package dsl
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ func (c *checker) checkNeed(s *step, id string) {
 	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
 		c.src.errorf(at, "step", suggest(id, c.otherIDs(s)), "there is no step `%s`", id)
+	case c.byID[id].section != s.section:
+		c.otherSection(s, c.byID[id], func(hint, message string) { c.src.errorf(at, "section", hint, "%s", message) })
 	default:
 		return
 	}
@@ -88,14 +91,18 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	if r.path[1].optional {
 		need = NeedNotFailed
 	}
+	other := c.byID[id]
 	switch {
-	case id == s.ID && e.scope == scopeGate:
+	case id == s.ID && (e.scope == scopeGate || e.scope == scopeUntil):
 		e.report(c.src, e.offset(r.root), "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
 		return
 	case id == s.ID:
 		e.report(c.src, e.offset(r.root), "self", "", "`"+id+"` cannot read its own outputs before it ran")
 		return
-	case c.byID[id] == nil || e.scope == scopeGate:
+	case other != nil && other.section.rank() > s.section.rank():
+		c.otherSection(s, other, func(hint, message string) { e.report(c.src, e.offset(r.root), "section", hint, message) })
+		return
+	case other == nil || e.scope == scopeGate || e.scope == scopeUntil || other.section != s.section:
 		return
 	}
 	explicit, has := s.Needs[id]
@@ -114,6 +121,16 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 		c.src.add(SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
 	}
+}
+
+// otherSection reports a step that a step of another section cannot wait for.
+func (c *checker) otherSection(s, other *step, report func(hint, message string)) {
+	if other.section.rank() > s.section.rank() {
+		report("", fmt.Sprintf("`%s` is in `%s`, which runs after `%s`", other.ID, other.section, s.ID))
+		return
+	}
+	report(fmt.Sprintf("remove it, or write `when: run.failed.exists(f, f.step == %q)` to run after its failure", other.ID),
+		fmt.Sprintf("`%s` has ended, in whatever way, before `%s` runs", other.ID, s.section))
 }
 
 // sortGraph returns the steps in topological order, or nil after it has reported a cycle.
@@ -145,6 +162,7 @@ func (c *checker) sortGraph() []Node {
 		c.reportCycle(waiting)
 		return nil
 	}
+	slices.SortStableFunc(graph, func(a, b Node) int { return cmp.Compare(a.Section.rank(), b.Section.rank()) })
 	return graph
 }
 
@@ -152,7 +170,8 @@ func (c *checker) node(s *step) Node {
 	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
 	retry := s.Retry.WithDefaults()
 	return Node{
-		ID: s.ID, Kind: s.Kind, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry, Timeout: s.Timeout,
+		ID: s.ID, Kind: s.Kind, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
+		Timeout: s.Timeout, Fan: s.fan, MaxParallel: s.MaxParallel, Require: s.Require, Max: s.Repeat.Max, ContinueOnError: s.ContinueOnError,
 	}
 }
 

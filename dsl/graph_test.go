@@ -119,7 +119,7 @@ steps:
 	if diff := cmp.Diff(want, graph[5]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"infrastructure", "timeout"}, graph[0].Retry.Errors); diff != "" || !graph[0].HasGate {
+	if diff := cmp.Diff([]string{"infrastructure"}, graph[0].Retry.Errors); diff != "" || !graph[0].HasGate {
 		t.Errorf("%+v", graph[0])
 	}
 }

@@ -8,41 +8,60 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Judge evaluates a step's gate over its outputs. The verdict is pass only when every check holds; a check that cannot be evaluated
-// makes it error, never pass. Without a gate there are no checks and the verdict is pass.
+// Judge evaluates a step's gate over its outputs; of a step that fans out, over those of the instance v names. The verdict is pass
+// only when every check holds; a check that cannot be evaluated makes it error, never pass. It is hold when a person may let pass all
+// that does not hold. Without a gate there are no checks and the verdict is pass.
 func (p *Program) Judge(id string, outputs json.RawMessage, v Vars) ([]Check, Verdict) {
-	s := p.byID[id]
-	if s == nil {
-		return []Check{{Verdict: VerdictError, Error: "there is no step `" + id + "` in " + p.pipeline.Name}}, VerdictError
+	s, err := p.step(id)
+	if err != nil {
+		return []Check{{Verdict: VerdictError, Error: err.Error()}}, VerdictError
 	}
 	names := p.names(s, v)
-	own, err := p.ts.decode(objectNamed("steps."+id), outputs)
-	if err != nil {
-		names.broken = err
-	}
-	names.own, _ = own.(*object)
+	names.takeOwn(outputs)
 	verdict := VerdictPass
 	checks := make([]Check, len(s.gates))
 	for i, e := range s.gates {
 		gate := s.Gate[i]
 		check := Check{Expression: e.text, Message: gate.Message, OnFail: gate.OnFail, Line: e.node.Line}
+		if gate.OnFail == OnFailHold {
+			check.Hold = &gate.Hold
+		}
 		holds, values, err := e.judge(names)
 		check.Values = values
 		switch {
 		case err != nil:
 			check.Verdict, check.Error = VerdictError, err.Error()
-			verdict = VerdictError
 		case holds:
 			check.Verdict = VerdictPass
 		default:
 			check.Verdict = VerdictFail
-			if verdict == VerdictPass {
-				verdict = VerdictFail
-			}
 		}
 		checks[i] = check
+		verdict = worse(verdict, check)
 	}
 	return checks, verdict
+}
+
+// worse is the verdict with one more check: error is worse than fail, fail than hold, hold than pass.
+func worse(v Verdict, c Check) Verdict {
+	switch {
+	case c.Verdict == VerdictError:
+		return VerdictError
+	case c.Verdict == VerdictPass || v == VerdictError || v == VerdictFail:
+		return v
+	case c.OnFail == OnFailHold:
+		return VerdictHold
+	}
+	return VerdictFail
+}
+
+// takeOwn makes the step's outputs the names a gate sees.
+func (n *names) takeOwn(outputs json.RawMessage) {
+	own, err := n.p.ts.decode(objectNamed("steps."+n.step.ID), outputs)
+	if err != nil {
+		n.broken = err
+	}
+	n.own, _ = own.(*object)
 }
 
 // judge evaluates a bool expression and returns what its references were.

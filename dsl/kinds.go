@@ -45,10 +45,6 @@ var (
 		"DetectLanguage", "QualityFilter", "Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[Pipeline]():       {"defaults", "on_failure", "finally"},
-		reflect.TypeFor[Param]():          {"pattern", "required", "secret", "values"},
-		reflect.TypeFor[Envelope]():       {"cache", "matrix", "foreach", "repeat", "max_parallel", "require", "continue_on_error", "secrets", "summary"},
-		reflect.TypeFor[Gate]():           {"hold"},
 		reflect.TypeFor[Train]():          {"launcher", "capacity", "deadline"},
 		reflect.TypeFor[CheckpointSpec](): {"layout", "keep"},
 		reflect.TypeFor[Resources]():      {"memory", "gpu", "gpu_type", "shm"},

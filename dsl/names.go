@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -50,12 +51,7 @@ func (n *names) value(name string) (ref.Val, error) {
 	case "steps":
 		return n.steps(n.vars.Steps), nil
 	case "run":
-		r := n.vars.Run.complete()
-		return ts.fixed("run", map[string]ref.Val{
-			"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
-			"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
-			"cost": ts.fixed("cost", map[string]ref.Val{"usd": types.Double(r.CostUSD)}),
-		}), nil
+		return n.run(), nil
 	case "last":
 		if n.vars.Last == nil {
 			return types.OptionalNone, nil
@@ -76,6 +72,9 @@ func (n *names) value(name string) (ref.Val, error) {
 	case "inputs":
 		return n.inputs()
 	}
+	if n.step != nil && n.step.instance[name] != nil {
+		return n.instance(name)
+	}
 	switch {
 	case n.broken != nil:
 		return nil, n.broken
@@ -85,16 +84,58 @@ func (n *names) value(name string) (ref.Val, error) {
 	return n.own.get(name)
 }
 
-func (n *names) params() ref.Val {
-	fields := make(map[string]ref.Val, len(n.vars.Params))
-	for name, v := range n.vars.Params {
-		// Parameters that travelled as JSON come back with every number a float64.
-		if f, ok := v.(float64); ok && n.p.params[name].Type == "int" {
-			v = int64(f)
-		}
-		fields[name] = n.p.ts.NativeToValue(v)
+// run holds the facts of the run, of which some are known when the main steps have ended.
+func (n *names) run() *object {
+	ts, r := n.p.ts, n.vars.Run.complete()
+	name, facts := "run", map[string]ref.Val{
+		"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
+		"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
+		"cost": ts.fixed("cost", map[string]ref.Val{"usd": types.Double(r.CostUSD)}),
 	}
-	return n.p.ts.fixed("params", fields)
+	if n.step != nil && n.step.section != SectionMain {
+		failed := make([]ref.Val, len(r.Failed))
+		for i, f := range r.Failed {
+			failed[i] = ts.fixed("FailedStep", map[string]ref.Val{"step": types.String(f.Step), "error": types.String(f.Error), "type": types.String(f.Type)})
+		}
+		name, facts["status"], facts["failed"] = endedRun, types.String(r.Status), types.NewRefValList(ts, failed)
+	}
+	return ts.fixed(name, facts)
+}
+
+// instance answers what one of a fanned-out step's sees of itself.
+func (n *names) instance(name string) (ref.Val, error) {
+	instance := n.vars.Instance
+	if instance == nil {
+		return nil, fmt.Errorf("`%s` is read outside of an instance", name)
+	}
+	raw := map[string]json.RawMessage{"matrix": instance.Matrix, "item": instance.Item, "previous": instance.Previous}[name]
+	switch t := n.step.instance[name]; {
+	case name == "index":
+		return types.Int(instance.Index), nil
+	case name != "previous":
+		return n.p.ts.decode(t, raw)
+	default:
+		v, err := n.p.ts.decode(t.Parameters()[0], raw)
+		if v == nil || err != nil {
+			return types.OptionalNone, err
+		}
+		return types.OptionalOf(v), nil
+	}
+}
+
+// params are read one by one: a long list costs only those that name it.
+func (n *names) params() ref.Val {
+	return &object{typ: n.p.ts.objects["params"], get: func(name string) (ref.Val, error) {
+		v, ok := n.vars.Params[name]
+		if !ok {
+			return nil, nil
+		}
+		raw, err := encode(v)
+		if err != nil {
+			return nil, err
+		}
+		return n.p.ts.decode(n.p.params[name].celType(), raw)
+	}}
 }
 
 // steps is the object of those results that passed.
@@ -108,7 +149,7 @@ func (n *names) steps(results map[string]StepResult) *object {
 		if !ok || result.Status != StatusSucceeded {
 			return nil, nil
 		}
-		v, err := n.p.ts.decode(objectNamed("steps."+id), result.Outputs)
+		v, err := n.p.ts.decode(n.p.ts.objects["steps"].fields[id], result.Outputs)
 		if err != nil {
 			return nil, fmt.Errorf("outputs of `%s`: %w", id, err)
 		}

@@ -1,5 +1,7 @@
 package dsl
 
+import "slices"
+
 // Section is the part of the pipeline a step is in.
 type Section string
 
@@ -9,6 +11,11 @@ const (
 	SectionOnFailure Section = "on_failure" // after the main steps, when one of them failed
 	SectionFinally   Section = "finally"    // last, however the run went
 )
+
+// rank is the section's place in time.
+func (s Section) rank() int {
+	return slices.Index([]Section{SectionMain, SectionOnFailure, SectionFinally}, s)
+}
 
 // Fan says how many times a step runs.
 type Fan string

@@ -3,12 +3,76 @@ package dsl
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
-	"strconv"
+
+	"github.com/google/cel-go/cel"
 )
 
-// Params checks the parameters given for a run and fills in defaults. Values are string, int64, float64 or bool.
+// Param declares a parameter of the pipeline.
+type Param struct {
+	// Type: string, int, double, bool, duration, timestamp (2026-01-31T12:00:00Z), enum, list, map; or dataset or model, which a parent
+	// pipeline gives.
+	Type string `json:"type" dsl:"enum=string|int|double|bool|duration|timestamp|list|map|enum|dataset|model"`
+	// Items is the type of what a list or a map holds: string (default), int, double or bool.
+	Items string `json:"items,omitempty" dsl:"enum=string|int|double|bool"`
+	// Values are what an enum may be.
+	Values []string `json:"values,omitempty"`
+	// Default value. Without one the parameter must be given.
+	Default any `json:"default,omitempty"`
+	// Min and Max bound an int or a double.
+	Min *float64 `json:"min,omitempty"`
+	Max *float64 `json:"max,omitempty"`
+	// Pattern is a regular expression (RE2) that a string must match as a whole.
+	Pattern string `json:"pattern,omitempty" dsl:"raw"`
+	// Required: false lets a parameter without a default be absent; it is read as `params.?NAME`.
+	Required *bool `json:"required,omitempty"`
+	// Secret makes the value the name of a secret of the environment. It may be read under a step's `secrets` only.
+	Secret bool `json:"secret,omitempty"`
+}
+
+// Optional reports whether the parameter may be absent.
+func (p Param) Optional() bool { return p.Default == nil && p.Required != nil && !*p.Required }
+
+func (p Param) celType() *cel.Type {
+	switch p.Type {
+	case "list":
+		return cel.ListType(p.itemType())
+	case "map":
+		return cel.MapType(cel.StringType, p.itemType())
+	case "enum":
+		return cel.StringType
+	case "dataset", "model":
+		return objectNamed(p.Type)
+	}
+	return scalarTypes[p.Type]
+}
+
+func (p Param) itemType() *cel.Type {
+	if p.Items == "" {
+		return cel.StringType
+	}
+	return scalarTypes[p.Items]
+}
+
+var scalarTypes = map[string]*cel.Type{
+	"string": cel.StringType, "int": cel.IntType, "double": cel.DoubleType, "bool": cel.BoolType,
+	"duration": cel.DurationType, "timestamp": cel.TimestampType,
+}
+
+// Params checks the parameters given for a run on a command line, and fills in defaults. Values are plain JSON: string (also of a
+// duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
 func (p *Program) Params(given map[string]string) (map[string]any, Diagnostics) {
+	values := make(map[string]any, len(given))
+	for name, text := range given {
+		values[name] = typed{text}
+	}
+	return p.ChildParams(values)
+}
+
+// ChildParams checks the parameters that a parent pipeline gives, as they are in JSON, and fills in defaults. Datasets and models are
+// an artifact.Ref, or its form in JSON.
+func (p *Program) ChildParams(given map[string]any) (map[string]any, Diagnostics) {
 	var diags Diagnostics
 	bad := func(hint, format string, args ...any) {
 		diags = append(diags, Diagnostic{Severity: SeverityError, Code: "param", Message: fmt.Sprintf(format, args...), Hint: hint})
@@ -22,14 +86,23 @@ func (p *Program) Params(given map[string]string) (map[string]any, Diagnostics) 
 	for _, name := range slices.Sorted(maps.Keys(p.params)) {
 		decl := p.params[name]
 		value, isGiven := given[name]
+		_, byHand := value.(typed)
 		switch {
+		case !isGiven && decl.Optional():
+			continue
 		case !isGiven && decl.Default == nil:
 			bad(fmt.Sprintf("give it with -p %s=VALUE", name), "the parameter `%s` (%s) has no default and was not given", name, decl.Type)
 			continue
+		case byHand && isArtifact(decl.Type):
+			bad("", "the parameter `%s` is a %s, which only a parent pipeline can give", name, decl.Type)
+			continue
 		case !isGiven:
-			value = written(decl.Default)
+			value = decl.Default
 		}
 		v, message := decl.convert(value)
+		if message == "" && decl.Secret {
+			message = p.unknownSecret(v)
+		}
 		if message != "" {
 			bad("", "the parameter `%s` %s", name, message)
 			continue
@@ -39,44 +112,74 @@ func (p *Program) Params(given map[string]string) (map[string]any, Diagnostics) 
 	return out, diags
 }
 
-// convert reads a written value as the parameter's type; message says why it cannot.
-func (p Param) convert(value string) (v any, message string) {
-	var err error
-	var number float64
-	switch p.Type {
-	case "int":
-		var n int64
-		n, err = strconv.ParseInt(value, 10, 64)
-		v, number = n, float64(n)
-	case "double":
-		number, err = strconv.ParseFloat(value, 64)
-		if err == nil && number-number != 0 { // NaN and the infinities
-			err = strconv.ErrRange
-		}
-		v = number
-	case "bool":
-		v = value == "true"
-		if value != "true" && value != "false" {
-			err = strconv.ErrSyntax
-		}
-	default:
-		return value, ""
+func (p *Program) unknownSecret(name any) string {
+	if _, ok := p.env.Secrets[fmt.Sprint(name)]; ok {
+		return ""
 	}
-	switch {
-	case err != nil:
-		return nil, fmt.Sprintf("is %q, and must be %s", value, article(p.Type))
-	case p.Type != "bool" && p.Min != nil && number < *p.Min:
-		return nil, fmt.Sprintf("is %s, and must be at least %s", value, formatDouble(*p.Min))
-	case p.Type != "bool" && p.Max != nil && number > *p.Max:
-		return nil, fmt.Sprintf("is %s, and must be at most %s", value, formatDouble(*p.Max))
-	}
-	return v, ""
+	return fmt.Sprintf("names the secret %q, which the environment `%s` does not have", name, p.env.Name)
 }
 
-// written is a default as it would be given on the command line.
-func written(v any) string {
-	if f, ok := v.(float64); ok {
-		return formatDouble(f)
+// checkParams checks declarations and reports parameters nothing reads.
+func (c *checker) checkParams() {
+	node := lookup(c.root, "params")
+	// An expression that could not be read may be the one that reads the parameter.
+	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool {
+		return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code)
+	})
+	for name, p := range c.pipeline.Params {
+		at := lookup(node, name)
+		if at == nil {
+			continue
+		}
+		if c.checkParam(name, p) && p.Default != nil {
+			if _, message := p.convert(p.Default); message != "" {
+				c.src.errorf(lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
+			}
+		}
+		if !c.usedParams[name] && !unread {
+			c.src.warnf(keyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
+		}
 	}
-	return fmt.Sprint(v)
+}
+
+// checkParam reports keys that do not go with a parameter's type, or with each other.
+func (c *checker) checkParam(name string, p Param) bool {
+	at := lookup(c.root, "params", name)
+	bad := func(key, hint, format string, args ...any) bool {
+		c.src.errorf(keyNode(at, key), "param", hint, format, args...)
+		return false
+	}
+	number := p.Type == "int" || p.Type == "double"
+	has := func(key string) bool { return lookup(at, key) != nil }
+	switch {
+	case p.Type == "":
+		return false // reported
+	case !number && (has("min") || has("max")):
+		key := "min"
+		if !has("min") {
+			key = "max"
+		}
+		return bad(key, "remove it", "`min` and `max` bound an int or a double, and `%s` is %s", name, article(p.Type))
+	case p.Min != nil && p.Max != nil && *p.Min > *p.Max:
+		return bad("max", "", "the least value of `%s` is %s and the largest %s: there is none", name, formatDouble(*p.Min), formatDouble(*p.Max))
+	case has("items") && p.Type != "list" && p.Type != "map":
+		return bad("items", "remove it", "`items` is the type of what a list or a map holds, and `%s` is %s", name, article(p.Type))
+	case has("values") && p.Type != "enum":
+		return bad("values", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", name, article(p.Type))
+	case p.Type == "enum" && len(p.Values) == 0:
+		return bad("type", "add `values: [a, b]`", "the enum `%s` has no values", name)
+	case has("pattern") && p.Type != "string":
+		return bad("pattern", "remove it", "a pattern is one of a string, and `%s` is %s", name, article(p.Type))
+	case p.Secret && p.Type != "string":
+		return bad("secret", "write `type: string`", "a secret parameter holds the name of a secret and is a string, and `%s` is %s", name, article(p.Type))
+	case isArtifact(p.Type) && has("default"):
+		return bad("default", "remove it", "the %s `%s` is given by a parent pipeline and has no default", p.Type, name)
+	case p.Default != nil && p.Required != nil && *p.Required:
+		return bad("required", "remove one of them", "`%s` is required and has a default that would never be taken", name)
+	}
+	if _, err := regexp.Compile(p.Pattern); err != nil {
+		c.src.errorf(lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, regexpProblem(err))
+		return false
+	}
+	return true
 }

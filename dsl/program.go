@@ -2,6 +2,8 @@ package dsl
 
 import (
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -54,6 +56,7 @@ func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
 	}
 	diags = append(diags, src.diags...)
 	diags.sort()
+	diags = slices.Compact(diags) // a default is read for each step that takes it
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -77,6 +80,8 @@ type checker struct {
 	ts         *typeSystem
 	base       *cel.Env
 	vars       map[string]*cel.Type
+	afterBase  *cel.Env // of on_failure and finally
+	afterVars  map[string]*cel.Type
 	envs       map[string]*cel.Env // by the signature of their variables
 	usedParams map[string]bool
 }
@@ -113,17 +118,14 @@ func (c *checker) check() *Program {
 
 // declare defines the types of the names that every expression sees.
 func (c *checker) declare() {
-	params := &objectType{name: "params", code: "param", what: "a parameter of this pipeline", fields: map[string]*cel.Type{}}
-	for name, p := range c.pipeline.Params {
-		if t := p.celType(); t != nil {
-			params.fields[name] = t
-		}
-	}
 	steps := &objectType{name: "steps", code: "step", what: "a step of this pipeline", fields: map[string]*cel.Type{}}
 	for _, s := range c.steps {
 		steps.fields[s.ID] = c.ts.define(&objectType{
-			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID),
+			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID), optional: optionalOutputs(s.known),
 		})
+		if s.listed() {
+			steps.fields[s.ID] = cel.ListType(c.instanceType(s))
+		}
 	}
 	for _, id := range c.unreadable {
 		steps.fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
@@ -136,21 +138,55 @@ func (c *checker) declare() {
 			serving.fields[name] = earlier
 		}
 	}
+	main, after := c.runTypes()
 	c.vars = map[string]*cel.Type{
-		"params": c.ts.define(params), "steps": stepsType, "serving": c.ts.define(serving), "last": earlier,
+		"params": c.paramsType(), "steps": stepsType, "serving": c.ts.define(serving), "last": earlier, "run": main,
 		"datasets": cel.MapType(cel.StringType, objectNamed("dataset")), "models": cel.MapType(cel.StringType, objectNamed("model")),
-		"run": c.ts.define(&objectType{name: "run", code: "name", what: "a fact of the run", fields: map[string]*cel.Type{
-			"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
-			"trigger": c.ts.define(triggerType()),
-			"cost":    c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
-		}}),
 	}
-	env, err := newEnv(c.ts, c.vars)
-	if err != nil {
-		panic(fmt.Sprintf("dsl: %v", err)) // the names above are fixed
+	c.base = mustEnv(c.ts, c.vars)
+	c.afterVars = maps.Clone(c.vars)
+	c.afterVars["run"] = after
+	c.afterBase = mustEnv(c.ts, c.afterVars)
+	for _, s := range c.steps {
+		c.typeFan(s)
 	}
-	c.base = env
 }
+
+// mustEnv makes an environment of names that are fixed.
+func mustEnv(ts *typeSystem, vars map[string]*cel.Type) *cel.Env {
+	env, err := newEnv(ts, vars)
+	if err != nil {
+		panic(fmt.Sprintf("dsl: %v", err))
+	}
+	return env
+}
+
+func (c *checker) paramsType() *cel.Type {
+	params := &objectType{name: "params", code: "param", what: "a parameter of this pipeline", fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+	for name, p := range c.pipeline.Params {
+		if t := p.celType(); t != nil {
+			params.fields[name], params.optional[name] = t, p.Optional()
+		}
+	}
+	return c.ts.define(params)
+}
+
+// runTypes are the facts of the run: those the main steps see, and those that on_failure and finally see.
+func (c *checker) runTypes() (main, after *cel.Type) {
+	run := &objectType{name: "run", code: "name", what: "a fact of the run", fields: map[string]*cel.Type{
+		"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
+		"trigger": c.ts.define(triggerType()),
+		"cost":    c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
+	}}
+	ended := *run
+	ended.name, ended.fields = endedRun, maps.Clone(run.fields)
+	ended.fields["status"] = cel.StringType
+	ended.fields["failed"] = cel.ListType(c.ts.structType(reflect.TypeFor[FailedStep]()))
+	return c.ts.define(run), c.ts.define(&ended)
+}
+
+// endedRun is the type of `run` where the main steps have ended.
+const endedRun = "ended run"
 
 // compileStep checks the expressions of a step.
 func (c *checker) compileStep(s *step) {
@@ -158,29 +194,37 @@ func (c *checker) compileStep(s *step) {
 		c.compile(e, s)
 	}
 	for _, name := range typeNames(c.ts.objects["steps."+s.ID]) {
-		if _, taken := c.vars[name]; taken || name == "inputs" {
+		_, taken := c.vars[name]
+		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
 			c.src.errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
 		}
 	}
 }
 
+// compile checks an expression of a step, or of the pipeline when s is nil. One that was tried is left alone.
 func (c *checker) compile(e *expression, s *step) {
+	if e.tried {
+		return
+	}
 	if e.scope == scopeRow || e.scope == scopeStage || e.scope == scopeValue || e.scope == scopeParams {
 		c.compileFree(e)
 		return
 	}
 	extra := map[string]*cel.Type{}
-	if s != nil {
+	if s != nil && (e.scope != scopeOnce || s.fan == FanNone) {
+		maps.Copy(extra, s.instance)
 		if inputs := c.inputsType(s); inputs != nil {
 			extra["inputs"] = inputs
 		}
-		if e.scope == scopeGate {
-			for name, t := range c.ts.objects["steps."+s.ID].fields {
-				extra[name] = t
-			}
+		if e.scope == scopeGate || e.scope == scopeUntil {
+			maps.Copy(extra, c.ts.objects["steps."+s.ID].fields)
 		}
 	}
-	env, vars := c.envWith(extra)
+	base, baseVars := c.base, c.vars
+	if s != nil && s.section != SectionMain {
+		base, baseVars = c.afterBase, c.afterVars
+	}
+	env, vars := c.envWith(base, baseVars, extra)
 	e.compile(c.src, c.ts, env, vars)
 	c.use(e)
 }
@@ -198,26 +242,33 @@ func (c *checker) compileFree(e *expression) {
 	}
 	key := fmt.Sprint("free ", e.scope)
 	if c.envs[key] == nil {
-		env, err := newEnv(ts, vars)
-		if err != nil {
-			panic(fmt.Sprintf("dsl: %v", err)) // the names above are fixed
-		}
-		c.envs[key] = env
+		c.envs[key] = mustEnv(ts, vars)
 	}
 	e.compile(c.src, ts, c.envs[key], vars)
 	c.use(e)
 }
 
-// use notes the parameters an expression reads.
+// use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expression) {
 	for _, r := range e.refs {
-		if r.path[0].name == "params" && len(r.path) > 1 {
-			c.usedParams[r.path[1].name] = true
-		} else if r.path[0].name == "params" {
-			for name := range c.pipeline.Params {
-				c.usedParams[name] = true
-			}
+		if r.path[0].name != "params" {
+			continue
 		}
+		if len(r.path) > 1 {
+			c.useParam(e, r, r.path[1].name)
+			continue
+		}
+		for name := range c.pipeline.Params {
+			c.useParam(e, r, name)
+		}
+	}
+}
+
+func (c *checker) useParam(e *expression, r reference, name string) {
+	c.usedParams[name] = true
+	if c.pipeline.Params[name].Secret && e.scope != scopeSecret {
+		e.report(c.src, e.offset(r.root), "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
+			"`"+name+"` is a secret parameter, and may be read under `secrets` only")
 	}
 }
 
@@ -242,61 +293,29 @@ func (c *checker) inputsType(s *step) *cel.Type {
 	return c.ts.define(o)
 }
 
-// envWith returns the environment with extra names; environments are kept, since steps often share them.
-func (c *checker) envWith(extra map[string]*cel.Type) (*cel.Env, map[string]*cel.Type) {
+// envWith returns an environment with extra names; environments are kept, since steps often share them.
+func (c *checker) envWith(base *cel.Env, baseVars, extra map[string]*cel.Type) (*cel.Env, map[string]*cel.Type) {
 	if len(extra) == 0 {
-		return c.base, c.vars
+		return base, baseVars
 	}
-	vars := make(map[string]*cel.Type, len(c.vars)+len(extra))
-	var signature []string
+	vars := maps.Clone(extra)
+	fresh := maps.Clone(extra)
+	signature := []string{baseVars["run"].TypeName()}
 	for name, t := range extra {
-		vars[name] = t
 		signature = append(signature, name+":"+t.String())
 	}
-	fresh := make(map[string]*cel.Type, len(extra))
-	for name, t := range extra {
-		if _, taken := c.vars[name]; !taken {
-			fresh[name] = t
-		}
-	}
-	for name, t := range c.vars {
+	for name, t := range baseVars {
 		vars[name] = t
+		delete(fresh, name) // an output of that name was reported
 	}
-	slices.Sort(signature)
+	slices.Sort(signature[1:])
 	key := strings.Join(signature, " ")
 	if c.envs[key] == nil {
-		env, err := extend(c.base, fresh)
+		env, err := extend(base, fresh)
 		if err != nil {
-			return c.base, c.vars
+			return base, baseVars
 		}
 		c.envs[key] = env
 	}
 	return c.envs[key], vars
-}
-
-// checkParams checks declarations and reports parameters nothing reads.
-func (c *checker) checkParams() {
-	node := lookup(c.root, "params")
-	// An expression that could not be read may be the one that reads the parameter.
-	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool {
-		return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code)
-	})
-	for name, p := range c.pipeline.Params {
-		at := lookup(node, name)
-		if at == nil {
-			continue
-		}
-		if p.Default != nil {
-			if _, message := p.convert(written(p.Default)); message != "" {
-				place := lookup(at, "default")
-				c.src.errorf(place, "param", "", "the default of `%s` %s", name, message)
-			}
-		}
-		if (p.Min != nil || p.Max != nil) && p.Type != "int" && p.Type != "double" {
-			c.src.errorf(keyNode(node, name), "param", "remove it", "`min` and `max` bound an int or a double, and `%s` is a %s", name, p.Type)
-		}
-		if !c.usedParams[name] && !unread {
-			c.src.warnf(keyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Resolved is what a step is to do, now that what it waits for has ended.
@@ -29,35 +30,54 @@ type Resolved struct {
 	Files []string
 }
 
-// Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read.
+// Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read. Of a
+// step that fans out, `when` is evaluated without an instance and the rest with one.
 func (p *Program) Resolve(id string, v Vars) (Resolved, error) {
-	s := p.byID[id]
-	if s == nil {
-		return Resolved{}, fmt.Errorf("there is no step `%s` in %s", id, p.pipeline.Name)
+	s, err := p.step(id)
+	if err != nil {
+		return Resolved{}, err
 	}
 	names := p.names(s, v)
-	out := Resolved{Run: true}
-	if s.when != nil {
-		holds, values, err := s.when.judge(names)
-		if err != nil {
-			return Resolved{}, fmt.Errorf("step `%s`: when: %w", id, err)
+	out := Resolved{Run: true, Cache: s.Cache}
+	if v.Instance == nil {
+		if out.Run, out.Values, err = s.judgeWhen(names); err != nil {
+			return Resolved{}, err
 		}
-		out.Run, out.Values = holds, values
-		if !holds {
+		if !out.Run || s.fan != FanNone {
 			return out, nil
 		}
 	}
-	data, err := s.spec.resolve(names)
-	if err != nil {
+	if err := p.resolveSpec(s, names, &out); err != nil {
 		return Resolved{}, fmt.Errorf("step `%s`: %w", id, err)
-	}
-	if out.Spec, err = p.finish(s, data); err != nil {
-		return Resolved{}, fmt.Errorf("step `%s`: %w", id, err)
-	}
-	if out.Env, err = resolveEnv(s.env, names); err != nil {
-		return Resolved{}, fmt.Errorf("step `%s`: env: %w", id, err)
 	}
 	return out, nil
+}
+
+func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
+	data, err := s.spec.resolve(names)
+	if err != nil {
+		return err
+	}
+	if out.Spec, err = p.finish(s, data); err != nil {
+		return err
+	}
+	if out.Env, err = resolveTexts(s.env, names); err != nil {
+		return fmt.Errorf("env: %w", err)
+	}
+	if out.Secrets, err = resolveTexts(s.secrets, names); err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	if s.summary != nil {
+		line, err := s.summary.resolve(names)
+		if err != nil {
+			return fmt.Errorf("summary: %w", err)
+		}
+		out.Summary = strings.Join(strings.Fields(fmt.Sprint(line)), " ")
+	}
+	if command, ok := s.known.(interface{ workspaceFiles() []string }); ok {
+		out.Files = command.workspaceFiles()
+	}
+	return nil
 }
 
 // finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values
@@ -88,8 +108,8 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-func resolveEnv(env value, names *names) (map[string]string, error) {
-	vars, ok := env.(entries)
+func resolveTexts(texts value, names *names) (map[string]string, error) {
+	vars, ok := texts.(entries)
 	if !ok {
 		return nil, nil
 	}

@@ -80,6 +80,12 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 			map[string]any{"type": "string"},
 			map[string]any{"type": "object", "additionalProperties": words},
 		}}
+	case cacheType:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, s.structure(t, true)}}
+	case matrixType:
+		return s.matrix()
+	case defaultsType:
+		return s.defaults()
 	case nodesType:
 		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), rules{min: new(1.0)}, fixed), s.structure(t, fixed)}}
 	case transformType:
@@ -211,6 +217,33 @@ func (s *schemaWriter) step() any {
 		"type": "object", "description": s.comments["Step"], "properties": properties, "additionalProperties": false, "oneOf": one,
 	}
 	return map[string]any{"$ref": "#/$defs/Step"}
+}
+
+// matrix is a list, or an expression, for each axis.
+func (s *schemaWriter) matrix() any {
+	mappings := map[string]any{"type": "array", "items": map[string]any{"type": "object"}}
+	s.defs["Matrix"] = map[string]any{
+		"type": "object", "description": s.comments["Matrix"], "minProperties": 1, "propertyNames": nameSchema,
+		"properties":           map[string]any{"include": mappings, "exclude": mappings},
+		"additionalProperties": map[string]any{"anyOf": []any{map[string]any{"type": "array", "minItems": 1}, expressionSchema}},
+	}
+	return map[string]any{"$ref": "#/$defs/Matrix"}
+}
+
+// defaults has the keys of steps and of kinds, none of which must be there.
+func (s *schemaWriter) defaults() any {
+	part := func(t reflect.Type) any {
+		properties, _ := s.properties(t, false)
+		return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	}
+	properties := map[string]any{"step": part(reflect.TypeFor[Envelope]())}
+	for _, k := range kinds {
+		properties[string(k.kind)] = part(reflect.TypeOf(k.new()).Elem())
+	}
+	s.defs["Defaults"] = map[string]any{
+		"type": "object", "description": s.comments["Defaults"], "properties": properties, "additionalProperties": false,
+	}
+	return map[string]any{"$ref": "#/$defs/Defaults"}
 }
 
 // transform ties the shape of `config` to `type`.

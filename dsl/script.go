@@ -38,6 +38,9 @@ type Runtime struct {
 	Python string `json:"python,omitempty"`
 }
 
+// workspaceFiles are those in the cache key; none stand for all.
+func (cmd *Command) workspaceFiles() []string { return cmd.Files }
+
 // artifactOutputs are the types of outputs that are files, and so have a path.
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}
 

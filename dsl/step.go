@@ -57,8 +57,8 @@ type Gate struct {
 	Check Expr `json:"check" dsl:"bool"`
 	// Message is shown when the check does not hold.
 	Message string `json:"message,omitempty" dsl:"raw"`
-	// OnFail: fail (default) or stop.
-	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop,later=hold"`
+	// OnFail: fail (default), stop, or hold, which lets a person decide.
+	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop|hold"`
 	// Hold says who decides; with `on_fail: hold`.
 	Hold Hold `json:"hold,omitzero"`
 }

@@ -1,8 +1,6 @@
 package dsl
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -21,6 +19,8 @@ import (
 type objectType struct {
 	name   string
 	fields map[string]*cel.Type
+	// optional fields may be absent, and so are read with .? only.
+	optional map[string]bool
 	// what names the fields in messages: "a metric of `fit`".
 	what string
 	// code of the diagnostic for a field that is not there.
@@ -108,7 +108,7 @@ func (ts *typeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 		GetFrom: func(target any) (any, error) {
 			v, ok := target.(*object)
 			if !ok {
-				return nil, &absentError{fieldName}
+				return nil, &absentError{field: fieldName}
 			}
 			return v.field(fieldName)
 		},
@@ -153,7 +153,7 @@ func (ts *typeSystem) goType(t reflect.Type, r rules) *cel.Type {
 
 func (ts *typeSystem) structType(t reflect.Type) *cel.Type {
 	if _, ok := ts.objects[t.Name()]; !ok {
-		o := &objectType{name: t.Name(), what: "a field of " + t.Name(), fields: ts.structFields(t)}
+		o := &objectType{name: t.Name(), what: "a field of " + t.Name(), fields: ts.structFields(t), optional: optionalFields(t)}
 		ts.define(o)
 	}
 	return objectNamed(t.Name())
@@ -167,16 +167,20 @@ func (ts *typeSystem) structFields(t reflect.Type) map[string]*cel.Type {
 	return fields
 }
 
+// optionalFields are those that JSON leaves out when they are empty.
+func optionalFields(t reflect.Type) map[string]bool {
+	optional := map[string]bool{}
+	for _, f := range fieldsOf(t) {
+		optional[f.name] = !f.required
+	}
+	return optional
+}
+
 // object is a value of an objectType. Fields are read when an expression asks for them: get returns nil for what is absent.
 type object struct {
 	typ *objectType
 	get func(name string) (ref.Val, error)
 }
-
-// absentError: an expression read a field that has no value.
-type absentError struct{ field string }
-
-func (e *absentError) Error() string { return "`." + e.field + "` is absent" }
 
 func (o *object) has(name string) bool {
 	v, err := o.get(name)
@@ -186,7 +190,7 @@ func (o *object) has(name string) bool {
 func (o *object) field(name string) (ref.Val, error) {
 	v, err := o.get(name)
 	if err == nil && v == nil {
-		return nil, &absentError{name}
+		return nil, &absentError{field: name}
 	}
 	return v, err
 }
@@ -275,107 +279,6 @@ func (o *object) native() (any, error) {
 // fixed makes an object of ready fields.
 func (ts *typeSystem) fixed(name string, fields map[string]ref.Val) *object {
 	return &object{typ: ts.objects[name], get: func(f string) (ref.Val, error) { return fields[f], nil }}
-}
-
-// decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
-func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	switch t.Kind() {
-	case types.StructKind:
-		return ts.decodeObject(ts.object(t), raw)
-	case types.ListKind:
-		var items []json.RawMessage
-		if err := json.Unmarshal(raw, &items); err != nil {
-			return nil, fmt.Errorf("a list: %w", err)
-		}
-		list := make([]ref.Val, len(items))
-		for i, item := range items {
-			v, err := ts.decode(t.Parameters()[0], item)
-			if err != nil {
-				return nil, err
-			}
-			list[i] = v
-		}
-		return types.NewRefValList(ts, list), nil
-	case types.MapKind:
-		var items map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &items); err != nil {
-			return nil, fmt.Errorf("a map: %w", err)
-		}
-		fields := make(map[ref.Val]ref.Val, len(items))
-		for key, item := range items {
-			v, err := ts.decode(t.Parameters()[1], item)
-			if err != nil {
-				return nil, err
-			}
-			if v != nil {
-				fields[types.String(key)] = v
-			}
-		}
-		return types.NewRefValMap(ts, fields), nil
-	}
-	return decodeScalar(t, raw)
-}
-
-func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Val, error) {
-	var parts map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return nil, fmt.Errorf("%s: %w", typ.name, err)
-	}
-	seen := map[string]ref.Val{}
-	return &object{typ: typ, get: func(field string) (ref.Val, error) {
-		if v, ok := seen[field]; ok {
-			return v, nil
-		}
-		t, ok := typ.fields[field]
-		if !ok {
-			return nil, nil
-		}
-		v, err := ts.decode(t, parts[field])
-		if err != nil {
-			return nil, fmt.Errorf("`.%s` is not what it was declared to be: %w", field, err)
-		}
-		seen[field] = v
-		return v, nil
-	}}, nil
-}
-
-func decodeScalar(t *cel.Type, raw json.RawMessage) (v ref.Val, err error) {
-	switch t.Kind() {
-	case types.BoolKind:
-		var b bool
-		err = json.Unmarshal(raw, &b)
-		v = types.Bool(b)
-	case types.IntKind:
-		var n int64
-		err = json.Unmarshal(raw, &n)
-		v = types.Int(n)
-	case types.DoubleKind:
-		var f float64
-		err = json.Unmarshal(raw, &f)
-		v = types.Double(f)
-	case types.StringKind:
-		var s string
-		err = json.Unmarshal(raw, &s)
-		v = types.String(s)
-	case types.DurationKind:
-		var d Duration
-		err = json.Unmarshal(raw, &d)
-		v = types.Duration{Duration: time.Duration(d)}
-	case types.TimestampKind:
-		var at time.Time
-		err = json.Unmarshal(raw, &at)
-		v = types.Timestamp{Time: at}
-	default:
-		return nil, fmt.Errorf("a %s cannot be read from JSON", t)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s is no %s", bytes.TrimSpace(raw), t)
-	}
-	return v, nil
 }
 
 func typeNames(o *objectType) []string { return slices.Sorted(maps.Keys(o.fields)) }

@@ -60,6 +60,8 @@ func (w want) fits(t *cel.Type) bool {
 		return k == types.IntKind
 	}
 	switch w.typ.Kind() {
+	case reflect.Interface:
+		return true
 	case reflect.String:
 		return slices.Contains([]types.Kind{types.StringKind, types.IntKind, types.DoubleKind, types.BoolKind, types.DurationKind, types.TimestampKind}, k)
 	case reflect.Bool:

@@ -1,0 +1,78 @@
+package dsl
+
+import (
+	"math"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/parser"
+)
+
+// bestOf is the function behind the macro `best`: the element of a list whose value, in a list as long, is the largest.
+const bestOf = "@best"
+
+// best is the macro list.best(x, expr): the element with the largest value of expr, the first of several, an absent one of none. It
+// expands to a binding of the list, so that it is evaluated once, and a call with the list of the values.
+func best() cel.EnvOption {
+	element := cel.TypeParamType("T")
+	var overloads []cel.FunctionOpt
+	for _, value := range []*cel.Type{cel.DoubleType, cel.IntType, cel.StringType, cel.DurationType, cel.TimestampType} {
+		overloads = append(overloads, cel.Overload("best_by_"+value.TypeName(), []*cel.Type{cel.ListType(element), cel.ListType(value)}, element,
+			cel.BinaryBinding(pickBest)))
+	}
+	return func(e *cel.Env) (*cel.Env, error) {
+		e, err := cel.Macros(cel.ReceiverMacro("best", 2, expandBest))(e)
+		if err != nil {
+			return nil, err
+		}
+		return cel.Function(bestOf, overloads...)(e)
+	}
+}
+
+// boundList is the name the list has inside the expansion.
+const boundList = "@list"
+
+func expandBest(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+	if args[0].Kind() != ast.IdentKind {
+		return nil, f.NewError(args[0].ID(), "write .best(x, expression): x stands for each element in turn")
+	}
+	values, err := parser.MakeMap(f, f.NewIdent(boundList), args)
+	if err != nil {
+		return nil, err
+	}
+	return f.NewComprehension(f.NewList(), "#unused", boundList, target, f.NewLiteral(types.False), f.NewIdent(boundList),
+		f.NewCall(bestOf, f.NewIdent(boundList), values)), nil
+}
+
+// pickBest compares as CEL does.
+func pickBest(elements, values ref.Val) ref.Val {
+	list, of := elements.(traits.Lister), values.(traits.Lister)
+	size, ok := list.Size().(types.Int)
+	if !ok || size == 0 {
+		return types.WrapErr(&absentError{field: "best", path: "the best of an empty list"})
+	}
+	var at types.Int
+	for i := range size {
+		value := of.Get(i)
+		if f, isDouble := value.(types.Double); isDouble && math.IsNaN(float64(f)) {
+			return types.NewErr("`best` compares a value that is not a number")
+		}
+		if i == 0 {
+			continue
+		}
+		comparer, ok := value.(traits.Comparer)
+		if !ok {
+			return types.MaybeNoSuchOverloadErr(value)
+		}
+		switch larger := comparer.Compare(of.Get(at)); {
+		case types.IsUnknownOrError(larger):
+			return larger
+		case larger == types.IntOne:
+			at = i
+		}
+	}
+	return list.Get(at)
+}

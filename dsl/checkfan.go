@@ -1,0 +1,105 @@
+package dsl
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// checkFan reports what types alone do not say of a step that runs more than once.
+func (c *checker) checkFan(s *step) {
+	var fans []*yaml.Node
+	for _, name := range []Fan{FanMatrix, FanForeach, FanRepeat} {
+		if lookup(s.node, string(name)) != nil {
+			fans = append(fans, keyNode(s.node, string(name)))
+		}
+	}
+	if len(fans) > 1 {
+		c.src.errorf(fans[1], "one-of", "keep one of them", "a step has one of `matrix`, `foreach` and `repeat`, and `%s` has `%s` already", s.ID, fans[0].Value)
+	}
+	if s.matrix != nil {
+		c.checkMatrix(s)
+	}
+	// A default that a step has no use for is no mistake of the step's.
+	for _, name := range []string{"max_parallel", "require"} {
+		if lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
+			c.src.errorf(keyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%s` runs once, and `%s` is of instances", s.ID, name)
+		} else if lookup(s.own, name) != nil && s.fan == FanRepeat {
+			c.src.errorf(keyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
+		}
+	}
+	if s.listed() && len(s.Publish) > 0 {
+		c.src.errorf(keyNode(s.node, "publish"), "instances", "publish from a step that takes one: ${steps."+s.ID+".best(x, ...)}",
+			"the instances of `%s` would publish under the same name", s.ID)
+	}
+}
+
+// checkMatrix reports combinations there cannot be.
+func (c *checker) checkMatrix(s *step) {
+	m := s.matrix
+	for _, entry := range m.exclude {
+		for _, key := range entry.keys {
+			if len(m.axes.keys) > 0 && !slices.Contains(m.axes.keys, key) {
+				c.src.errorf(keyNode(entry.node, key), "matrix", suggest(key, m.axes.keys), "`%s` is not an axis of the matrix", key)
+			}
+		}
+	}
+	if !m.isKnown() {
+		return
+	}
+	switch all, err := m.combinations(nil); {
+	case err != nil:
+		c.src.errorf(m.node, "limit", "", "%s", err)
+	case len(all) == 0 && (len(m.axes.keys) > 0 || len(m.include) > 0):
+		c.src.errorf(m.node, "matrix", "", "`exclude` leaves no combination")
+	}
+}
+
+// checkHolds reports who is to decide and does not exist, and a hold that never comes.
+func (c *checker) checkHolds(s *step) {
+	gates := lookup(s.node, "gate")
+	for i, g := range s.Gate {
+		at := gates
+		if gates.Kind == yaml.SequenceNode {
+			at = lookup(gates, i)
+		}
+		hold := lookup(at, "hold")
+		switch {
+		case hold == nil:
+		case g.OnFail != OnFailHold:
+			c.src.errorf(keyNode(at, "hold"), "hold", "write `on_fail: hold`", "nobody is asked: the check says on_fail: %s", g.OnFail)
+		default:
+			c.checkWho(lookup(hold, "who"))
+		}
+	}
+}
+
+// checkCache reports steps that must not be left out.
+func (c *checker) checkCache(s *step) {
+	at := lookup(s.own, "cache")
+	if at == nil || !s.Cache.Enabled || s.Kind != KindRollout && s.Kind != KindApproval {
+		return
+	}
+	c.src.errorf(keyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))
+}
+
+// checkSecrets reports secrets that the environment lacks, and what is no name of one.
+func (c *checker) checkSecrets(s *step) {
+	secrets, _ := s.secrets.(entries)
+	for i, variable := range secrets.keys {
+		at := lookup(s.node, "secrets", variable)
+		if lookup(s.node, "env", variable) != nil {
+			c.src.errorf(keyNode(lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is under `env` too", variable)
+		}
+		switch v := secrets.values[i].(type) {
+		case literal:
+			c.checkSecret(at, at.Value)
+		case hole:
+			if r := v.expr.refs; v.expr.ok && (len(r) != 1 || r[0].path[0].name != "params" || len(r[0].path) != 2 || !c.pipeline.Params[r[0].path[1].name].Secret) {
+				v.expr.report(c.src, leadingSpace(v.expr.text), "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
+			}
+		default:
+			c.src.errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")
+		}
+	}
+}

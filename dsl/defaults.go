@@ -1,0 +1,65 @@
+package dsl
+
+import (
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Defaults are merged into the steps when a document is read, and nothing of them is left: under `step` the keys every step may have,
+// under a kind those of the kind.
+type Defaults struct{}
+
+// withDefaults returns a mapping with the keys it lacks taken from the defaults of that name. They keep their places in the document.
+func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
+	defaults := lookup(l.defaults, name)
+	if defaults == nil || defaults.Kind != yaml.MappingNode || n.Kind != yaml.MappingNode {
+		return n
+	}
+	merged := *n
+	merged.Content = slices.Clone(n.Content)
+	for i := 0; i+1 < len(defaults.Content); i += 2 {
+		if key := defaults.Content[i]; child(n, key.Value) == nil {
+			merged.Content = append(merged.Content, key, defaults.Content[i+1])
+		}
+	}
+	return &merged
+}
+
+// checkDefaults reads the defaults by themselves: what no step takes must be right too. The findings of those that a step takes come
+// twice, and one of them goes.
+func (l *loader) checkDefaults(n *yaml.Node) {
+	d := l.d
+	if n.Kind != yaml.MappingNode {
+		l.src.errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in the place of `step`", "a mapping is expected here, not %s", nodeKind(n))
+		return
+	}
+	outer := d.exprs
+	defer func() { d.exprs = outer }()
+	d.eachKey(n, func(key, val *yaml.Node) {
+		val, leave, ok := d.enter(val)
+		if !ok {
+			return
+		}
+		defer leave()
+		d.partial = true
+		defer func() { d.partial = false }()
+		if key.Value == "step" {
+			l.envelopeForms(d, &step{})
+			d.structure(val, reflect.TypeFor[Envelope](), nil)
+			return
+		}
+		info := kindByName(key.Value)
+		if info == nil {
+			names := append(kindNames(), "step")
+			l.src.errorf(key, "unknown-key", suggest(key.Value, names), "`%s` is neither `step` nor a kind", key.Value)
+			return
+		}
+		outer := d.scope
+		d.scope = info.scope
+		defer func() { d.scope = outer }()
+		l.bodyForms(d)
+		d.structure(val, reflect.TypeOf(info.new()).Elem(), nil)
+	})
+}

@@ -1,0 +1,96 @@
+package dsl
+
+import (
+	"regexp"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// objectAt returns the object type that a path leads to.
+func (x *explainer) objectAt(path []segment) *objectType {
+	t := x.typeAt(path)
+	if t == nil {
+		return nil
+	}
+	return x.ts.object(t)
+}
+
+// typeAt returns the type of what a path leads to, or nil.
+func (x *explainer) typeAt(path []segment) *cel.Type {
+	t := x.vars[path[0].name]
+	if bound := x.bound[path[0].name]; bound != nil {
+		t = bound
+	}
+	if t != nil && isOptional(t) {
+		t = t.Parameters()[0]
+	}
+	for _, seg := range path[1:] {
+		switch {
+		case t == nil:
+			return nil
+		case t.Kind() == types.MapKind:
+			t = t.Parameters()[1]
+		default:
+			o := x.ts.object(t)
+			if o == nil {
+				return nil
+			}
+			t = o.fields[seg.name]
+		}
+		if t != nil && isOptional(t) {
+			t = t.Parameters()[0]
+		}
+	}
+	return t
+}
+
+// bind finds the types of the variables of comprehensions: the elements of the list or the keys of the map they go over.
+func (x *explainer) bind() {
+	x.bound = map[string]*cel.Type{}
+	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
+		if n.Kind() != ast.ComprehensionKind {
+			return
+		}
+		over := n.AsComprehension()
+		if path, ok := pathOf(over.AccuInit()); ok && over.AccuVar() == boundList {
+			x.bound[boundList] = x.typeAt(path)
+		}
+		path, ok := pathOf(over.IterRange())
+		if !ok {
+			return
+		}
+		if t := x.typeAt(path); t != nil && t.Kind() == types.ListKind {
+			x.bound[over.IterVar()] = t.Parameters()[0]
+		}
+	}))
+}
+
+// instanceHint says why a name of instances is none here.
+func (x *explainer) instanceHint(name string) string {
+	if x.e.scope == scopeOnce {
+		return "`when`, `matrix` and `foreach` are evaluated once, before there are instances"
+	}
+	return map[string]string{
+		"matrix": "only a step with a `matrix` has it", "item": "only a step with a `foreach` has it",
+		"index":    "only a step with a `matrix`, a `foreach` or a `repeat` has it",
+		"previous": "only a step with a `repeat` has it",
+	}[name]
+}
+
+// notInstance explains a field of a list, or a walk over what is no list: both come of instances.
+func (x *explainer) notInstance(message string) (code, text, hint string, ok bool) {
+	switch {
+	case listSelection.MatchString(message):
+		return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
+	case notIterable.MatchString(message):
+		return "type", "this is no list: it cannot be gone over", "only a step with a `matrix` or a `foreach` is a list of instances", true
+	}
+	return "", "", "", false
+}
+
+var (
+	listSelection = regexp.MustCompile(`^type 'list\(.*\)' does not support field selection`)
+	notIterable   = regexp.MustCompile(`cannot be range of a comprehension`)
+)

@@ -1,0 +1,243 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// instanceNames are the names that only instances see.
+var instanceNames = []string{"matrix", "item", "index", "previous"}
+
+// instanceType is one element of the list that a step with a matrix or a foreach is to others. What its instances are of is only known
+// when typeFan has seen the expressions; until then it is anything.
+func (c *checker) instanceType(s *step) *cel.Type {
+	own := c.ts.objects["steps."+s.ID]
+	o := &objectType{name: "instance of " + s.ID, what: own.what, fields: maps.Clone(own.fields), optional: own.optional}
+	o.fields["index"] = cel.IntType
+	o.fields[s.instanceName()] = cel.DynType
+	return c.ts.define(o)
+}
+
+// instanceName is what tells the instances apart: matrix or item.
+func (s *step) instanceName() string {
+	if s.fan == FanMatrix {
+		return "matrix"
+	}
+	return "item"
+}
+
+// typeFan finds the types of what a step's instances see. An expression that makes instances may read other steps' instances, so
+// those come first.
+func (c *checker) typeFan(s *step) {
+	if s.fan == FanNone || s.instance != nil {
+		return
+	}
+	s.instance = map[string]*cel.Type{"index": cel.IntType}
+	if s.fan == FanRepeat {
+		s.instance["previous"] = cel.OptionalType(objectNamed("steps." + s.ID))
+		return
+	}
+	for _, e := range s.exprs {
+		if e.scope != scopeOnce || e == s.when {
+			continue
+		}
+		if parsed, issues := c.base.Parse(e.text); issues.Err() == nil {
+			for _, r := range references(parsed.NativeRep()) {
+				if r.path[0].name == "steps" && len(r.path) > 1 && c.byID[r.path[1].name] != nil {
+					c.typeFan(c.byID[r.path[1].name])
+				}
+			}
+		}
+		c.compile(e, s)
+	}
+	t := c.itemType(s)
+	s.instance[s.instanceName()] = t
+	c.ts.objects["instance of "+s.ID].fields[s.instanceName()] = t
+}
+
+func (c *checker) itemType(s *step) *cel.Type {
+	if s.fan == FanMatrix {
+		return c.matrixType(s)
+	}
+	t := s.foreach.outputType()
+	if t.Kind() != types.ListKind {
+		return cel.DynType
+	}
+	return asRead(t.Parameters()[0])
+}
+
+// asRead is the type of a value that went through JSON.
+func asRead(t *cel.Type) *cel.Type {
+	switch t.Kind() {
+	case types.UintKind:
+		return cel.IntType
+	case types.BytesKind:
+		return cel.StringType
+	case types.ListKind:
+		return cel.ListType(asRead(t.Parameters()[0]))
+	case types.MapKind:
+		return cel.MapType(cel.StringType, asRead(t.Parameters()[1]))
+	case types.BoolKind, types.IntKind, types.DoubleKind, types.StringKind, types.DurationKind, types.TimestampKind, types.StructKind:
+		return t
+	}
+	return cel.DynType
+}
+
+// matrixType is the object of a matrix: its axes, and what include adds. What not every combination has is optional.
+func (c *checker) matrixType(s *step) *cel.Type {
+	m := s.matrix
+	o := &objectType{name: "matrix of " + s.ID, code: "matrix", what: "an axis of the matrix of `" + s.ID + "`", fields: map[string]*cel.Type{}}
+	found := map[string][]*cel.Type{}
+	for i, axis := range m.axes.keys {
+		found[axis] = append(found[axis], c.elementType(o.name+"."+axis, m.axes.values[i]))
+	}
+	for _, entry := range m.include {
+		for i, key := range entry.keys {
+			found[key] = append(found[key], c.valueType(o.name+"."+key, entry.values[i]))
+		}
+	}
+	for key, ts := range found {
+		o.fields[key] = c.union(o.name+"."+key, ts)
+	}
+	o.optional = m.optional()
+	return c.ts.define(o)
+}
+
+// elementType is the type of the values of an axis.
+func (c *checker) elementType(name string, axis value) *cel.Type {
+	switch axis := axis.(type) {
+	case list:
+		ts := make([]*cel.Type, len(axis))
+		for i, item := range axis {
+			ts[i] = c.valueType(name, item)
+		}
+		return c.union(name, ts)
+	case hole:
+		if t := axis.expr.outputType(); t.Kind() == types.ListKind {
+			return asRead(t.Parameters()[0])
+		}
+	}
+	return cel.DynType
+}
+
+// valueType is the type of a value of the document. Mappings are objects, whose types union brings together.
+func (c *checker) valueType(name string, v value) *cel.Type {
+	switch v := v.(type) {
+	case text:
+		return cel.StringType
+	case hole:
+		return asRead(v.expr.outputType())
+	case list:
+		return cel.ListType(c.elementType(name, v))
+	case entries:
+		o := &objectType{name: fmt.Sprintf("%s#%d", name, len(c.ts.objects)), fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+		for i, key := range v.keys {
+			o.fields[key] = c.valueType(name+"."+key, v.values[i])
+		}
+		return c.ts.define(o)
+	case literal:
+		switch v.v.(type) {
+		case string:
+			return cel.StringType
+		case bool:
+			return cel.BoolType
+		case int64:
+			return cel.IntType
+		case float64:
+			return cel.DoubleType
+		}
+	}
+	return cel.DynType
+}
+
+// union is the type of values of several types: int and double are double, objects one object with the fields of all; what has nothing
+// in common is anything.
+func (c *checker) union(name string, ts []*cel.Type) *cel.Type {
+	if len(ts) == 0 {
+		return cel.DynType
+	}
+	if c.ts.object(ts[0]) != nil && len(ts) > 1 && !isArtifact(typeName(ts[0])) {
+		return c.unionObject(name, ts)
+	}
+	t := ts[0]
+	for _, other := range ts[1:] {
+		numbers := isNumber(t) && isNumber(other)
+		switch {
+		case t.IsExactType(other):
+		case numbers:
+			t = cel.DoubleType
+		case t.Kind() == types.ListKind && other.Kind() == types.ListKind:
+			t = cel.ListType(c.union(name, []*cel.Type{t.Parameters()[0], other.Parameters()[0]}))
+		default:
+			return cel.DynType
+		}
+	}
+	return t
+}
+
+func (c *checker) unionObject(name string, ts []*cel.Type) *cel.Type {
+	out := &objectType{name: name, code: "matrix", what: "a key of every value of " + name, fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+	found := map[string][]*cel.Type{}
+	for _, t := range ts {
+		o := c.ts.object(t)
+		if o == nil || isArtifact(o.name) {
+			return cel.DynType
+		}
+		for key, t := range o.fields {
+			found[key] = append(found[key], t)
+			out.optional[key] = out.optional[key] || o.optional[key]
+		}
+	}
+	for key, of := range found {
+		out.fields[key] = c.union(name+"."+key, of)
+		out.optional[key] = out.optional[key] || len(of) < len(ts)
+	}
+	return c.ts.define(out)
+}
+
+func isNumber(t *cel.Type) bool { return t.Kind() == types.IntKind || t.Kind() == types.DoubleKind }
+
+// optional are the keys that a combination may lack: exactly, where nothing in the matrix is an expression.
+func (m *matrix) optional() map[string]bool {
+	optional := map[string]bool{}
+	if m.isKnown() {
+		all, err := m.combinations(nil)
+		if err != nil {
+			return optional
+		}
+		count := map[string]int{}
+		for _, c := range all {
+			for key := range c {
+				count[key]++
+			}
+		}
+		for key, n := range count {
+			optional[key] = n < len(all)
+		}
+		return optional
+	}
+	for _, entry := range m.include {
+		onAxis := false
+		for _, axis := range m.axes.keys {
+			onAxis = onAxis || slices.Contains(entry.keys, axis)
+		}
+		for _, key := range entry.keys {
+			optional[key] = optional[key] || !slices.Contains(m.axes.keys, key)
+		}
+		for _, axis := range m.axes.keys {
+			optional[axis] = optional[axis] || onAxis && !slices.Contains(entry.keys, axis)
+		}
+	}
+	return optional
+}
+
+// isKnown reports whether the matrix holds no expression.
+func (m *matrix) isKnown() bool {
+	return isKnown(m.axes) &&
+		!slices.ContainsFunc(m.include, func(e mapping) bool { return !isKnown(e.entries) }) &&
+		!slices.ContainsFunc(m.exclude, func(e mapping) bool { return !isKnown(e.entries) })
+}

@@ -1,0 +1,304 @@
+package dsl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxInstances bounds the instances of one step.
+const maxInstances = 100_000
+
+// matrix is a step's matrix as it was read.
+type matrix struct {
+	node             *yaml.Node
+	axes             entries // each a list, or a hole of one
+	include, exclude []mapping
+}
+
+// mapping is one entry of include or exclude.
+type mapping struct {
+	node *yaml.Node
+	entries
+}
+
+func (m *matrix) known() any {
+	if m == nil {
+		return nil
+	}
+	return known(m.axes)
+}
+
+// readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
+func readMatrix(d *decoder, n *yaml.Node) *matrix {
+	if n.Kind != yaml.MappingNode {
+		d.src.errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", nodeKind(n))
+		return nil
+	}
+	m := &matrix{node: n}
+	first := len(d.exprs)
+	d.eachKey(n, func(key, val *yaml.Node) {
+		switch key.Value {
+		case "include":
+			m.include = readMappings(d, val)
+			return
+		case "exclude":
+			m.exclude = readMappings(d, val)
+			return
+		}
+		if !d.checkName(key) {
+			return
+		}
+		if axis := readAxis(d, val); axis != nil {
+			m.axes.keys, m.axes.values = append(m.axes.keys, key.Value), append(m.axes.values, axis)
+		}
+	})
+	for _, e := range d.exprs[first:] {
+		e.scope = scopeOnce
+	}
+	if len(n.Content) == 0 {
+		d.src.errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
+	}
+	return m
+}
+
+// readAxis reads a list of values, or ${} of one.
+func readAxis(d *decoder, n *yaml.Node) value {
+	n, leave, ok := d.enter(n)
+	if !ok {
+		return nil
+	}
+	defer leave()
+	switch {
+	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
+		return d.interpolate(n, want{typ: anyList})
+	case n.Kind != yaml.SequenceNode:
+		d.src.errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", nodeKind(n))
+		return nil
+	case len(n.Content) == 0:
+		d.src.errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
+		return nil
+	}
+	out := list{}
+	seen := map[string]bool{}
+	for _, item := range n.Content {
+		v := d.data(item)
+		if v == nil {
+			continue
+		}
+		if raw, err := encode(known(v)); err == nil && isKnown(v) {
+			if seen[string(raw)] {
+				d.src.errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
+			}
+			seen[string(raw)] = true
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// anyList is what a place takes that takes every list.
+var anyList = reflect.TypeFor[[]any]()
+
+// isKnown reports whether a value holds no expression.
+func isKnown(v value) bool {
+	switch v := v.(type) {
+	case hole, text:
+		return false
+	case list:
+		return !slices.ContainsFunc(v, func(item value) bool { return !isKnown(item) })
+	case entries:
+		return !slices.ContainsFunc(v.values, func(item value) bool { return !isKnown(item) })
+	}
+	return true
+}
+
+// readMappings reads what stands under include or exclude.
+func readMappings(d *decoder, n *yaml.Node) []mapping {
+	n, leave, ok := d.enter(n)
+	if !ok {
+		return nil
+	}
+	defer leave()
+	if n.Kind != yaml.SequenceNode {
+		d.src.errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", nodeKind(n))
+		return nil
+	}
+	var out []mapping
+	for _, item := range n.Content {
+		if item = behindAlias(item); item.Kind != yaml.MappingNode {
+			d.src.errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", nodeKind(item))
+			continue
+		}
+		m := mapping{node: item}
+		d.eachKey(item, func(key, val *yaml.Node) {
+			if !d.checkName(key) {
+				return
+			}
+			if v := d.data(val); v != nil {
+				m.keys, m.values = append(m.keys, key.Value), append(m.values, v)
+			}
+		})
+		out = append(out, m)
+	}
+	return out
+}
+
+// data reads any value, in which ${} may stand anywhere.
+func (d *decoder) data(n *yaml.Node) value {
+	n, leave, ok := d.enter(n)
+	if !ok {
+		return nil
+	}
+	defer leave()
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := entries{}
+		d.eachKey(n, func(key, val *yaml.Node) {
+			if v := d.data(val); v != nil {
+				out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
+			}
+		})
+		return out
+	case yaml.SequenceNode:
+		out := list{}
+		for _, item := range n.Content {
+			if v := d.data(item); v != nil {
+				out = append(out, v)
+			}
+		}
+		return out
+	}
+	if strings.Contains(n.Value, "${") {
+		return d.interpolate(n, want{})
+	}
+	return d.free(n)
+}
+
+// combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
+type combination map[string]json.RawMessage
+
+// combinations lists the instances: the product of the axes, the first axis slowest, less what exclude names, with what include adds.
+func (m *matrix) combinations(names cel.Activation) ([]combination, error) {
+	all, err := m.product(names)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range m.exclude {
+		out, err := resolveMapping(entry, names)
+		if err != nil {
+			return nil, err
+		}
+		kept := all[:0]
+		for _, c := range all {
+			if !c.has(out) {
+				kept = append(kept, c)
+			}
+		}
+		all = kept
+	}
+	return m.included(all, names)
+}
+
+// product combines every value of each axis with every one of the others.
+func (m *matrix) product(names cel.Activation) ([]combination, error) {
+	if len(m.axes.keys) == 0 {
+		return nil, nil
+	}
+	all := []combination{{}}
+	for i, axis := range m.axes.keys {
+		v, err := m.axes.values[i].resolve(names)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", axis, err)
+		}
+		items, ok := v.([]any)
+		if !ok {
+			return nil, fmt.Errorf("%s is no list", axis)
+		}
+		if len(all)*len(items) > maxInstances {
+			return nil, errTooMany
+		}
+		next := make([]combination, 0, len(all)*len(items))
+		raws := make([]json.RawMessage, len(items))
+		for i, item := range items {
+			if raws[i], err = encode(item); err != nil {
+				return nil, err
+			}
+		}
+		for _, c := range all {
+			for _, raw := range raws {
+				with := maps.Clone(c)
+				with[axis] = raw
+				next = append(next, with)
+			}
+		}
+		all = next
+	}
+	return all, nil
+}
+
+var errTooMany = errors.New("there are more than 100,000 instances")
+
+// included adds what include says: its keys go to every combination of the axes that they do not contradict; an entry that found none
+// is a combination of its own.
+func (m *matrix) included(all []combination, names cel.Activation) ([]combination, error) {
+	product := len(all)
+	for _, entry := range m.include {
+		added, err := resolveMapping(entry, names)
+		if err != nil {
+			return nil, err
+		}
+		onAxes := combination{}
+		for _, axis := range m.axes.keys {
+			if v, ok := added[axis]; ok {
+				onAxes[axis] = v
+			}
+		}
+		found := false
+		for _, c := range all[:product] {
+			if c.has(onAxes) {
+				found = true
+				maps.Copy(c, added)
+			}
+		}
+		if !found {
+			all = append(all, added)
+		}
+		if len(all) > maxInstances {
+			return nil, errTooMany
+		}
+	}
+	return all, nil
+}
+
+// has reports whether the combination has all values of another.
+func (c combination) has(other combination) bool {
+	for axis, v := range other {
+		if !bytes.Equal(c[axis], v) {
+			return false
+		}
+	}
+	return true
+}
+
+func resolveMapping(m mapping, names cel.Activation) (combination, error) {
+	out := make(combination, len(m.keys))
+	for i, key := range m.keys {
+		v, err := m.values[i].resolve(names)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if out[key], err = encode(v); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

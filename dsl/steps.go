@@ -1,0 +1,311 @@
+package dsl
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readSteps reads the steps of one section.
+func (l *loader) readSteps(d *decoder, n *yaml.Node) {
+	section := SectionMain
+	for _, s := range []Section{SectionOnFailure, SectionFinally} {
+		if n == lookup(l.root, string(s)) {
+			section = s
+		}
+	}
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		l.src.errorf(n, "type", "write `id: {run: {...}}`, one entry a step", "steps are a mapping from id to step, not %s", nodeKind(n))
+		return
+	}
+	outer := d.exprs
+	d.eachKey(n, func(key, val *yaml.Node) {
+		if !d.checkName(key) {
+			return
+		}
+		if other := l.byID[key.Value]; other != nil {
+			l.src.errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
+			return
+		}
+		d.exprs = nil
+		s := l.readStep(d, key, val)
+		if s == nil {
+			l.unreadable = append(l.unreadable, key.Value)
+			return
+		}
+		s.section = section
+		s.index = len(l.steps)
+		l.steps = append(l.steps, s)
+		l.byID[s.ID] = s
+	})
+	d.exprs = outer
+}
+
+// readStep reads one step; nil when it is too broken to speak of further.
+func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
+	n, leave, ok := d.enter(val)
+	if !ok {
+		return nil
+	}
+	defer leave()
+	s := &step{Step: Step{ID: key.Value, Line: key.Line}, key: key, own: n}
+	n = l.withDefaults(n, "step")
+	s.node = n
+	var kindKeys []*yaml.Node
+	l.envelopeForms(d, s)
+	envelope, ok := d.structure(n, reflect.TypeFor[Envelope](), func(k, v *yaml.Node) bool {
+		if k.Value == "on_fail" {
+			l.src.errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
+			return true
+		}
+		if info := kindByName(k.Value); info != nil {
+			kindKeys = append(kindKeys, k)
+			if len(kindKeys) == 1 {
+				s.Kind, s.body = info.kind, v
+			}
+			return true
+		}
+		return l.strangeKey(n, k)
+	}).(entries)
+	if !ok {
+		return nil
+	}
+	switch {
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meant[n], func(k string) bool { return kindByName(k) != nil }) && lookup(n, "<<") == nil:
+		l.src.errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
+		return nil
+	case len(kindKeys) == 0:
+		return nil
+	case len(kindKeys) > 1:
+		l.src.errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
+	}
+	if err := fill(&s.Envelope, known(envelope)); err != nil {
+		l.src.errorf(key, "type", "", "%s", err)
+		return nil
+	}
+	s.env, s.secrets, s.summary = envelope.get("env"), envelope.get("secrets"), envelope.get("summary")
+	l.readBody(d, s)
+	s.exprs = d.exprs
+	s.complete()
+	return s
+}
+
+// envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
+func (l *loader) envelopeForms(d *decoder, s *step) {
+	d.forms[gateType] = func(n *yaml.Node, r rules) (value, bool) { return readGates(d, n, r), true }
+	d.forms[needsType] = func(n *yaml.Node, _ rules) (value, bool) { return readNeeds(d, n) }
+	d.forms[cacheType] = func(n *yaml.Node, r rules) (value, bool) { return readCache(d, n, r), true }
+	d.forms[repeatType] = func(n *yaml.Node, _ rules) (value, bool) { return readRepeat(d, n), true }
+	d.forms[matrixType] = func(n *yaml.Node, _ rules) (value, bool) {
+		s.matrix = readMatrix(d, n)
+		return literal{s.matrix.known()}, true
+	}
+}
+
+// complete fills what follows from what was read of a step, and tells its expressions apart.
+func (s *step) complete() {
+	setDefaults(reflect.ValueOf(&s.Envelope))
+	if lookup(s.node, "retry", "max_backoff") == nil {
+		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
+	}
+	if lookup(s.node, "cache") == nil {
+		s.Cache = Cache{Enabled: cachedByDefault(s.known)}
+	}
+	secrets := lookup(s.node, "secrets")
+	for _, e := range s.exprs {
+		switch {
+		case e.scope == scopeGate:
+			s.gates = append(s.gates, e)
+		case e.scope == scopeUntil:
+			s.until = e
+		case e.node == lookup(s.node, "when"):
+			s.when, e.scope = e, scopeOnce
+		case e.node == lookup(s.node, "foreach"):
+			s.foreach, e.scope, e.want = e, scopeOnce, want{typ: anyList}
+		case secrets != nil && slices.Contains(secrets.Content, e.node):
+			e.scope = scopeSecret
+		}
+	}
+	switch {
+	case s.matrix != nil:
+		s.fan = FanMatrix
+	case s.foreach != nil:
+		s.fan = FanForeach
+	case s.until != nil:
+		s.fan = FanRepeat
+	}
+	if s.until == nil {
+		s.Repeat = Repeat{}
+	}
+	for i, g := range s.Gate {
+		if g.OnFail != OnFailHold {
+			s.Gate[i].Hold = Hold{}
+		}
+	}
+	if s.listed() && lookup(s.node, "require") == nil {
+		s.Require = 1
+	}
+}
+
+// listed reports whether the step's results are a list of instances.
+func (s *step) listed() bool { return s.fan == FanMatrix || s.fan == FanForeach }
+
+// cachedByDefault: what has an effect beyond its outputs is done again.
+func cachedByDefault(spec kindSpec) bool {
+	switch spec := spec.(type) {
+	case *Run:
+		return len(spec.Outputs) > 0
+	case *Rollout:
+		return false
+	}
+	return spec.Kind() != KindApproval && spec.Kind() != KindPipeline
+}
+
+// bodyForms tells the decoder of what in a kind's body may be written in more than one way.
+func (l *loader) bodyForms(d *decoder) {
+	d.forms[transformType] = func(n *yaml.Node, _ rules) (value, bool) { return readTransform(d, n), true }
+	d.forms[nodesType] = func(n *yaml.Node, _ rules) (value, bool) { return readNodes(d, n) }
+}
+
+// readBody reads what is under the kind key.
+func (l *loader) readBody(d *decoder, s *step) {
+	info := kindByName(string(s.Kind))
+	s.known = info.new()
+	s.body = l.withDefaults(behindAlias(s.body), string(s.Kind))
+	d.scope = info.scope
+	defer func() { d.scope = scopePlain }()
+	l.bodyForms(d)
+	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), rules{})
+	if v == nil {
+		v = entries{}
+	}
+	s.spec = v
+	if err := fill(s.known, known(v)); err != nil {
+		l.src.errorf(s.key, "type", "", "%s", err)
+	}
+	setDefaults(reflect.ValueOf(s.known))
+}
+
+// strangeKey reports a key of a step that is neither of the envelope nor a kind.
+func (l *loader) strangeKey(n, k *yaml.Node) bool {
+	switch {
+	case slices.Contains(laterKinds, k.Value):
+		l.src.errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
+		return true
+	case slices.Contains(notYetKeys[reflect.TypeFor[Envelope]()], k.Value) || foreignWords[k.Value] != "":
+		return false // the decoder explains it
+	}
+	names := append(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), kindNames()...)
+	hint := didYouMean(k.Value, names)
+	l.d.meant[n] = append(l.d.meant[n], nearest(k.Value, names))
+	if hint == "" {
+		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), ", ")
+	}
+	l.src.errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)
+	return true
+}
+
+func hasLaterKind(n *yaml.Node) bool {
+	return slices.ContainsFunc(laterKinds, func(k string) bool { return lookup(n, k) != nil })
+}
+
+var (
+	gateType   = reflect.TypeFor[[]Gate]()
+	needsType  = reflect.TypeFor[map[string]Need]()
+	cacheType  = reflect.TypeFor[Cache]()
+	repeatType = reflect.TypeFor[Repeat]()
+	matrixType = reflect.TypeFor[Matrix]()
+)
+
+// readCache reads true, false or {max_age, version}.
+func readCache(d *decoder, n *yaml.Node, r rules) value {
+	if n.Kind == yaml.ScalarNode {
+		v := d.decode(n, boolType, r)
+		if v == nil {
+			return nil
+		}
+		return entries{[]string{"enabled"}, []value{v}}
+	}
+	v, ok := d.structure(n, cacheType, nil).(entries)
+	if !ok {
+		return nil
+	}
+	return entries{append(v.keys, "enabled"), append(v.values, literal{true})}
+}
+
+// readRepeat reads {until, max}: the condition sees the outputs of an iteration.
+func readRepeat(d *decoder, n *yaml.Node) value {
+	outer := d.scope
+	d.scope = scopeUntil
+	defer func() { d.scope = outer }()
+	return d.structure(n, repeatType, nil)
+}
+
+// readGates reads a gate: one expression, one {check: ...}, or a block list of either.
+func readGates(d *decoder, n *yaml.Node, r rules) value {
+	outer := d.scope
+	d.scope = scopeGate
+	defer func() { d.scope = outer }()
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		if n.Style&yaml.FlowStyle != 0 {
+			d.src.errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
+			return nil
+		}
+		items = n.Content
+	}
+	var out list
+	for _, item := range items {
+		if item.Kind == yaml.ScalarNode {
+			if v, _, ok := d.enter(item); ok {
+				if check := d.expression(v, rules{boolean: true}); check != nil {
+					out = append(out, entries{[]string{"check"}, []value{check}})
+				}
+				d.depth--
+			}
+			continue
+		}
+		if v := d.decode(item, reflect.TypeFor[Gate](), r); v != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// readNeeds reads the short form of needs: a list, each `passed`.
+func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
+	items := n.Content
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!str":
+		items = []*yaml.Node{n}
+	case n.Kind != yaml.SequenceNode:
+		return nil, false
+	}
+	var out entries
+	for _, item := range items {
+		if item.Kind != yaml.ScalarNode {
+			d.src.errorf(item, "type", "", "a step's id is expected here, not %s", nodeKind(item))
+			continue
+		}
+		if slices.Contains(out.keys, item.Value) {
+			d.src.errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			continue
+		}
+		out.keys, out.values = append(out.keys, item.Value), append(out.values, literal{string(NeedPassed)})
+	}
+	return out, true
+}
+
+// readNodes reads the short form of nodes: a number.
+func readNodes(d *decoder, n *yaml.Node) (value, bool) {
+	if n.Kind != yaml.ScalarNode {
+		return nil, false
+	}
+	v := d.decode(n, reflect.TypeFor[int](), rules{min: new(float64(1))})
+	if v == nil {
+		return nil, true
+	}
+	return entries{[]string{"min", "max"}, []value{v, v}}, true
+}
