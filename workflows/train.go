@@ -253,7 +253,7 @@ func (t *train) show(ctx workflow.Context) {
 	if ended := t.carried.Generations; len(ended) > 0 {
 		b.WriteString("\n\n" + heads("generation", "nodes", "steps", "committed", "time", "end"))
 		for _, g := range ended[max(0, len(ended)-detailRows):] {
-			steps := fmt.Sprintf("%d–%d", g.FromStep, g.ToStep)
+			steps := fmt.Sprintf("%d\u2011%d", g.FromStep, g.ToStep) // a hyphen that no line ends at
 			b.WriteString(row(g.Index, g.Nodes, steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
 		}
 	}
