@@ -2,6 +2,10 @@ package dsl
 
 import (
 	"slices"
+
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // checkGates reports gates that look at steps they do not wait for, and releases that no gate holds back.
@@ -21,7 +25,10 @@ func (c *checker) checkGateScope(s *step) {
 	var before map[string]bool
 	for _, e := range s.gates {
 		for _, r := range e.refs {
-			if r.path[0].name != "steps" || len(r.path) < 2 || c.byID[r.path[1].name] == nil || r.path[1].name == s.ID {
+			if r.path[0].name != "steps" || len(r.path) < 2 || r.path[1].name == s.ID {
+				continue
+			}
+			if other := c.byID[r.path[1].name]; other == nil || other.section != s.section {
 				continue
 			}
 			if before == nil {
@@ -38,15 +45,15 @@ func (c *checker) checkGateScope(s *step) {
 // judges the model it releases, or one it was made from.
 func (c *checker) checkRelease(s *step) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
-	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack() })
+	lineage := c.modelLineage(s)
+	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
 	at := keyNode(s.node, string(KindRollout))
 	if !gated {
 		c.src.errorf(at, "ungated", "gate a step it waits for, or say `ungated: true`", "`%s` changes live traffic and waits for no gate", s.ID)
 		return
 	}
-	lineage := c.modelLineage(s)
 	for _, judge := range c.steps {
-		if judge == s || len(judge.gates) == 0 || before[judge.ID] || judge.Kind != KindEvaluate && judge.Kind != KindRun {
+		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || judge.Kind != KindEvaluate && judge.Kind != KindRun {
 			continue
 		}
 		if model := c.judged(judge, lineage); model != "" {
@@ -56,12 +63,15 @@ func (c *checker) checkRelease(s *step) {
 	}
 }
 
-// holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person.
-func (s *step) holdsBack() bool { return len(s.gates) > 0 || s.Kind == KindApproval }
+// holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person. Where none of its instances must pass
+// it holds nothing back, but a step that takes one of those that did.
+func (s *step) holdsBack(takesInstance bool) bool {
+	return (len(s.gates) > 0 || s.Kind == KindApproval) && (!s.listed() || s.Require > 0 || takesInstance)
+}
 
 func (c *checker) checkPublish(s *step) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
-	if len(s.gates) == 0 && !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack() }) {
+	if len(s.gates) == 0 && !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
 		c.src.errorf(keyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}
 }
@@ -74,8 +84,8 @@ func (c *checker) modelLineage(s *step) map[string]bool {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, e := range at.exprs {
-			for _, r := range e.refs {
-				if id := c.modelOf(r); id != "" && !seen[id] && id != at.ID {
+			for _, id := range c.modelsOf(e) {
+				if !seen[id] && id != at.ID {
 					seen[id] = true
 					todo = append(todo, c.byID[id])
 				}
@@ -88,8 +98,8 @@ func (c *checker) modelLineage(s *step) map[string]bool {
 // judged returns the step of lineage whose model the judge reads.
 func (c *checker) judged(judge *step, lineage map[string]bool) string {
 	for _, e := range judge.exprs {
-		for _, r := range e.refs {
-			if id := c.modelOf(r); lineage[id] {
+		for _, id := range c.modelsOf(e) {
+			if lineage[id] {
 				return id
 			}
 		}
@@ -97,16 +107,39 @@ func (c *checker) judged(judge *step, lineage map[string]bool) string {
 	return ""
 }
 
-// modelOf returns the step whose model a reference reads, or "".
-func (c *checker) modelOf(r reference) string {
-	if r.path[0].name != "steps" || len(r.path) < 3 || c.byID[r.path[1].name] == nil {
-		return ""
-	}
-	x := &explainer{ts: c.ts, vars: c.vars}
-	for end := len(r.path); end > 2; end-- {
-		if o := x.objectAt(r.path[:end]); o != nil && o.name == "model" {
-			return r.path[1].name
+// modelsOf returns the steps whose models an expression reads.
+func (c *checker) modelsOf(e *expression) []string {
+	var ids []string
+	for _, r := range e.refs {
+		if r.path[0].name != "steps" || len(r.path) < 2 || c.byID[r.path[1].name] == nil {
+			continue
+		}
+		s := c.byID[r.path[1].name]
+		if s.listed() && e.readsModel() || c.leadsToModel(r) {
+			ids = append(ids, s.ID)
 		}
 	}
-	return ""
+	return ids
+}
+
+// leadsToModel reports whether a reference reads a model on its way.
+func (c *checker) leadsToModel(r reference) bool {
+	x := &explainer{ts: c.ts, vars: c.vars}
+	for end := len(r.path); end > 2; end-- {
+		if o := x.objectAt(r.path[:end]); o != nil && o.name == string(artifact.Model) {
+			return true
+		}
+	}
+	return false
+}
+
+// readsModel reports whether any part of the expression is a model, as what is picked from a list of instances may be.
+func (e *expression) readsModel() bool {
+	found := false
+	if e.ok {
+		ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+			found = found || e.tree.GetType(x.ID()).TypeName() == objectPrefix+string(artifact.Model)
+		}))
+	}
+	return found
 }
