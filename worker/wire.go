@@ -34,18 +34,21 @@ func (s *Session) register(o Options) error {
 		python = FindPython()
 	}
 	engine := activities.NewEngine(s.Store)
-	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secret.NewResolver()}
+	secrets := secret.NewResolver()
+	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Executable: exe}
 	compiler := &activities.Compiler{Store: s.Store, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
 		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
 	rollouts := &activities.Rollouts{Store: s.Store, State: s.Dir, Engine: engine, Target: s.target}
+	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	registerWorkflows(s.worker, map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline,
 		contract.TrainWorkflow:    workflows.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
+		contract.NotifyWorkflow:   workflows.Notify,
 	})
 	registerActivities(s.worker, map[string]any{
 		contract.BeginActivity:   engine.Begin,
@@ -70,6 +73,9 @@ func (s *Session) register(o Options) error {
 		contract.RolloutReplayActivity:  rollouts.Replay,
 		contract.RolloutLookActivity:    rollouts.Look,
 		contract.RolloutSettleActivity:  rollouts.Settle,
+
+		contract.NotifyAudienceActivity: notifier.Audience,
+		contract.NotifyActivity:         notifier.Send,
 	})
 	return nil
 }

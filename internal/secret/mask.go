@@ -29,10 +29,13 @@ type Mask struct {
 	needles [256][]string // by their first byte, the longest first
 }
 
-// NewMask masks values.
+// NewMask masks values. Those that are too short to be secrets it leaves out.
 func NewMask(values ...string) *Mask {
 	m := new(Mask)
 	for _, v := range values {
+		if len(v) < minLength {
+			continue
+		}
 		for _, form := range forms(v) {
 			if len(form) >= minLength {
 				m.needles[form[0]] = append(m.needles[form[0]], form)

@@ -22,6 +22,7 @@ func TestMaskText(t *testing.T) {
 	}{
 		{"nothing", []string{value}, "all is well", "all is well"},
 		{"as it is", []string{value}, "token=s3cr3t/+ word;", "token=***;"},
+		{"one too short", []string{"", "a", "abc"}, "abc", "abc"},
 		{"twice", []string{value}, value + value, "******"},
 		{"base64", []string{value}, base64.StdEncoding.EncodeToString([]byte(value)), "***"},
 		{"base64 for URLs", []string{value}, "t=" + base64.RawURLEncoding.EncodeToString([]byte(value)) + "&", "t=***&"},

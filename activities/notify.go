@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/notify"
+	"github.com/sluiceml/sluice/internal/secret"
+)
+
+// Notifier holds the activities that tell people and systems about runs.
+type Notifier struct {
+	// Engine knows the pipelines and environments of submissions, and Secrets finds the secrets that these name.
+	Engine  *Engine
+	Secrets *secret.Resolver
+}
+
+// Audience lists those of the pipeline's `notify` that want to hear of the event.
+func (n *Notifier) Audience(ctx context.Context, in contract.NotifyInput) ([]string, error) {
+	sub, err := n.Engine.submission(ctx, in.Submission)
+	if err != nil {
+		return nil, err
+	}
+	all := sub.program.Pipeline().Notify
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(all[name].On, in.Event) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// Send delivers a notification. What it needs of secrets is found here and told nobody.
+func (n *Notifier) Send(ctx context.Context, in contract.SendInput) error {
+	sub, err := n.Engine.submission(ctx, in.Submission)
+	if err != nil {
+		return err
+	}
+	env := sub.program.Environment()
+	d := &delivery{
+		ctx: ctx, env: env, secrets: n.Secrets, message: notify.New(notify.Message{
+			ID: in.ID, Event: in.Event, Pipeline: in.Pipeline, Run: in.Run, Environment: env.Name, Text: in.Text, Time: in.At,
+		}),
+	}
+	return d.typed(d.send(sub.program.Pipeline().Notify[in.To]))
+}
+
+// delivery is one attempt at a notification.
+type delivery struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as one call of Send
+	env     *dsl.Environment
+	secrets *secret.Resolver
+	message notify.Message
+	used    []string // values of secrets
+}
+
+func (d *delivery) send(to dsl.Notification) error {
+	switch {
+	case to.Webhook != nil:
+		address, err := d.value(to.Webhook.URL, to.Webhook.URLSecret)
+		if err != nil {
+			return err
+		}
+		key, err := d.value("", to.Webhook.SigningSecret)
+		if err != nil {
+			return err
+		}
+		return notify.Webhook(d.ctx, address, key, d.message)
+	case to.Slack != nil:
+		address, err := d.value(to.Slack.URL, to.Slack.URLSecret)
+		if err != nil {
+			return err
+		}
+		return notify.Slack(d.ctx, address, d.message)
+	case to.Email != nil:
+		password, err := d.value("", d.env.SMTP.PasswordSecret)
+		if err != nil {
+			return err
+		}
+		return notify.Mail(d.ctx, d.env.SMTP, password, to.Email.To, d.message)
+	}
+	return contract.Error(contract.ErrInvalid, "the pipeline has no such notification any more", nil)
+}
+
+// value is what the pipeline says itself, or else the value of the secret it names; empty when it names none.
+func (d *delivery) value(plain, name string) (string, error) {
+	if name == "" {
+		return plain, nil
+	}
+	value, err := d.secrets.Value(d.ctx, d.env, name)
+	d.used = append(d.used, value)
+	return cmp.Or(value, plain), contract.SecretError(err)
+}
+
+// typed gives the error of a delivery the type that the retries act on, and takes secrets out of it.
+func (d *delivery) typed(err error) error {
+	var known *temporal.ApplicationError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	text := secret.NewMask(d.used...).Text(err.Error())
+	if notify.Permanent(err) {
+		return contract.Error(contract.ErrInvalid, text, nil)
+	}
+	return temporal.NewApplicationErrorWithOptions(text, contract.ErrInfrastructure, temporal.ApplicationErrorOptions{
+		NextRetryDelay: notify.After(err),
+	})
+}
