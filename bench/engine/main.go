@@ -25,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/worker/codec"
 	"github.com/sluiceml/sluice/workflows"
 )
 
@@ -56,15 +57,15 @@ func run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	conn, err := worker.Connect(ctx, worker.ConnectOptions{Dir: dir, Logger: quiet, ServerLogLevel: slog.LevelError})
-	if err != nil {
-		return err
-	}
-	defer conn.Close() //nolint:errcheck // the process ends
 	s, err := store.Open(ctx, "file://"+filepath.Join(dir, "store"))
 	if err != nil {
 		return err
 	}
+	conn, err := worker.Connect(ctx, worker.ConnectOptions{Dir: dir, Logger: quiet, Codec: codec.New(nil, s), ServerLogLevel: slog.LevelError})
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // the process ends
 	w := sdkworker.New(conn.Client, contract.TaskQueue, sdkworker.Options{})
 	register(w, s)
 	if err := w.Start(); err != nil {
