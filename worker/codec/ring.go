@@ -22,10 +22,9 @@ import (
 const KeysVariable = "SLUICE_CODEC_KEYS"
 
 const (
-	keySize     = 32 // AES-256
-	maxKeyFile  = 64 << 10
-	howToMake   = "`sluice codec key` prints a line for it"
-	howToShield = "make it readable by you alone: chmod 600"
+	keySize    = 32 // AES-256
+	maxKeyFile = 64 << 10
+	howToMake  = "`sluice codec key` prints a line for it"
 )
 
 // keyID is the form of a key's name, which is readable in Temporal.
@@ -57,7 +56,7 @@ func ReadRing(path string) (*Ring, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("key file %s is not a file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("key file %s can be read by other users (mode %04o): %s %s", path, info.Mode().Perm(), howToShield, path)
+		return nil, fmt.Errorf("key file %s can be read by other users (mode %04o): make it readable by you alone: chmod 600 %s", path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
 		return nil, fmt.Errorf("key file %s has %d bytes, and %d are the most: it is not one", path, info.Size(), maxKeyFile)
 	}
@@ -136,7 +135,7 @@ func (r *Ring) find(id string) (cipher.AEAD, error) {
 // NewKey makes a key, as a line of a key file. Its id begins with the day, for whoever rotates keys.
 func NewKey(now time.Time) string {
 	key, suffix := make([]byte, keySize), make([]byte, 3)
-	rand.Read(key)    //nolint:errcheck // it never fails, by its documentation
-	rand.Read(suffix) //nolint:errcheck // as above
+	rand.Read(key) // never fails, by its documentation
+	rand.Read(suffix)
 	return now.UTC().Format(time.DateOnly) + "-" + hex.EncodeToString(suffix) + " " + base64.StdEncoding.EncodeToString(key)
 }
