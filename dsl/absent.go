@@ -4,18 +4,24 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 )
 
 // absentError: an expression read what has no value.
 type absentError struct {
-	field string
-	path  string // all of it, where it is known
+	field   string
+	path    string // all of it, where it is known
+	message string // for what is no field
 }
 
 func (e *absentError) Error() string {
-	if e.path != "" {
+	switch {
+	case e.message != "":
+		return e.message
+	case e.path != "":
 		return "`" + e.path + "` is absent"
 	}
 	return "`." + e.field + "` is absent"
@@ -46,6 +52,30 @@ func optionalOutputs(spec kindSpec) map[string]bool {
 		return optional
 	}
 	return nil
+}
+
+// asNames are the fields as plain names. A name cannot be read with .?, so one that may be absent is an optional itself.
+func (o *objectType) asNames() map[string]*cel.Type {
+	names := make(map[string]*cel.Type, len(o.fields))
+	for name, t := range o.fields {
+		if o.optional[name] {
+			t = cel.OptionalType(t)
+		}
+		names[name] = t
+	}
+	return names
+}
+
+// named is the value of a field as a plain name.
+func (o *object) named(name string) (ref.Val, error) {
+	v, err := o.get(name)
+	switch {
+	case err != nil || !o.typ.optional[name]:
+		return v, err
+	case v == nil:
+		return types.OptionalNone, nil
+	}
+	return types.OptionalOf(v), nil
 }
 
 // checkAbsent reports reads of what may be absent that are not optional. It reports whether there were none.

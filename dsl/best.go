@@ -52,7 +52,7 @@ func pickBest(elements, values ref.Val) ref.Val {
 	list, of := elements.(traits.Lister), values.(traits.Lister)
 	size, ok := list.Size().(types.Int)
 	if !ok || size == 0 {
-		return types.WrapErr(&absentError{field: "best", path: "the best of an empty list"})
+		return types.WrapErr(&absentError{message: "there is no best of an empty list"})
 	}
 	var at types.Int
 	for i := range size {

@@ -58,6 +58,9 @@ var (
 
 func (x *explainer) report(issues *cel.Issues) {
 	for _, err := range issues.Errors() {
+		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+bestOf+"'") {
+			continue // what it is given is wrong, and is reported
+		}
 		code, message, hint := x.explain(err.Message)
 		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
 		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '.' {
@@ -80,7 +83,7 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 	if m := overload.FindStringSubmatch(message); m != nil {
 		return x.noOverload(m[1], m[2])
 	}
-	if code, text, hint, ok := x.notInstance(message); ok {
+	if code, text, hint, ok := notInstance(message); ok {
 		return code, text, hint
 	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
@@ -113,12 +116,13 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	var owner *objectType
 	x.bind()
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
-		p, ok := pathOf(n)
-		if !ok || len(p) < 2 || p[len(p)-1].name != name || owner != nil {
-			return
-		}
-		if o := x.objectAt(p[:len(p)-1]); o != nil && o.fields[name] == nil {
-			owner = o
+		if t := x.typeOf(ownerOf(n, name)); owner == nil && t != nil {
+			if isOptional(t) {
+				t = t.Parameters()[0]
+			}
+			if o := x.ts.object(t); o != nil && o.fields[name] == nil {
+				owner = o
+			}
 		}
 	}))
 	if owner == nil {
@@ -136,7 +140,10 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
-	name := strings.TrimPrefix(function, "@")
+	name := function
+	if function == bestOf {
+		return "type", "`best` compares numbers, texts, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
+	}
 	if m := operator.FindStringSubmatch(function); m != nil {
 		name = m[1] + m[2]
 	}

@@ -1,10 +1,13 @@
 package dsl
 
 import (
+	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -54,14 +57,10 @@ func (x *explainer) bind() {
 			return
 		}
 		over := n.AsComprehension()
-		if path, ok := pathOf(over.AccuInit()); ok && over.AccuVar() == boundList {
-			x.bound[boundList] = x.typeAt(path)
+		if over.AccuVar() == boundList {
+			x.bound[boundList] = x.typeOf(over.AccuInit())
 		}
-		path, ok := pathOf(over.IterRange())
-		if !ok {
-			return
-		}
-		if t := x.typeAt(path); t != nil && t.Kind() == types.ListKind {
+		if t := x.typeOf(over.IterRange()); t != nil && t.Kind() == types.ListKind {
 			x.bound[over.IterVar()] = t.Parameters()[0]
 		}
 	}))
@@ -79,18 +78,44 @@ func (x *explainer) instanceHint(name string) string {
 	}[name]
 }
 
-// notInstance explains a field of a list, or a walk over what is no list: both come of instances.
-func (x *explainer) notInstance(message string) (code, text, hint string, ok bool) {
+// typeOf returns the type of an expression that the checker did not come to, or nil: a path, an element of a list, the best of one.
+func (x *explainer) typeOf(n ast.Expr) *cel.Type {
+	if n == nil {
+		return nil
+	}
+	if path, ok := pathOf(n); ok {
+		return x.typeAt(path)
+	}
+	var of ast.Expr
 	switch {
-	case listSelection.MatchString(message):
-		return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
-	case notIterable.MatchString(message):
+	case n.Kind() == ast.ComprehensionKind && n.AsComprehension().AccuVar() == boundList:
+		of = n.AsComprehension().AccuInit()
+	case n.Kind() == ast.CallKind && n.AsCall().FunctionName() == operators.Index:
+		of = n.AsCall().Args()[0]
+	default:
+		return nil
+	}
+	if t := x.typeOf(of); t != nil && t.Kind() == types.ListKind {
+		return t.Parameters()[0]
+	}
+	return nil
+}
+
+// notInstance explains a field of what has none, and a walk over what is no list: both mostly come of instances.
+func notInstance(message string) (code, text, hint string, ok bool) {
+	if m := noFields.FindStringSubmatch(message); m != nil {
+		if strings.HasPrefix(m[1], "list(") {
+			return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
+		}
+		return "type", fmt.Sprintf("this is %s: it has no fields", article(strings.TrimPrefix(m[1], objectPrefix))), "", true
+	}
+	switch iterated := strings.Contains(message, "cannot be range of a comprehension"); {
+	case iterated && strings.Contains(message, "'optional_type("):
+		return "type", "this may be absent: it cannot be gone over", "write .optMap(list, list.best(x, x.NAME)), or .orValue([]) before it", true
+	case iterated:
 		return "type", "this is no list: it cannot be gone over", "only a step with a `matrix` or a `foreach` is a list of instances", true
 	}
 	return "", "", "", false
 }
 
-var (
-	listSelection = regexp.MustCompile(`^type 'list\(.*\)' does not support field selection`)
-	notIterable   = regexp.MustCompile(`cannot be range of a comprehension`)
-)
+var noFields = regexp.MustCompile(`^type '(.*)' does not support field selection`)

@@ -180,7 +180,7 @@ func (c *checker) union(name string, ts []*cel.Type) *cel.Type {
 }
 
 func (c *checker) unionObject(name string, ts []*cel.Type) *cel.Type {
-	out := &objectType{name: name, code: "matrix", what: "a key of every value of " + name, fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+	out := &objectType{name: name, code: "matrix", what: "a key of these values", fields: map[string]*cel.Type{}, optional: map[string]bool{}}
 	found := map[string][]*cel.Type{}
 	for _, t := range ts {
 		o := c.ts.object(t)

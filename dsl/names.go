@@ -81,7 +81,7 @@ func (n *names) value(name string) (ref.Val, error) {
 	case n.own == nil:
 		return nil, errors.New("the step left no outputs")
 	}
-	return n.own.get(name)
+	return n.own.named(name)
 }
 
 // run holds the facts of the run, of which some are known when the main steps have ended.

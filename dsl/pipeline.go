@@ -29,7 +29,7 @@ type Pipeline struct {
 	Notify map[string]Notification `json:"notify,omitempty" dsl:"literal,names"`
 	// Defaults are merged into every step, key by key: under `step` those every step may have, under a kind those of the kind. A
 	// step's own key replaces the whole of it.
-	Defaults Defaults `json:"defaults,omitzero" dsl:"literal"`
+	Defaults Defaults `json:"defaults,omitzero"`
 	// Steps by id. They run in the order their references and `needs` ask for; what is independent runs side by side.
 	Steps Steps `json:"steps"`
 	// OnFailure are steps that run after the others when one of them failed. They see `run.failed` and `run.status`.

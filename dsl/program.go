@@ -217,7 +217,7 @@ func (c *checker) compile(e *expression, s *step) {
 			extra["inputs"] = inputs
 		}
 		if e.scope == scopeGate || e.scope == scopeUntil {
-			maps.Copy(extra, c.ts.objects["steps."+s.ID].fields)
+			maps.Copy(extra, c.ts.objects["steps."+s.ID].asNames())
 		}
 	}
 	base, baseVars := c.base, c.vars

@@ -125,6 +125,17 @@ func pathOf(x ast.Expr) ([]segment, bool) {
 	return nil, false
 }
 
+// ownerOf returns what an expression reads a field of that name from, or nil.
+func ownerOf(x ast.Expr, name string) ast.Expr {
+	switch path, ok := pathOf(x); {
+	case x.Kind() == ast.SelectKind && x.AsSelect().FieldName() == name:
+		return x.AsSelect().Operand()
+	case x.Kind() == ast.CallKind && ok && path[len(path)-1].name == name:
+		return x.AsCall().Args()[0]
+	}
+	return nil
+}
+
 // rootOf returns the ID of the name that a path begins with.
 func rootOf(x ast.Expr) int64 {
 	switch x.Kind() {

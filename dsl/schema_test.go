@@ -269,7 +269,13 @@ func TestSchemaJudges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, data := range goodDocuments(t) {
+	good := goodDocuments(t)
+	fannedOut, err := txtar.ParseFile("testdata/lint/fanned_out.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good["fanned_out"] = archive{fannedOut}.file("pipeline.yaml")
+	for path, data := range good {
 		if err := validate(schema, data); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -277,6 +283,7 @@ func TestSchemaJudges(t *testing.T) {
 	for _, name := range []string{
 		"unknown_key", "unknown_kind", "no_kind", "two_kinds", "foreign_words", "duration", "size", "share", "types", "step_id", "steps_list",
 		"required", "on_fail", "not_yet", "null", "outputs", "transform", "variant", "output_name",
+		"matrix", "repeat", "instances", "cache", "hold", "params", "defaults", "defaults_form",
 	} {
 		a, err := txtar.ParseFile(filepath.Join("testdata/lint", name+".txtar"))
 		if err != nil {

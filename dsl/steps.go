@@ -144,7 +144,10 @@ func (s *step) complete() {
 			s.Gate[i].Hold = Hold{}
 		}
 	}
-	if s.listed() && lookup(s.node, "require") == nil {
+	switch {
+	case !s.listed():
+		s.Require, s.MaxParallel = 0, 0 // perhaps a default, of which it has no use
+	case lookup(s.node, "require") == nil:
 		s.Require = 1
 	}
 }
