@@ -2,11 +2,13 @@
 package activities
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -14,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // inlineLimit is how large outputs and specs may be to travel through history; larger ones go by digest.
@@ -24,18 +27,23 @@ const inlineLimit = 4 << 10
 type Engine struct {
 	Store *store.Store
 
-	mu       sync.Mutex
-	programs *recent[*submitted]
-	results  *recent[dsl.StepResult]
-	accepted *recent[map[string]dsl.StepResult]
-	begun    *recent[contract.RunRecord]
+	mu        sync.Mutex
+	programs  *recent[*submitted]
+	results   *recent[dsl.StepResult]
+	accepted  *recent[map[string]dsl.StepResult]
+	begun     *recent[*begun]
+	instances *recent[[]dsl.Instance]
+	files     *recent[string]
+	keys      *recent[map[string]string]
 }
 
 // NewEngine makes the engine's activities on a store.
 func NewEngine(s *store.Store) *Engine {
 	return &Engine{
 		Store: s, programs: newRecent[*submitted](64), results: newRecent[dsl.StepResult](8192),
-		accepted: newRecent[map[string]dsl.StepResult](64), begun: newRecent[contract.RunRecord](256),
+		accepted: newRecent[map[string]dsl.StepResult](64), begun: newRecent[*begun](256),
+		instances: newRecent[[]dsl.Instance](64), files: newRecent[string](1024),
+		keys: newRecent[map[string]string](4096),
 	}
 }
 
@@ -51,15 +59,16 @@ type submitted struct {
 func (e *Engine) submission(ctx context.Context, digest string) (*submitted, error) {
 	return e.programs.get(&e.mu, digest, func() (*submitted, error) {
 		var sub submitted
-		if err := readBlob(ctx, e.Store, digest, &sub.Submission); err != nil {
-			return nil, fmt.Errorf("submission %s: %w", digest, err)
+		var err error
+		if sub.Submission, err = LoadSubmission(ctx, e.Store, digest); err != nil {
+			return nil, err
 		}
 		program, diags := dsl.Compile(
-			dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment}, nil)
+			dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment}, workspace{ctx, e.Store, sub.Workspace})
 		if program == nil {
 			return nil, contract.Error(contract.ErrInvalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
 		}
-		params, diags := program.Params(sub.Params)
+		params, diags := sub.given(program)
 		if diags.HasErrors() {
 			return nil, contract.Error(contract.ErrInvalid, diags.Text(false), nil)
 		}
@@ -68,25 +77,78 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 	})
 }
 
-// Begin opens the run's record. What `last` and `serving` mean is settled here, once for the whole run.
-func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) error {
+// given are the run's parameters: those a parent run gives, or those of a command line.
+func (s *submitted) given(program *dsl.Program) (map[string]any, dsl.Diagnostics) {
+	if s.Values != nil {
+		return program.ChildParams(s.Values)
+	}
+	return program.Params(s.Params)
+}
+
+// workspace is a submitted folder, as the language looks into it for child pipelines.
+type workspace struct {
+	ctx   context.Context //nolint:containedctx // it lives as long as one call of dsl.Compile
+	store *store.Store
+	ref   artifact.Ref
+}
+
+// Exists implements dsl.Workspace. What was there when the pipeline was submitted is there.
+func (w workspace) Exists(string) bool { return true }
+
+// ReadFile implements dsl.Workspace.
+func (w workspace) ReadFile(path string) ([]byte, error) {
+	if w.ref.IsZero() {
+		return nil, fs.ErrNotExist
+	}
+	manifest, err := w.store.Manifest(w.ctx, w.ref)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range manifest.Files {
+		if f.Path == path {
+			r, err := w.store.Blob(w.ctx, f.Digest)
+			if err != nil {
+				return nil, err
+			}
+			defer r.Close()
+			return io.ReadAll(r)
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+// Begin opens the run's record. What `last`, `serving`, `datasets` and `models` mean is settled here, once for the whole run.
+func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Begun, error) {
+	sub, err := e.submission(ctx, in.Submission)
+	if err != nil {
+		return contract.Begun{}, err
+	}
+	begun := contract.Begun{
+		Concurrency: sub.program.Pipeline().Concurrency, BudgetUSD: sub.program.Pipeline().Budget.USD, Notify: events(sub.program.Pipeline()),
+	}
+	if begun.Concurrency.Group, err = sub.program.ConcurrencyGroup(sub.params); err != nil {
+		return begun, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
 	key := RunKey(in.Run)
 	var record contract.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &record); err == nil {
-		return nil // a retry: what was settled stays settled
+		return begun, nil // a retry: what was settled stays settled
 	} else if !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	sub, err := e.submission(ctx, in.Submission)
-	if err != nil {
-		return err
+		return begun, err
 	}
 	record = contract.RunRecord{
-		Run: in.Run, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning,
-		StartedAt: in.StartedAt, Params: sub.params, Graph: in.Graph, ReuseFrom: in.ReuseFrom,
-		Serving: map[string]string{},
+		Run: in.Run, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
+		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
-	if record.Last, err = lastAccepted(ctx, e.Store, in.Name); err != nil {
+	if err := e.settle(ctx, sub, &record); err != nil {
+		return begun, err
+	}
+	return begun, e.Store.PutJSON(ctx, key, record, store.WriteOptions{})
+}
+
+// settle writes down what the names of things outside the run mean for it.
+func (e *Engine) settle(ctx context.Context, sub *submitted, record *contract.RunRecord) (err error) {
+	if record.Last, err = lastAccepted(ctx, e.Store, record.Pipeline); err != nil {
 		return err
 	}
 	for target := range sub.program.Environment().Targets {
@@ -98,114 +160,22 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) error {
 			record.Serving[target] = run
 		}
 	}
-	return e.Store.PutJSON(ctx, key, record, store.WriteOptions{})
-}
-
-// Resolve evaluates a step's `when` and fills in its spec.
-func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contract.Resolved, error) {
-	sub, err := e.submission(ctx, in.Submission)
-	if err != nil {
-		return contract.Resolved{}, err
-	}
-	node, vars, err := e.vars(ctx, sub, in)
-	if err != nil {
-		return contract.Resolved{}, err
-	}
-	resolved, err := sub.program.Resolve(in.Step, vars)
-	if err != nil {
-		return contract.Resolved{}, contract.Error(contract.ErrInvalid, err.Error(), err)
-	}
-	if !resolved.Run {
-		return contract.Resolved{Skip: true}, nil
-	}
-	step := contract.StepInput{
-		Run: in.Run, Step: in.Step, Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env,
-		Workspace: sub.Workspace, Submission: in.Submission,
-	}
-	// A rollout's workflow reads its spec itself, and a rollout's is never large.
-	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {
-		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {
-			return contract.Resolved{}, err
-		}
-		step.Spec = nil
-	}
-	return contract.Resolved{Step: step}, nil
-}
-
-// Judge ends a step: it judges the gate, publishes what passed and writes the step's record, in this order, so that a record
-// that says "succeeded" is only there when all of it was done.
-func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Judged, error) {
-	record := contract.StepRecord{
-		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
-		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts,
-	}
-	var err error
-	switch {
-	case in.ReuseFrom != "":
-		if record, err = e.reuse(ctx, in); err != nil {
-			return contract.Judged{}, err
-		}
-	case in.Status == dsl.StatusSucceeded:
-		if record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output); err != nil {
-			return contract.Judged{}, err
-		}
-		if err := e.judge(ctx, in, &record); err != nil {
-			return contract.Judged{}, err
-		}
-	case in.Output.Outputs != nil || in.Output.OutputsRef != "":
-		if record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output); err != nil {
-			return contract.Judged{}, err
-		}
-	}
-	if err := e.Store.PutJSON(ctx, StepKey(in.Run, in.Step), record, store.WriteOptions{}); err != nil {
-		return contract.Judged{}, err
-	}
-	e.results.put(&e.mu, in.Run+"/"+in.Step, result(record))
-	return contract.Judged{
-		Status: record.Status, Error: record.Error, ErrorType: record.ErrorType,
-		Summary: summary(record.Checks), Checks: record.Checks,
-	}, nil
-}
-
-// judge applies the step's gate to its outputs.
-func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *contract.StepRecord) error {
-	sub, err := e.submission(ctx, in.Submission)
-	if err != nil {
+	if record.Datasets, err = newestVersions(ctx, e.Store, artifact.Dataset); err != nil {
 		return err
 	}
-	_, vars, err := e.vars(ctx, sub, in.ResolveInput)
-	if err != nil {
-		return err
-	}
-	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
-	for _, c := range record.Checks {
-		if c.Verdict == dsl.VerdictPass {
-			continue
-		}
-		record.Status, record.Error, record.ErrorType = dsl.StatusFailed, refusal(c), contract.ErrGate
-		if c.OnFail == dsl.OnFailStop && c.Verdict == dsl.VerdictFail {
-			record.Status = dsl.StatusDeclined
-			continue // a later condition may still fail the step outright
-		}
-		return nil
-	}
-	if record.Status != dsl.StatusSucceeded {
-		return nil
-	}
-	record.Published, err = e.publish(ctx, sub, in, record.Outputs)
+	record.Models, err = newestVersions(ctx, e.Store, artifact.Model)
 	return err
 }
 
-// reuse copies a step's record from the run it is taken from.
-func (e *Engine) reuse(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, error) {
-	var record contract.StepRecord
-	if err := e.Store.GetJSON(ctx, StepKey(in.ReuseFrom, in.Step), &record); err != nil {
-		return record, fmt.Errorf("take step %s over from run %s: %w", in.Step, in.ReuseFrom, err)
+// events lists what somebody wants to hear of.
+func events(p *dsl.Pipeline) []string {
+	wanted := map[string]bool{}
+	for _, n := range p.Notify {
+		for _, event := range n.On {
+			wanted[event] = true
+		}
 	}
-	if record.ReusedFrom == "" {
-		record.ReusedFrom = in.ReuseFrom
-	}
-	return record, nil
+	return slices.Sorted(maps.Keys(wanted))
 }
 
 // Finish closes the run's record; a run that succeeded becomes the pipeline's last accepted one.
@@ -223,8 +193,12 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 		if record.Outputs, err = e.outputs(ctx, sub, record, in); err != nil {
 			return out, err
 		}
+		if out.Outputs, err = StoreOutputs(ctx, e.Store, record.Outputs); err != nil {
+			return out, err
+		}
 	}
 	record.Status, record.Error, record.ErrorType, record.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
+	record.CostUSD = in.CostUSD
 	if err := e.Store.PutJSON(ctx, RunKey(in.Run), record, store.WriteOptions{}); err != nil {
 		return out, err
 	}
@@ -241,10 +215,12 @@ func (e *Engine) outputs(
 	if len(sub.program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{}, Run: facts(in.Run, record)}
+	vars := dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{}, Run: facts(record, contract.Situation{CostUSD: in.CostUSD})}
 	for _, node := range record.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
-		if err != nil {
+		if errors.Is(err, store.ErrNotFound) {
+			continue // an on_failure step, which no failure asked for
+		} else if err != nil {
 			return nil, err
 		}
 		vars.Steps[node.ID] = r

@@ -50,20 +50,20 @@ func newBench(t *testing.T, pipeline string) *bench {
 func (b *bench) begin(run string) {
 	b.Helper()
 	in := contract.RunInput{Run: run, Name: "p", Submission: b.submission, Graph: b.program.Graph()}
-	if err := b.engine.Begin(b.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+	if _, err := b.engine.Begin(b.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func (b *bench) at(run, step string) contract.ResolveInput {
-	return contract.ResolveInput{Run: run, Submission: b.submission, Step: step, StartedAt: b.began, Now: b.began}
+	return contract.ResolveInput{At: contract.At{Run: run, Submission: b.submission, Step: step, Now: b.began}}
 }
 
 // end judges a step that succeeded with outputs.
 func (b *bench) end(run, step, outputs string) contract.Judged {
 	b.Helper()
 	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		ResolveInput: b.at(run, step), Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+		At: b.at(run, step).At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Key: b.key(run, step),
 		Output: contract.StepOutput{Outputs: json.RawMessage(outputs)},
 	})
 	if err != nil {
@@ -72,10 +72,20 @@ func (b *bench) end(run, step, outputs string) contract.Judged {
 	return word
 }
 
+// key is the cache key that a step resolves to.
+func (b *bench) key(run, step string) string {
+	b.Helper()
+	resolved, err := b.engine.Resolve(b.Context(), b.at(run, step))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resolved.Key
+}
+
 func (b *bench) finish(run string, status dsl.Status) contract.RunOutput {
 	b.Helper()
 	out, err := b.engine.Finish(b.Context(), contract.FinishInput{
-		Run: run, Submission: b.submission, StartedAt: b.began, EndedAt: b.began.Add(time.Minute), RunOutput: contract.RunOutput{Status: status},
+		Run: run, Submission: b.submission, EndedAt: b.began.Add(time.Minute), RunOutput: contract.RunOutput{Status: status},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -160,7 +170,7 @@ func TestWhenSkips(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "count", `{"rows": 5000}`)
 	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "use"))
-	if err != nil || !resolved.Skip {
+	if err != nil || resolved.Skip == "" {
 		t.Errorf("resolved %+v, %v; want it skipped", resolved, err)
 	}
 }
@@ -201,24 +211,6 @@ func TestOutputsOfARun(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]any{"rows": 20.0}, run.Outputs); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
-	}
-}
-
-func TestReuseTakesTheRecordAsItIs(t *testing.T) {
-	b := newBench(t, counted)
-	b.begin("r1")
-	b.end("r1", "count", `{"rows": 20}`)
-	b.begin("r2")
-	_, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-		ResolveInput: b.at("r2", "count"), Kind: dsl.KindRun, Status: dsl.StatusSucceeded, ReuseFrom: "r1",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := b.record("r1", "count")
-	want.ReusedFrom = "r1"
-	if diff := cmp.Diff(want, b.record("r2", "count")); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -21,6 +21,15 @@ func RunKey(run string) string { return "runs/" + run + "/run.json" }
 
 // StepKey is where a step's record is.
 func StepKey(run, step string) string { return "runs/" + run + "/steps/" + step + ".json" }
+
+// recordKey is where the record of a step, or of an instance of one, is. Instances lie apart: there may be many, and whoever lists
+// runs does not want them.
+func recordKey(at contract.At) string {
+	if at.Instance == nil {
+		return StepKey(at.Run, at.Step)
+	}
+	return fmt.Sprintf("instances/%s/%s/%d.json", at.Run, at.Step, at.Instance.Index)
+}
 
 // acceptedKey is where the last accepted run of a pipeline is named.
 func acceptedKey(pipeline string) string { return "accepted/" + pipeline + ".json" }
@@ -94,35 +103,53 @@ type Published struct {
 	Artifact artifact.Ref `json:"artifact"`
 	Run      string       `json:"run"`
 	Step     string       `json:"step"`
+	At       time.Time    `json:"at"`
 }
 
-// publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again.
-func (e *Engine) publish(
-	ctx context.Context, sub *submitted, in contract.JudgeInput, outputs json.RawMessage,
-) ([]string, error) {
-	steps := sub.program.Pipeline().Steps
-	names := steps[slices.IndexFunc(steps, func(s dsl.Step) bool { return s.ID == in.Step })].Publish
-	if len(names) == 0 {
-		return nil, nil
+// newestKey is where the newest version of a published name is.
+func newestKey(typ artifact.Type, name string) string {
+	return "published/" + string(typ) + "/" + name + ".json"
+}
+
+// putVersion registers a version, and makes it the newest of its name unless a newer one is already.
+func putVersion(ctx context.Context, s *store.Store, v Published) error {
+	key := fmt.Sprintf("registry/%s/%s/%s-%s.json", v.Artifact.Type, v.Name, v.Run, v.Step)
+	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
+		return err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(outputs, &fields); err != nil {
-		return nil, fmt.Errorf("publish: the outputs of %s: %w", in.Step, err)
+	var newest Published
+	key = newestKey(v.Artifact.Type, v.Name)
+	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
-	var done []string
-	for _, output := range slices.Sorted(maps.Keys(names)) {
-		var ref artifact.Ref
-		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+in.Step+" is no artifact", err)
-		}
-		key := fmt.Sprintf("registry/%s/%s/%s-%s.json", ref.Type, names[output], in.Run, in.Step)
-		version := Published{Name: names[output], Artifact: ref, Run: in.Run, Step: in.Step}
-		if err := e.Store.PutJSON(ctx, key, version, store.WriteOptions{}); err != nil {
+	if newest.At.After(v.At) {
+		return nil
+	}
+	return s.PutJSON(ctx, key, v, store.WriteOptions{})
+}
+
+// newestVersions returns the newest version of every published name.
+func newestVersions(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
+	all := map[string]artifact.Ref{}
+	for info, err := range s.Driver().List(ctx, "published/"+string(typ)+"/") {
+		if err != nil {
 			return nil, err
 		}
-		done = append(done, string(ref.Type)+" "+names[output])
+		var v Published
+		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
+			return nil, err
+		}
+		all[v.Name] = v.Artifact
 	}
-	return done, nil
+	return all, nil
+}
+
+// LoadSubmission returns what was submitted under a digest.
+func LoadSubmission(ctx context.Context, s *store.Store, digest string) (sub contract.Submission, err error) {
+	if err := readBlob(ctx, s, digest, &sub); err != nil {
+		return sub, fmt.Errorf("submission %s: %w", digest, err)
+	}
+	return sub, nil
 }
 
 // StoreOutputs makes outputs small enough for history.

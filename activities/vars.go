@@ -2,33 +2,55 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
 )
 
+// begun is a run's record as Begin settled it, with its graph by step.
+type begun struct {
+	contract.RunRecord
+	nodes map[string]dsl.Node
+}
+
+// record returns a run's record as Begin settled it.
+func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
+	return e.begun.get(&e.mu, run, func() (*begun, error) {
+		b := &begun{}
+		if err := e.Store.GetJSON(ctx, RunKey(run), &b.RunRecord); err != nil {
+			return nil, err
+		}
+		b.nodes = make(map[string]dsl.Node, len(b.Graph))
+		for _, n := range b.Graph {
+			b.nodes[n.ID] = n
+		}
+		return b, nil
+	})
+}
+
 // vars gathers what the expressions of one step may see: the results of the steps it needs, and the runs behind `last` and
-// `serving` as the run's record settled them.
-func (e *Engine) vars(ctx context.Context, sub *submitted, in contract.ResolveInput) (dsl.Node, dsl.Vars, error) {
-	record, err := e.record(ctx, in.Run)
+// `serving` as the run's record settled them. Steps after the main ones see all of those that have ended.
+func (e *Engine) vars(ctx context.Context, sub *submitted, at contract.At, now contract.Situation) (dsl.Node, dsl.Vars, error) {
+	record, err := e.record(ctx, at.Run)
 	if err != nil {
 		return dsl.Node{}, dsl.Vars{}, err
 	}
-	at := slices.IndexFunc(record.Graph, func(n dsl.Node) bool { return n.ID == in.Step })
-	if at < 0 {
-		return dsl.Node{}, dsl.Vars{}, contract.Error(contract.ErrInvalid, "run "+in.Run+" has no step "+in.Step, nil)
+	node, known := record.nodes[at.Step]
+	if !known {
+		return dsl.Node{}, dsl.Vars{}, contract.Error(contract.ErrInvalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
-	node := record.Graph[at]
-	vars := dsl.Vars{Params: sub.params, Steps: make(map[string]dsl.StepResult, len(node.After)), Run: facts(in.Run, record)}
-	for _, id := range node.After {
-		if vars.Steps[id], err = e.result(ctx, in.Run, id); err != nil {
-			return node, vars, err
-		}
+	vars := dsl.Vars{
+		Params: sub.params, Steps: make(map[string]dsl.StepResult, len(node.After)), Run: facts(record.RunRecord, now),
+		Datasets: record.Datasets, Models: record.Models,
+	}
+	if err := e.upstream(ctx, record, node, vars.Steps); err != nil {
+		return node, vars, err
 	}
 	if record.Last != "" {
 		if vars.Last, err = e.allResults(ctx, record.Last); err != nil {
@@ -43,20 +65,72 @@ func (e *Engine) vars(ctx context.Context, sub *submitted, in contract.ResolveIn
 			return node, vars, err
 		}
 	}
-	return node, vars, nil
+	vars.Instance, err = e.instance(ctx, at)
+	return node, vars, err
 }
 
-func facts(run string, record contract.RunRecord) dsl.RunFacts {
-	return dsl.RunFacts{ID: run, Attempt: 1, StartedAt: record.StartedAt}
+// upstream reads the results of the steps that node may read.
+func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, results map[string]dsl.StepResult) (err error) {
+	for _, id := range node.After {
+		if results[id], err = e.result(ctx, record.Run, id); err != nil {
+			return err
+		}
+	}
+	if node.Section == dsl.SectionMain {
+		return nil
+	}
+	for _, other := range record.Graph {
+		if other.Section != dsl.SectionMain {
+			continue
+		}
+		switch r, err := e.result(ctx, record.Run, other.ID); {
+		case err == nil:
+			results[other.ID] = r
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+	}
+	return nil
 }
 
-// record returns a run's record as Begin settled it.
-func (e *Engine) record(ctx context.Context, run string) (contract.RunRecord, error) {
-	return e.begun.get(&e.mu, run, func() (contract.RunRecord, error) {
-		var r contract.RunRecord
-		err := e.Store.GetJSON(ctx, RunKey(run), &r)
-		return r, err
+// instance reads what an instance of a fanned-out step is about.
+func (e *Engine) instance(ctx context.Context, at contract.At) (*dsl.Instance, error) {
+	switch {
+	case at.Instance == nil:
+		return nil, nil
+	case at.Instance.List != "":
+		all, err := e.list(ctx, at.Instance.List)
+		if err != nil {
+			return nil, err
+		}
+		return &all[at.Instance.Index], nil
+	case at.Instance.Index == 0:
+		return &dsl.Instance{}, nil
+	}
+	before := contract.At{Run: at.Run, Step: at.Step, Instance: &contract.Instance{Index: at.Instance.Index - 1}}
+	var record contract.StepRecord
+	if err := e.Store.GetJSON(ctx, recordKey(before), &record); err != nil {
+		return nil, fmt.Errorf("the iteration before: %w", err)
+	}
+	return &dsl.Instance{Index: at.Instance.Index, Previous: record.Outputs}, nil
+}
+
+// list reads the instances of a fanned-out step.
+func (e *Engine) list(ctx context.Context, digest string) ([]dsl.Instance, error) {
+	return e.instances.get(&e.mu, digest, func() ([]dsl.Instance, error) {
+		var all []dsl.Instance
+		if err := readBlob(ctx, e.Store, digest, &all); err != nil {
+			return nil, fmt.Errorf("instances %s: %w", digest, err)
+		}
+		return all, nil
 	})
+}
+
+func facts(record contract.RunRecord, now contract.Situation) dsl.RunFacts {
+	return dsl.RunFacts{
+		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
+		CostUSD: now.CostUSD, Status: now.Status, Failed: now.Failed,
+	}
 }
 
 // result returns a finished step of a run.
@@ -66,7 +140,7 @@ func (e *Engine) result(ctx context.Context, run, step string) (dsl.StepResult, 
 		if err := e.Store.GetJSON(ctx, StepKey(run, step), &r); err != nil {
 			return dsl.StepResult{}, fmt.Errorf("the result of step %s: %w", step, err)
 		}
-		return result(r), nil
+		return e.resultOf(ctx, r)
 	})
 }
 
@@ -79,53 +153,18 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]dsl.Ste
 		}
 		all := make(map[string]dsl.StepResult, len(record.Steps))
 		for _, s := range record.Steps {
-			all[s.Step] = result(s)
+			if all[s.Step], err = e.resultOf(ctx, s); err != nil {
+				return nil, err
+			}
 		}
 		return all, nil
 	})
 }
 
-func result(r contract.StepRecord) dsl.StepResult {
-	return dsl.StepResult{Status: r.Status, Outputs: r.Outputs, Error: r.Error}
-}
-
-// refusal is one line on a condition that did not hold: what it says, or its expression, with what it saw.
-func refusal(c dsl.Check) string {
-	if c.Verdict == dsl.VerdictError {
-		return fmt.Sprintf("gate `%s` could not be evaluated: %s", c.Expression, c.Error)
-	}
-	said := "gate `" + c.Expression + "` does not hold"
-	if c.Message != "" {
-		said = c.Message + " (`" + c.Expression + "`)"
-	}
-	if seen := values(c); seen != "" {
-		said += ": " + seen
-	}
-	return said
-}
-
-// summary is one line on a gate that passed: every value it saw.
-func summary(checks []dsl.Check) string {
-	var seen []string
-	for _, c := range checks {
-		if v := values(c); v != "" && !slices.Contains(seen, v) {
-			seen = append(seen, v)
-		}
-	}
-	return strings.Join(seen, ", ")
-}
-
-func values(c dsl.Check) string {
-	var seen []string
-	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
-		switch v := c.Values[name].(type) {
-		case float64:
-			seen = append(seen, fmt.Sprintf("%s = %.6g", name, v))
-		default:
-			seen = append(seen, fmt.Sprintf("%s = %v", name, v))
-		}
-	}
-	return strings.Join(seen, ", ")
+// resultOf is a record as expressions see it. The outputs of many instances lie in a blob of their own.
+func (e *Engine) resultOf(ctx context.Context, r contract.StepRecord) (dsl.StepResult, error) {
+	outputs, err := LoadOutputs(ctx, e.Store, contract.StepOutput{Outputs: r.Outputs, OutputsRef: r.OutputsRef})
+	return dsl.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error}, err
 }
 
 // recent is a small cache that forgets the oldest entry first. Values must not be changed once they are in it.

@@ -72,6 +72,19 @@ func digestOf(ctx context.Context, r io.ReadSeeker) (digest string, size int64, 
 	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), size, err
 }
 
+// HasBlob reports whether a blob is in the store.
+func (s *Store) HasBlob(ctx context.Context, digest string) (bool, error) {
+	key, err := blobKey(digest)
+	if err != nil {
+		return false, err
+	}
+	_, err = s.driver.Stat(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Blob opens a blob; the reader fails at its end with ErrCorrupt when the content does not match the digest.
 func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) {
 	key, err := blobKey(digest)

@@ -47,6 +47,9 @@ type Driver interface {
 type WriteOptions struct {
 	// IfAbsent makes the write create-if-absent.
 	IfAbsent bool
+	// Volatile spares the wait for the disk: the object may be gone after the machine has died, and it may then be broken. For what
+	// can be missed, such as an entry of a cache.
+	Volatile bool
 }
 
 // Info describes one object.

@@ -119,7 +119,7 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 			return ErrExists
 		}
 	}
-	temp, err := d.writeTemp(ctx, r)
+	temp, err := d.writeTemp(ctx, r, !opts.Volatile)
 	if err != nil {
 		return err
 	}
@@ -139,14 +139,14 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	} else {
 		err = os.Rename(temp, target)
 	}
-	if err != nil {
+	if err != nil || opts.Volatile {
 		return err
 	}
 	return syncFolder(filepath.Dir(target))
 }
 
-// writeTemp writes r to a new temporary file, durably, and returns its name.
-func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader) (name string, err error) {
+// writeTemp writes r to a new temporary file and returns its name.
+func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader, durable bool) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Join(d.root, tempDir), "")
 	if err != nil {
 		return "", err
@@ -162,6 +162,9 @@ func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader) (name string, e
 	}
 	if err := f.Chmod(0o444); err != nil {
 		return "", err
+	}
+	if !durable {
+		return f.Name(), nil
 	}
 	return f.Name(), f.Sync()
 }

@@ -108,14 +108,14 @@ func TestPipelineRuns(t *testing.T) {
 
 	t.Run("rerun", func(t *testing.T) {
 		old := runs["succeeded"]
-		again, err := s.Rerun(t.Context(), old.Run, "score")
+		again, err := s.Rerun(t.Context(), RerunRequest{Run: old.Run, From: "score"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, record := wait(t, s, again.Run)
 		historytest.Record(t, s.Client, contract.RunWorkflowID(again.Run), "pipeline-rerun")
-		if out.Status != succeeded || record.ReuseFrom != old.Run {
-			t.Errorf("the run is %+v, reuses %q", out, record.ReuseFrom)
+		if out.Status != succeeded || record.Reuse.From != old.Run {
+			t.Errorf("the run is %+v, reuses %q", out, record.Reuse.From)
 		}
 		reused := map[string]string{}
 		for _, step := range record.Steps {

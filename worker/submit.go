@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -31,6 +33,12 @@ type SubmitRequest struct {
 	// PipelineFile and EnvFile are paths; no EnvFile means the default environment.
 	PipelineFile, EnvFile string
 	Params                map[string]string
+	// From is a step: it and all that come after it are done again, whatever there is to take over.
+	From string
+	// Only names the steps to do; the others must be there to take over.
+	Only []string
+	// NoCache turns the step cache off.
+	NoCache bool
 }
 
 // Submitted is a run that was started or found open.
@@ -82,6 +90,14 @@ func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 	return program, sub, nil
 }
 
+// ReadFile implements dsl.Workspace.
+func (f folder) ReadFile(path string) ([]byte, error) {
+	if !filepath.IsLocal(path) {
+		return nil, fs.ErrNotExist
+	}
+	return ReadDocument(filepath.Join(string(f), path))
+}
+
 // folder is the workspace of a pipeline before it is submitted.
 type folder string
 
@@ -94,27 +110,56 @@ func (f folder) Exists(path string) bool {
 // Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already
 // are not started again: that run is returned.
 func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, error) {
-	program, sub, err := Compile(req)
+	in, err := s.prepare(ctx, req)
 	if err != nil {
 		return Submitted{}, err
 	}
-	if err := s.pack(ctx, req, program, &sub); err != nil {
-		return Submitted{}, err
-	}
-	digest, err := s.keep(ctx, sub)
-	if err != nil {
-		return Submitted{}, err
-	}
-	name, graph := program.Pipeline().Name, program.Graph()
-	if open, err := s.open(ctx, digest); err != nil || open != "" {
-		return Submitted{Run: open, Name: name, Resumed: true, Graph: graph}, err
-	}
-	beside, err := s.beside(ctx, name)
+	beside, err := s.beside(ctx, in.Name)
 	if err != nil {
 		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
 	}
-	in := contract.RunInput{Run: newRunID(name), Name: name, Submission: digest, Graph: graph}
-	return Submitted{Run: in.Run, Name: name, Beside: beside, Graph: graph}, s.start(ctx, in)
+	run, resumed, err := s.open(ctx, in)
+	if resumed {
+		beside = ""
+	}
+	return Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Beside: beside, Graph: run.Graph}, err
+}
+
+// prepare makes the input of a run of what a request names.
+func (s *Session) prepare(ctx context.Context, req SubmitRequest) (contract.RunInput, error) {
+	program, sub, err := Compile(req)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
+	in := contract.RunInput{Name: program.Pipeline().Name, Graph: program.Graph()}
+	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, req.NoCache); err != nil {
+		return in, err
+	}
+	if err := s.pack(ctx, req, program, &sub); err != nil {
+		return in, err
+	}
+	in.Submission, err = s.keep(ctx, sub)
+	return in, err
+}
+
+// reuse says what a run may take over.
+func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract.Reuse, error) {
+	r := contract.Reuse{Only: only, NoCache: noCache}
+	known := map[string]bool{}
+	again := map[string]bool{}
+	for _, node := range graph { // in topological order
+		known[node.ID] = true
+		again[node.ID] = node.ID == from || slices.ContainsFunc(node.After, func(id string) bool { return again[id] })
+		if again[node.ID] {
+			r.Again = append(r.Again, node.ID)
+		}
+	}
+	for _, id := range append(slices.Clone(only), from) {
+		if id != "" && !known[id] {
+			return r, contract.Error(contract.ErrInvalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
+		}
+	}
+	return r, nil
 }
 
 // pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
@@ -148,52 +193,55 @@ func (s *Session) keep(ctx context.Context, sub contract.Submission) (digest str
 	return digest, nil
 }
 
-// Rerun starts a new run of what another run was submitted with. Steps that succeeded there are taken over as they are; with from,
-// that step and all that come after it are done again.
-func (s *Session) Rerun(ctx context.Context, run, from string) (Submitted, error) {
-	old, err := activities.LoadRun(ctx, s.Store, run)
+// RerunRequest says what to do again.
+type RerunRequest struct {
+	// Run is an earlier run, whole.
+	Run string
+	// From and Only: as in SubmitRequest.
+	From string
+	Only []string
+	// File and EnvFile are taken in place of what the run was submitted with, when File is given.
+	File, EnvFile string
+}
+
+// Rerun starts a new run of what another run was submitted with, or of an edited file. Steps that succeeded there and would do the
+// same again are taken over as they are.
+func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error) {
+	old, err := activities.LoadRun(ctx, s.Store, req.Run)
 	if err != nil {
 		return Submitted{}, err
 	}
-	reuse, err := reusable(old, from)
-	if err != nil {
+	in := contract.RunInput{Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph}
+	if req.File != "" {
+		given, err := s.params(ctx, old)
+		if err != nil {
+			return Submitted{}, err
+		}
+		if in, err = s.prepare(ctx, SubmitRequest{PipelineFile: req.File, EnvFile: req.EnvFile, Params: given}); err != nil {
+			return Submitted{}, err
+		}
+	}
+	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, false); err != nil {
 		return Submitted{}, err
 	}
-	in := contract.RunInput{
-		Run: newRunID(old.Pipeline), Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph,
-		ReuseFrom: old.Run, Reuse: reuse,
-	}
+	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
 	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph}, s.start(ctx, in)
 }
 
-// reusable lists the steps of a run whose results may be taken over: they succeeded, so did all they depend on, and they do not
-// come after from.
-func reusable(old activities.Run, from string) ([]string, error) {
-	kept := map[string]bool{}
-	known := false
-	for i, node := range old.Graph {
-		known = known || node.ID == from
-		keep := old.Steps[i].Status == dsl.StatusSucceeded && node.ID != from
-		for _, need := range node.After {
-			keep = keep && kept[need]
-		}
-		kept[node.ID] = keep
-	}
-	if from != "" && !known {
-		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", old.Run, from), nil)
-	}
-	maps.DeleteFunc(kept, func(_ string, keep bool) bool { return !keep })
-	return slices.Sorted(maps.Keys(kept)), nil
+// params are those that a run was given.
+func (s *Session) params(ctx context.Context, run activities.Run) (map[string]string, error) {
+	sub, err := activities.LoadSubmission(ctx, s.Store, run.Submission)
+	return sub.Params, err
 }
 
+// start starts a run's workflow, unless it was started already.
 func (s *Session) start(ctx context.Context, in contract.RunInput) error {
-	if err := s.Store.PutJSON(ctx, openKey(in.Submission), in.Run, store.WriteOptions{}); err != nil {
-		return fmt.Errorf("note the run: %w", err)
-	}
 	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:            contract.RunWorkflowID(in.Run),
-		TaskQueue:     contract.TaskQueue,
-		StaticSummary: "pipeline " + in.Name,
+		ID:                       contract.RunWorkflowID(in.Run),
+		TaskQueue:                contract.TaskQueue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		StaticSummary:            "pipeline " + in.Name,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(in.Name)),
 	}, contract.PipelineWorkflow, in)
@@ -203,28 +251,59 @@ func (s *Session) start(ctx context.Context, in contract.RunInput) error {
 	return nil
 }
 
-// openKey is where the newest run of a submission is named.
-func openKey(submission string) string { return "open/" + submission[len("sha256:"):] + ".json" }
+// openFolder is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so
+// that two who submit the same at once start one run.
+func openFolder(submission string) string { return "open/" + submission[len("sha256:"):] + "/" }
 
-// open returns the run of a submission that has not ended; empty when there is none.
-func (s *Session) open(ctx context.Context, submission string) (string, error) {
-	var run string
-	if err := s.Store.GetJSON(ctx, openKey(submission), &run); errors.Is(err, store.ErrNotFound) {
-		return "", nil
-	} else if err != nil {
-		return "", err
+// open returns the run of a submission that has not ended, or starts one.
+func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.RunInput, resumed bool, err error) {
+	folder := openFolder(in.Submission)
+	for {
+		last := 0
+		for info, err := range s.Store.Driver().List(ctx, folder) {
+			if err != nil {
+				return in, false, fmt.Errorf("look for open runs: %w", err)
+			}
+			if _, err := fmt.Sscanf(strings.TrimPrefix(info.Key, folder), "%06d.json", &last); err != nil {
+				return in, false, fmt.Errorf("look for open runs: %s is none: %w", info.Key, err)
+			}
+		}
+		if last > 0 {
+			run, isOpen, err := s.isOpen(ctx, fmt.Sprintf("%s%06d.json", folder, last))
+			if err != nil || isOpen && reflect.DeepEqual(run.Reuse, in.Reuse) {
+				return run, isOpen, err
+			}
+		}
+		in.Run = newRunID(in.Name)
+		err := s.Store.PutJSON(ctx, fmt.Sprintf("%s%06d.json", folder, last+1), in, store.WriteOptions{IfAbsent: true})
+		switch {
+		case errors.Is(err, store.ErrExists):
+			continue // somebody submits the same at this moment
+		case err != nil:
+			return in, false, fmt.Errorf("note the run: %w", err)
+		}
+		return in, false, s.start(ctx, in)
 	}
-	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
+}
+
+// isOpen reads a noted run and reports whether it has not ended. One that was noted and never started is started: who noted it is
+// about to, or died before.
+func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput, isOpen bool, err error) {
+	if err := s.Store.GetJSON(ctx, key, &run); err != nil {
+		return run, false, err
+	}
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.Run), "")
 	var gone *serviceerror.NotFound
 	switch {
-	case errors.As(err, &gone):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("ask for run %s: %w", run, err)
-	case desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		return "", nil
+	case err == nil:
+		return run, desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	case !errors.As(err, &gone):
+		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
 	}
-	return run, nil
+	if _, err := activities.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {
+		return run, false, err // it has ended, so long ago that Temporal has forgotten it
+	}
+	return run, true, s.start(ctx, run)
 }
 
 // beside returns the newest run of a pipeline that has not ended; empty when there is none.

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -138,46 +137,70 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-func TestReusable(t *testing.T) {
+func TestReuse(t *testing.T) {
 	// a ─> b ─> c, a ─> d
 	graph := []dsl.Node{{ID: "a"}, {ID: "b", After: []string{"a"}}, {ID: "c", After: []string{"b"}}, {ID: "d", After: []string{"a"}}}
-	const yes, no, not = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusDeclined
 	tests := []struct {
-		name     string
-		statuses []dsl.Status
-		from     string
-		want     []string
+		name, from string
+		only       []string
+		want       contract.Reuse
 	}{
-		{"all that succeeded", []dsl.Status{yes, yes, yes, yes}, "", []string{"a", "b", "c", "d"}},
-		{"from a step: it and what comes after it", []dsl.Status{yes, yes, yes, yes}, "b", []string{"a", "d"}},
-		{"from the first", []dsl.Status{yes, yes, yes, yes}, "a", nil},
-		{"what failed, and what ran after it all the same", []dsl.Status{yes, no, yes, yes}, "", []string{"a", "d"}},
-		{"what was declined", []dsl.Status{yes, not, dsl.StatusUpstream, yes}, "", []string{"a", "d"}},
-		{"what was skipped is asked again", []dsl.Status{yes, yes, yes, dsl.StatusSkipped}, "", []string{"a", "b", "c"}},
-		{"what never ran", []dsl.Status{yes, dsl.StatusPending, dsl.StatusPending, dsl.StatusPending}, "", []string{"a"}},
+		{"all there is", "", nil, contract.Reuse{}},
+		{"from a step: it and what comes after it is done again", "b", nil, contract.Reuse{Again: []string{"b", "c"}}},
+		{"from the first", "a", nil, contract.Reuse{Again: []string{"a", "b", "c", "d"}}},
+		{"only some", "", []string{"c", "d"}, contract.Reuse{Only: []string{"c", "d"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			old := activities.Run{RunRecord: contract.RunRecord{Run: "r", Graph: graph}}
-			for i, status := range tt.statuses {
-				old.Steps = append(old.Steps, contract.StepRecord{Step: graph[i].ID, Status: status})
-			}
-			got, err := reusable(old, tt.from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if _, err := reusable(old, "x"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no step `x`") {
-				t.Errorf("from a step that is not: %v", err)
+			got, err := reuse(graph, tt.from, tt.only, false)
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+	for _, bad := range []struct {
+		from string
+		only []string
+	}{{"x", nil}, {"", []string{"a", "x"}}} {
+		if _, err := reuse(graph, bad.from, bad.only, false); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no step `x`") {
+			t.Errorf("%+v: %v, want an error that names the step there is not", bad, err)
+		}
+	}
+}
+
+// Two processes that submit the same at once start one run.
+func TestSubmitTwiceAtOnce(t *testing.T) {
+	s := session(t)
+	file := project(t, sleeper, nil)
+	const processes = 4
+	runs := make(chan Submitted, processes)
+	for range processes {
+		go func() {
+			sub, err := s.Submit(t.Context(), SubmitRequest{PipelineFile: file})
+			if err != nil {
+				t.Error(err)
+			}
+			runs <- sub
+		}()
+	}
+	started, seen := 0, map[string]bool{}
+	for range processes {
+		sub := <-runs
+		seen[sub.Run] = true
+		if !sub.Resumed {
+			started++
+		}
+	}
+	if started != 1 || len(seen) != 1 {
+		t.Errorf("%d were started, the runs are %v; want one", started, seen)
+	}
+	for run := range seen {
+		end(t, s, run)
 	}
 }
 
 func TestRerunOfNothing(t *testing.T) {
-	if _, err := session(t).Rerun(t.Context(), "no-such-run", ""); !errors.Is(err, store.ErrNotFound) {
+	if _, err := session(t).Rerun(t.Context(), RerunRequest{Run: "no-such-run"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -28,12 +28,12 @@ func (r *run) show(ctx workflow.Context, now bool) {
 
 // tell says where a step is to the workflow of its run, whose details in Temporal's UI are the user's page of the run. Whether that
 // hears it does not matter to the step.
-func tell(ctx workflow.Context, step, text string) {
+func tell(ctx workflow.Context, note contract.Note) {
 	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
 	if parent == nil {
 		return
 	}
-	workflow.SignalExternalWorkflow(ctx, parent.ID, parent.RunID, contract.NoteSignal, contract.Note{Step: step, Text: text})
+	workflow.SignalExternalWorkflow(ctx, parent.ID, parent.RunID, contract.NoteSignal, note)
 }
 
 // listen puts what children tell into the run's details.
@@ -46,8 +46,12 @@ func (r *run) listen(ctx workflow.Context) {
 				return
 			}
 			if i, known := r.index[note.Step]; known && r.steps[i].EndedAt.IsZero() {
+				r.steps[i].Done += note.Done
 				r.steps[i].Summary = note.Text
-				r.show(ctx, true)
+				r.show(ctx, note.Done == 0)
+			}
+			if note.Event != "" {
+				r.notify(ctx, note.Event, note.Text)
 			}
 		}
 	})

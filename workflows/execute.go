@@ -3,7 +3,6 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -19,10 +18,6 @@ const (
 	heartbeatTimeout = 10 * time.Second
 	// defaultTimeout bounds an attempt of a step that names no timeout.
 	defaultTimeout = 24 * time.Hour
-	// defaultAttempts is how often a step that says nothing of retries is tried when machines, not programs, fail.
-	defaultAttempts = 3
-	// lostWorkers is how many workers may die under a step before that is taken for the step's fault.
-	lostWorkers = 20
 )
 
 // activityOf names the activity of the kinds whose effect is one.
@@ -36,52 +31,72 @@ func activityOf(kind dsl.Kind) string {
 		return contract.CompileActivity
 	case dsl.KindRun:
 		return contract.RunActivity
-	case dsl.KindTrain, dsl.KindRollout:
+	case dsl.KindTrain, dsl.KindRollout, dsl.KindApproval, dsl.KindPipeline:
 	}
 	return ""
 }
 
-// execute makes one attempt of step i.
-func (r *run) execute(ctx workflow.Context, i int, in contract.StepInput) (contract.StepOutput, error) {
-	node := r.in.Graph[i]
-	summary := string(node.Kind) + " " + node.ID + attemptOf(r.steps[i].Attempt)
-	timeout := time.Duration(node.Timeout)
-	if timeout == 0 {
-		timeout = defaultTimeout
+// execute makes one attempt.
+func (j *job) execute(ctx workflow.Context, resolved contract.Resolved) (out contract.StepOutput, err error) {
+	in, id := resolved.Step, j.in.ID()
+	summary := string(j.node.Kind) + " " + id + attemptOf(j.state.Attempt)
+	if resolved.Summary != "" {
+		summary += ": " + resolved.Summary
 	}
-	var out contract.StepOutput
-	switch node.Kind {
+	switch j.node.Kind {
 	case dsl.KindTrain:
 		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
-		train := contract.TrainInput{StepInput: in, Retry: node.Retry, Timeout: node.Timeout}
-		id := contract.TrainWorkflowID(r.in.Run, node.ID)
-		return out, r.child(ctx, i, contract.TrainWorkflow, id, summary, train, &out)
+		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD}
+		return out, j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
 	case dsl.KindRollout:
 		var spec dsl.Rollout
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
-		return out, within(ctx, timeout, func(ctx workflow.Context) error {
-			return r.child(ctx, i, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, in, &out)
+		return out, within(ctx, j.timeout(), func(ctx workflow.Context) error {
+			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, in, &out)
 		})
+	case dsl.KindApproval:
+		return j.approve(ctx, *resolved.Ask)
+	case dsl.KindPipeline:
+		return j.descend(ctx, in, summary)
 	default:
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			ActivityID:          contract.ActivityID(node.ID, r.steps[i].Attempt),
-			StartToCloseTimeout: timeout,
+			ActivityID:          contract.ActivityID(id, j.state.Attempt),
+			StartToCloseTimeout: j.timeout(),
 			HeartbeatTimeout:    heartbeatTimeout,
 			WaitForCancellation: true,
 			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 			Summary:             summary,
 		})
-		return out, workflow.ExecuteActivity(ctx, activityOf(node.Kind), in).Get(ctx, &out)
+		err := workflow.ExecuteActivity(ctx, activityOf(j.node.Kind), in).Get(ctx, &out)
+		if timedOut(err) && !workerLost(err) {
+			err = late(j.timeout())
+		}
+		return out, err
 	}
 }
 
-// child runs a step that is a workflow of its own. The workflow ID is a lock: while another run holds it, this one waits its turn.
-func (r *run) child(
-	ctx workflow.Context, i int, name, id, summary string, in any, out *contract.StepOutput,
-) error {
-	r.steps[i].Child = id
+// descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
+func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary string) (contract.StepOutput, error) {
+	var run contract.RunInput
+	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse}
+	if err := local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
+		return contract.StepOutput{}, err
+	}
+	var out contract.RunOutput
+	err := within(ctx, j.timeout(), func(ctx workflow.Context) error {
+		return j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
+	})
+	if err == nil && out.Status == dsl.StatusDeclined {
+		err = contract.Error(contract.ErrDeclined, out.Error, nil)
+	}
+	return out.Outputs, err
+}
+
+// child runs what is a workflow of its own. The workflow ID is a lock: while another run holds it, this one waits its turn.
+func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any) error {
+	j.state.Child = id
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
 		WaitForCancellation:   true,
@@ -89,8 +104,8 @@ func (r *run) child(
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		StaticSummary:         summary,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(r.in.Name),
-			temporal.NewSearchAttributeKeyKeyword(contract.SearchStep).ValueSet(r.in.Graph[i].ID),
+			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(j.pipeline),
+			temporal.NewSearchAttributeKeyKeyword(contract.SearchStep).ValueSet(j.node.ID),
 		),
 	})
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
@@ -99,7 +114,7 @@ func (r *run) child(
 		if !errors.As(err, &taken) {
 			return err
 		}
-		r.steps[i].Summary = "waits: another run holds " + id
+		j.state.Summary = "waits: another run holds " + id
 		if err := workflow.Sleep(ctx, pause); err != nil {
 			return err
 		}
@@ -110,74 +125,22 @@ func (r *run) child(
 func within(ctx workflow.Context, timeout time.Duration, f func(workflow.Context) error) error {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	late := false
+	isLate := false
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		if workflow.Sleep(ctx, timeout) == nil {
-			late = true
+			isLate = true
 			cancel()
 		}
 	})
 	err := f(ctx)
-	if late && err != nil {
-		return contract.Error(contract.ErrTimeout, "it took longer than its timeout of "+timeout.String(), nil)
+	if isLate && err != nil {
+		return late(timeout)
 	}
 	return err
 }
 
-// budget counts what is left of a step's retries. Two are kept: the user's, and one for workers that died under the step, which
-// is never charged to the user.
-type budget struct {
-	retry    dsl.Retry
-	used     int
-	lost     int
-	interval time.Duration
-}
-
-func newBudget(retry dsl.Retry) *budget {
-	b := &budget{retry: retry, interval: time.Duration(retry.Backoff)}
-	if b.interval == 0 {
-		b.interval = 5 * time.Second
-	}
-	return b
-}
-
-// again says whether a failed attempt is followed by another, and after which pause.
-func (b *budget) again(err error) (time.Duration, bool) {
-	if workerLost(err) {
-		b.lost++
-		return 0, b.lost <= lostWorkers
-	}
-	b.used++
-	attempts, errs := b.retry.Attempts, b.retry.Errors
-	if attempts == 0 {
-		attempts = defaultAttempts
-	}
-	if len(errs) == 0 {
-		errs = []string{contract.ErrInfrastructure}
-	}
-	if b.used >= attempts || !slices.Contains(errs, contract.ErrorType(err)) {
-		return 0, false
-	}
-	pause := b.interval
-	b.interval *= 2
-	if most := time.Duration(b.retry.MaxBackoff); most > 0 {
-		b.interval = min(b.interval, most)
-	} else {
-		b.interval = min(b.interval, time.Minute)
-	}
-	return pause, true
-}
-
-// workerLost reports whether the attempt ended because the process that ran it stopped heartbeating.
-func workerLost(err error) bool {
-	var timeout *temporal.TimeoutError
-	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT
-}
-
-// timedOut reports whether Temporal ended an attempt at its timeout; its own words are for people who know Temporal.
-func timedOut(err error) bool {
-	var timeout *temporal.TimeoutError
-	return errors.As(err, &timeout)
+func late(timeout time.Duration) error {
+	return contract.Error(contract.ErrTimeout, "it took longer than its timeout of "+dsl.Duration(timeout).String(), nil)
 }
 
 // fail puts an attempt's error into the step's end.
@@ -187,9 +150,9 @@ func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	switch {
 	case workerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure
-	case timedOut(err):
-		end.Error = "it took longer than its timeout"
 	case ctx.Err() != nil || end.ErrorType == contract.ErrCanceled:
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+	case end.ErrorType == contract.ErrDeclined:
+		end.Status, end.ErrorType = dsl.StatusDeclined, contract.ErrGate
 	}
 }

@@ -1,9 +1,11 @@
 package workflows
 
 import (
+	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -11,10 +13,37 @@ import (
 )
 
 const (
-	// sendTimeout bounds one delivery, sendLimit all attempts at it.
+	// sendTimeout bounds one delivery, sendLimit all attempts at it, and notifyLimit the workflow.
 	sendTimeout = 45 * time.Second
 	sendLimit   = time.Hour
+	notifyLimit = 2 * time.Hour
+	// maxNotice bounds the text that goes into history; the message is shorter still.
+	maxNotice = 8000
 )
+
+// notify tells those who want to hear of an event of the run. It returns as soon as Temporal has taken that over: no receiver, however
+// slow, is waited for, and none can fail the run. Where nobody wants to hear of the event it does nothing.
+func (r *run) notify(ctx workflow.Context, event, text string) {
+	if !slices.Contains(r.begun.Notify, event) {
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a canceled run has news too
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowExecutionTimeout: notifyLimit,
+		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
+		StaticSummary:            "notify of " + event,
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(r.in.Name)),
+	})
+	in := contract.NotifyInput{
+		Run: r.in.Run, Pipeline: r.in.Name, Submission: r.in.Submission, Event: event,
+		Text: strings.ToValidUTF8(text[:min(len(text), maxNotice)], ""), At: workflow.Now(ctx),
+	}
+	// A child that has not been started when its parent ends never is.
+	if err := workflow.ExecuteChildWorkflow(ctx, contract.NotifyWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Error("nobody is notified", "event", event, "error", err)
+	}
+}
 
 // Notify delivers the news of one event to all who want to hear it, side by side. It fails when a delivery does, for people to see.
 func Notify(ctx workflow.Context, in contract.NotifyInput) error {

@@ -13,267 +13,213 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// Pipeline walks a run's graph. A step starts when the steps it needs have ended, side by side with whatever else is ready; how
-// it ends is the word of the judge activity. The workflow fails with the first failed step's error type, and ends as cancelled
-// when it was cancelled; a declined run succeeds.
+// Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
+// happened. The workflow fails with the first failed step's error type, and ends as cancelled when it was cancelled; a declined run
+// succeeds.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
-	r := newRun(in, workflow.Now(ctx))
+	r := newRun(ctx, in)
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
 		return contract.RunOutput{}, err
 	}
-	begin := contract.BeginInput{RunInput: in, StartedAt: r.startedAt}
-	opening, _ := workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
-	if err := local(opening, contract.BeginActivity, "open the run's record", begin, nil); err != nil {
-		return contract.RunOutput{}, err
+	if in.Carried == nil {
+		if err := r.begin(ctx); err != nil {
+			return contract.RunOutput{}, err
+		}
+		if out, err := r.enter(ctx); out != nil {
+			return *out, err
+		}
+		r.notify(ctx, contract.EventStart, "")
 	}
 	r.listen(ctx)
-	for i := range r.in.Graph {
-		if r.waiting[i] == 0 {
-			r.start(ctx, i)
+	main, stop := workflow.WithCancel(ctx)
+	r.stop = stop
+	if r.broke {
+		stop()
+	}
+	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
+		within := main
+		if section != dsl.SectionMain {
+			r.canceled = r.isCanceled(ctx) // what comes now runs all the same
+			within, _ = workflow.NewDisconnectedContext(ctx)
+		}
+		if status := r.outcome(ctx).Status; section == dsl.SectionOnFailure && status != dsl.StatusFailed && status != dsl.StatusCanceled {
+			r.omit(section)
+		} else {
+			r.walk(within, section)
+		}
+		if len(r.ready) > 0 { // only a long history kept them from being started
+			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
 		}
 	}
-	r.running.Wait(ctx)
 	return r.finish(ctx)
 }
 
 // run is the state of one pipeline workflow.
 type run struct {
-	in        contract.RunInput
-	startedAt time.Time
-	steps     []contract.StepState
-	endings   []ending
-	index     map[string]int
-	waiting   []int   // how many needed steps have not ended
-	readers   [][]int // who waits for a step
-	reuse     map[string]bool
-	running   workflow.WaitGroup
-	shown     time.Time // when the details were last written
+	in          contract.RunInput
+	startedAt   time.Time
+	scheduledAt time.Time
+	begun       contract.Begun
+	steps       []contract.StepState
+	failed      []dsl.FailedStep
+	declined    string
+	costUSD     float64
+	broke       bool // the budget is spent
+	canceled    bool // before the history that this is
+	stop        workflow.CancelFunc
+	index       map[string]int
+	waiting     []int   // how many needed steps have not ended
+	readers     [][]int // who waits for a step
+	section     dsl.Section
+	ready       []int // steps that wait for nothing, and were not started yet
+	inFlight    int
+	shown       time.Time // when the details were last written
 }
 
-// ending is what the end of a run and the readers of a step must know of it.
-type ending struct {
-	err, errType string
-}
-
-func newRun(in contract.RunInput, now time.Time) *run {
+func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
 	r := &run{
-		in: in, startedAt: now,
-		steps: make([]contract.StepState, n), endings: make([]ending, n),
+		in: in, startedAt: workflow.Now(ctx), steps: make([]contract.StepState, n),
 		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n),
-		reuse: make(map[string]bool, len(in.Reuse)),
+	}
+	info := workflow.GetInfo(ctx)
+	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID
+		r.in.Run = contract.RunOf(info.WorkflowExecution.ID)
+	}
+	if at, ok := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledStart); ok {
+		r.scheduledAt = at
+		if r.in.Trigger.Name != "" && r.in.Trigger.Time.IsZero() {
+			r.in.Trigger.Time = at
+		}
 	}
 	for i, node := range in.Graph {
 		r.index[node.ID] = i
 		r.steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: dsl.StatusPending}
-		for _, need := range node.After {
-			r.waiting[i]++
-			r.readers[r.index[need]] = append(r.readers[r.index[need]], i)
-		}
 	}
-	for _, id := range in.Reuse {
-		r.reuse[id] = true
+	if c := in.Carried; c != nil {
+		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
+		r.declined, r.costUSD, r.canceled, r.broke = c.Declined, c.CostUSD, c.Canceled, c.Broke
+		r.in.Carried = nil
+	}
+	for i, node := range in.Graph {
+		for _, need := range node.After {
+			if up := r.index[need]; !isOver(r.steps[up].Status) {
+				r.waiting[i]++
+				r.readers[up] = append(r.readers[up], i)
+			}
+		}
 	}
 	return r
 }
+
+// scheduledStart is the search attribute in which Temporal says for when a schedule meant a workflow.
+var scheduledStart = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
+
+func isOver(s dsl.Status) bool {
+	return s != dsl.StatusPending && s != dsl.StatusRunning && s != dsl.StatusHold
+}
+
+// carry is the input of the next history.
+func (r *run) carry(ctx workflow.Context) contract.RunInput {
+	in := r.in
+	in.Carried = &contract.RunCarried{
+		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined,
+		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke,
+	}
+	return in
+}
+
+func (r *run) isCanceled(ctx workflow.Context) bool { return r.canceled || ctx.Err() != nil }
 
 func (r *run) state() (contract.RunState, error) {
 	return contract.RunState{Status: dsl.StatusRunning, Steps: r.steps}, nil
 }
 
-// start runs step i in a coroutine of its own; when it has ended, the steps that waited for it only are started.
-func (r *run) start(ctx workflow.Context, i int) {
-	if r.running == nil {
-		r.running = workflow.NewWaitGroup(ctx)
-	}
-	r.running.Add(1)
-	workflow.GoNamed(ctx, r.in.Graph[i].ID, func(ctx workflow.Context) {
-		defer r.running.Done()
-		r.step(ctx, i)
-		for _, reader := range r.readers[i] {
-			if r.waiting[reader]--; r.waiting[reader] == 0 {
-				r.start(ctx, reader)
-			}
-		}
-	})
+// begin opens the run's record.
+func (r *run) begin(ctx workflow.Context) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
+	in := contract.BeginInput{RunInput: r.in, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt}
+	return local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun)
 }
 
-// step takes one step from pending to its end.
-func (r *run) step(ctx workflow.Context, i int) {
-	node, state := r.in.Graph[i], &r.steps[i]
-	state.StartedAt, state.Status = workflow.Now(ctx), dsl.StatusRunning
-	at := contract.ResolveInput{
-		Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, StartedAt: r.startedAt, Now: state.StartedAt,
+// situation is what steps after the main ones may ask for.
+func (r *run) situation(ctx workflow.Context, section dsl.Section) contract.Situation {
+	s := contract.Situation{CostUSD: r.costUSD}
+	if section != dsl.SectionMain {
+		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
 	}
-	end := contract.JudgeInput{ResolveInput: at, Kind: node.Kind}
-	if end.Status = r.admit(ctx, node); end.Status == dsl.StatusPending {
-		r.show(ctx, true)
-		r.perform(ctx, i, &end)
-	} else if end.Status != dsl.StatusSucceeded {
-		end.Error, end.ErrorType = r.blame(node)
-	}
-	end.EndedAt = workflow.Now(ctx)
-	r.judge(ctx, i, end)
-	r.show(ctx, false)
+	return s
 }
 
-// admit says whether a step may run (pending), or how it ends without running: reused steps have succeeded already.
-func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
-	if r.reuse[node.ID] {
-		return dsl.StatusSucceeded
+// left is what is left of the budget; 0: there is none.
+func (r *run) left() float64 {
+	if r.begun.BudgetUSD == 0 {
+		return 0
 	}
-	if ctx.Err() != nil {
-		return dsl.StatusCanceled
-	}
-	verdict := dsl.StatusPending
-	for _, id := range node.After {
-		switch status := r.steps[r.index[id]].Status; met(node.Needs[id], status) {
-		case dsl.StatusUpstream:
-			return dsl.StatusUpstream
-		case dsl.StatusSkipped:
-			verdict = dsl.StatusSkipped
-		default:
-		}
-	}
-	return verdict
+	return max(r.begun.BudgetUSD-r.costUSD, 0.000001)
 }
 
-// met says what a need makes of the status of the step it is about: pending (go on), skipped or upstream.
-func met(need dsl.Need, status dsl.Status) dsl.Status {
-	ok := false
-	switch need {
-	case dsl.NeedPassed:
-		ok = status == dsl.StatusSucceeded
-	case dsl.NeedNotFailed:
-		ok = status == dsl.StatusSucceeded || status == dsl.StatusSkipped
-	case dsl.NeedEnded:
-		ok = true
-	case dsl.NeedFailed:
-		if status == dsl.StatusFailed {
-			return dsl.StatusPending
-		}
-		return dsl.StatusSkipped
+// charge adds to the cost of the run. When that passes the budget, what runs is stopped.
+func (r *run) charge(usd float64) {
+	r.costUSD += usd
+	if r.begun.BudgetUSD > 0 && r.costUSD >= r.begun.BudgetUSD && !r.broke {
+		r.broke = true
+		r.stop()
 	}
-	switch {
-	case ok:
-		return dsl.StatusPending
-	case status == dsl.StatusSkipped:
-		return dsl.StatusSkipped
-	default:
-		return dsl.StatusUpstream
-	}
-}
-
-// blame names the needed step that keeps node from running.
-func (r *run) blame(node dsl.Node) (message, errType string) {
-	for _, id := range node.After {
-		status := r.steps[r.index[id]].Status
-		if met(node.Needs[id], status) != dsl.StatusPending {
-			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which ended as " + string(status), ""
-		}
-	}
-	return "not run: the run was canceled", contract.ErrCanceled
-}
-
-// perform resolves a step and does what it says, with the retries it asked for.
-func (r *run) perform(ctx workflow.Context, i int, end *contract.JudgeInput) {
-	node := r.in.Graph[i]
-	var resolved contract.Resolved
-	if err := local(ctx, contract.ResolveActivity, "resolve "+node.ID, end.ResolveInput, &resolved); err != nil {
-		fail(ctx, end, err)
-		return
-	}
-	if resolved.Skip {
-		end.Status, end.Error = dsl.StatusSkipped, "its `when` was false"
-		return
-	}
-	retry := node.Retry
-	if node.Kind == dsl.KindTrain {
-		retry = dsl.Retry{Attempts: 1} // it retries by itself
-	}
-	for budget := newBudget(retry); ; {
-		r.steps[i].Attempt = len(end.Attempts) + 1
-		started := workflow.Now(ctx)
-		out, err := r.execute(ctx, i, resolved.Step)
-		if err == nil {
-			end.Status, end.Output, end.Error, end.ErrorType = dsl.StatusSucceeded, out, "", ""
-			return
-		}
-		fail(ctx, end, err)
-		end.Attempts = append(end.Attempts, contract.Attempt{
-			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
-		})
-		pause, again := budget.again(err)
-		if !again {
-			return
-		}
-		if err := workflow.Sleep(ctx, pause); err != nil {
-			fail(ctx, end, err)
-			return
-		}
-	}
-}
-
-// judge writes the step's record and takes over the judge's word. It runs also after a cancel.
-func (r *run) judge(ctx workflow.Context, i int, end contract.JudgeInput) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if r.reuse[end.Step] {
-		end.ReuseFrom = r.in.ReuseFrom
-	}
-	var word contract.Judged
-	if err := local(ctx, contract.JudgeActivity, "judge "+end.Step, end, &word); err != nil {
-		word = contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
-	}
-	state := &r.steps[i]
-	state.Status, state.Summary, state.EndedAt = word.Status, word.Summary, end.EndedAt
-	if word.Error != "" {
-		state.Summary = word.Error
-	}
-	r.endings[i] = ending{err: word.Error, errType: word.ErrorType}
 }
 
 // finish closes the run's record and turns the steps' ends into the run's.
 func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
-	out := r.outcome(ctx.Err() != nil)
+	out := r.outcome(ctx)
 	canceled := ctx.Err()
+	if canceled == nil && r.canceled {
+		canceled = temporal.NewCanceledError()
+	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	in := contract.FinishInput{
-		Run: r.in.Run, Submission: r.in.Submission, StartedAt: r.startedAt, EndedAt: workflow.Now(ctx), RunOutput: out,
-	}
-	if err := local(ctx, contract.FinishActivity, "close the run's record", in, &out); err != nil {
+	if err := r.close(ctx, &out); err != nil {
 		return out, err
 	}
-	workflow.SetCurrentDetails(ctx, r.details(ctx, out.Status))
-	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
-	if err := workflow.UpsertTypedSearchAttributes(ctx, verdict); err != nil {
-		return out, err
-	}
+	r.leave(ctx)
 	switch out.Status {
 	case dsl.StatusCanceled:
 		return out, canceled
 	case dsl.StatusFailed:
+		r.notify(ctx, contract.EventFail, out.Error)
 		return out, temporal.NewNonRetryableApplicationError(out.Error, out.ErrorType, nil)
+	case dsl.StatusSucceeded:
+		r.notify(ctx, contract.EventSuccess, "")
 	default:
-		return out, nil
 	}
+	return out, nil
 }
 
-func (r *run) outcome(canceled bool) contract.RunOutput {
-	out := contract.RunOutput{Status: dsl.StatusSucceeded}
-	for i, s := range r.steps {
-		switch s.Status {
-		case dsl.StatusFailed:
-			e := r.endings[i]
-			return contract.RunOutput{Status: dsl.StatusFailed, Error: s.ID + ": " + e.err, ErrorType: e.errType}
-		case dsl.StatusCanceled:
-			canceled = true
-		case dsl.StatusDeclined:
-			out = contract.RunOutput{Status: dsl.StatusDeclined, Error: s.ID + ": " + r.endings[i].err, ErrorType: contract.ErrGate}
-		default:
-		}
+// close writes the end of the run where people look for it.
+func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
+	in := contract.FinishInput{
+		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.costUSD, RunOutput: *out,
 	}
-	if canceled {
-		return contract.RunOutput{Status: dsl.StatusCanceled, Error: "canceled", ErrorType: contract.ErrCanceled}
+	if err := local(ctx, contract.FinishActivity, "close the run's record", in, out); err != nil {
+		return err
+	}
+	workflow.SetCurrentDetails(ctx, r.details(ctx, out.Status))
+	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
+	return workflow.UpsertTypedSearchAttributes(ctx, verdict)
+}
+
+// outcome is the run's end as far as it is known.
+func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
+	out := contract.RunOutput{Status: dsl.StatusSucceeded, CostUSD: r.costUSD}
+	switch {
+	case r.broke:
+		out.Status, out.ErrorType = dsl.StatusFailed, contract.ErrBudget
+		out.Error = "the run was stopped, for it has cost $" + dollars(r.costUSD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
+	case r.isCanceled(ctx):
+		out.Status, out.Error, out.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+	case len(r.failed) > 0:
+		first := r.failed[0]
+		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, first.Step+": "+first.Error, first.Type
+	case r.declined != "":
+		out.Status, out.Error, out.ErrorType = dsl.StatusDeclined, r.declined, contract.ErrGate
 	}
 	return out
 }
@@ -301,3 +247,6 @@ func attemptOf(n int) string {
 	}
 	return " (attempt " + strconv.Itoa(n) + ")"
 }
+
+// dollars writes a sum to the cent.
+func dollars(usd float64) string { return strconv.FormatFloat(usd, 'f', 2, 64) }

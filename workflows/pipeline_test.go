@@ -25,6 +25,10 @@ type world struct {
 	// when maps a step to false when its `when` is; gates to the status its gate makes of a success.
 	when  map[string]bool
 	gates map[string]dsl.Status
+	// hits maps a step to the run that its result is taken over from; costs to what it costs.
+	hits  map[string]string
+	costs map[string]float64
+	begun contract.Begun
 
 	mu       sync.Mutex
 	started  []string
@@ -41,7 +45,7 @@ func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	env.RegisterWorkflowWithOptions(Pipeline, workflow.RegisterOptions{Name: contract.PipelineWorkflow})
 	w.judged = map[string]contract.JudgeInput{}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	register(contract.BeginActivity, func(context.Context, contract.BeginInput) error { return nil })
+	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
 	register(contract.ResolveActivity, w.resolve)
 	register(contract.RunActivity, w.run)
 	register(contract.JudgeActivity, w.judge)
@@ -54,9 +58,12 @@ func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 
 func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.Resolved, error) {
 	if yes, set := w.when[in.Step]; set && !yes {
-		return contract.Resolved{Skip: true}, nil
+		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
-	return contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.Step, Kind: dsl.KindRun}}, nil
+	if run := w.hits[in.Step]; run != "" {
+		return contract.Resolved{Hit: run, Output: contract.StepOutput{Outputs: json.RawMessage(`{}`)}}, nil
+	}
+	return contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: dsl.KindRun}}, nil
 }
 
 func (w *world) run(_ context.Context, in contract.StepInput) (contract.StepOutput, error) {
@@ -73,8 +80,8 @@ func (w *world) run(_ context.Context, in contract.StepInput) (contract.StepOutp
 func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judged, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged[in.Step] = in
-	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}
+	w.judged[in.ID()] = in
+	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
 	if gated, set := w.gates[in.Step]; set && in.Status == dsl.StatusSucceeded {
 		out.Status, out.Error, out.ErrorType = gated, "gate", contract.ErrGate
 	}
@@ -82,12 +89,10 @@ func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judge
 }
 
 // statuses runs a graph and returns how each step and the run ended.
-func (w *world) statuses(t *testing.T, graph []dsl.Node, reuse ...string) (map[string]dsl.Status, contract.RunOutput) {
+func (w *world) statuses(t *testing.T, graph []dsl.Node) (map[string]dsl.Status, contract.RunOutput) {
 	t.Helper()
 	env := w.environment(t)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{
-		Run: "r", Name: "p", Graph: graph, ReuseFrom: "old", Reuse: reuse,
-	})
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the run did not end")
 	}
@@ -216,17 +221,92 @@ func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 	}
 }
 
-func TestReusedStepsAreNotDoneAgain(t *testing.T) {
-	w := &world{}
-	got, _ := w.statuses(t, []dsl.Node{node("a"), node("b", "a", "passed")}, "a")
+func TestTakenOverStepsAreNotDoneAgain(t *testing.T) {
+	w := &world{hits: map[string]string{"a": "old"}}
+	got, _ := w.statuses(t, []dsl.Node{node("a"), node("b", "a", "passed")})
 	if diff := cmp.Diff(map[string]dsl.Status{"a": "succeeded", "b": "succeeded"}, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"b"}, w.started); diff != "" {
 		t.Errorf("started (-want +got):\n%s", diff)
 	}
-	if from := w.judged["a"].ReuseFrom; from != "old" {
+	if from := w.judged["a"].ReusedFrom; from != "old" {
 		t.Errorf("a was taken from run %q, want \"old\"", from)
+	}
+}
+
+// in puts a step into a section.
+func in(section dsl.Section, n dsl.Node) dsl.Node {
+	n.Section = section
+	return n
+}
+
+func TestSections(t *testing.T) {
+	graph := []dsl.Node{node("a"), node("b", "a", "passed"), in(dsl.SectionOnFailure, node("page")), in(dsl.SectionFinally, node("tidy"))}
+	tests := []struct {
+		name  string
+		world *world
+		want  map[string]dsl.Status
+		run   dsl.Status
+	}{
+		{"after success", &world{}, map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "succeeded"}, "succeeded"},
+		{
+			"after a failure", &world{ends: map[string][]error{"a": {userError()}}},
+			map[string]dsl.Status{"a": "failed", "b": "upstream", "page": "succeeded", "tidy": "succeeded"}, "failed",
+		},
+		{
+			"after a decline", &world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
+			map[string]dsl.Status{"a": "declined", "b": "upstream", "page": "skipped", "tidy": "succeeded"}, "declined",
+		},
+		{
+			"a failure at the end fails the run", &world{ends: map[string][]error{"tidy": {userError()}}},
+			map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "failed"}, "failed",
+		},
+		{
+			"after the budget is spent", &world{costs: map[string]float64{"a": 5}, begun: contract.Begun{BudgetUSD: 4}},
+			map[string]dsl.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"}, "failed",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, run := tt.world.statuses(t, graph)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if run.Status != tt.run {
+				t.Errorf("the run ended as %q, want %q", run.Status, tt.run)
+			}
+		})
+	}
+}
+
+func TestFinallyRunsAfterACancel(t *testing.T) {
+	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
+	env := w.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
+		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}},
+		in(dsl.SectionFinally, node("tidy")),
+	}})
+	if tidy := w.judged["tidy"]; tidy.Status != dsl.StatusSucceeded || tidy.Situation.Status != dsl.StatusCanceled {
+		t.Errorf("tidy ended as %q in a run that was %q, want succeeded in canceled", tidy.Status, tidy.Situation.Status)
+	}
+	if w.finished.Status != dsl.StatusCanceled {
+		t.Errorf("the run's record says %q, want canceled", w.finished.Status)
+	}
+}
+
+func TestContinueOnError(t *testing.T) {
+	a := node("a")
+	a.ContinueOnError = true
+	w := &world{ends: map[string][]error{"a": {userError()}}}
+	got, run := w.statuses(t, []dsl.Node{a, node("b", "a", "passed"), node("c", "a", "not_failed"), node("d", "a", "failed")})
+	want := map[string]dsl.Status{"a": "failed", "b": "skipped", "c": "succeeded", "d": "succeeded"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if run.Status != dsl.StatusSucceeded {
+		t.Errorf("the run ended as %q, want succeeded", run.Status)
 	}
 }
 

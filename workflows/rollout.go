@@ -59,7 +59,7 @@ func (r *rollout) stages(ctx workflow.Context) (reason string, failed error) {
 	for i, stage := range r.spec.Stages {
 		r.state.Phase, r.state.Stage, r.state.Shadow, r.state.Weight = "stage", i+1, stage.Shadow, stage.Weight
 		r.show(ctx)
-		tell(ctx, r.in.Step, fmt.Sprintf("version %s, stage %s of %d", r.opened.Version, describe(i, stage), len(r.spec.Stages)))
+		tell(ctx, contract.Note{Step: r.in.Step, Text: fmt.Sprintf("version %s, stage %s of %d", r.opened.Version, describe(i, stage), len(r.spec.Stages))})
 		if err := r.traffic(ctx, stage); err != nil {
 			return "traffic could not be moved: " + contract.Message(err), err
 		}

@@ -236,7 +236,7 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 	t.phase = phase
 	t.show(ctx)
 	if phase == "running" {
-		tell(ctx, t.in.Step, fmt.Sprintf("generation %d on %s", t.current.Index, strings.Join(t.nodes, ", ")))
+		tell(ctx, contract.Note{Step: t.in.Step, Text: fmt.Sprintf("generation %d on %s", t.current.Index, strings.Join(t.nodes, ", "))})
 	}
 }
 

@@ -179,7 +179,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 		lives   int
 	}{
 		{"a crash is tried again", dsl.Retry{Attempts: 3}, crash, contract.ErrInfrastructure, "Segmentation fault", 3},
-		{"as often as by default", dsl.Retry{}, crash, contract.ErrInfrastructure, "signal 11", defaultAttempts},
+		{"as often as by default", dsl.Retry{}, crash, contract.ErrInfrastructure, "signal 11", dsl.Retry{}.WithDefaults().Attempts},
 		{"once when asked", dsl.Retry{Attempts: 1}, crash, contract.ErrInfrastructure, "signal 11", 1},
 		{"the user's error is not", dsl.Retry{Attempts: 3}, exit, contract.ErrUser, "Traceback", 1},
 		{"unless that is asked for", dsl.Retry{Attempts: 2, Errors: []string{contract.ErrUser}}, exit, contract.ErrUser, "exit code 1", 2},

@@ -16,6 +16,7 @@ const (
 	ErrGate           = "gate"           // a gate did not hold, or a rollout was rolled back
 	ErrBudget         = "budget"         // the run cost more than its budget
 	ErrCanceled       = "canceled"       // somebody asked for the end
+	ErrDeclined       = "declined"       // a child pipeline ended as declined, which is no failure
 )
 
 // Error makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
@@ -23,7 +24,7 @@ const (
 func Error(typ, message string, cause error) error {
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
 		Cause:        cause,
-		NonRetryable: typ == ErrInvalid || typ == ErrGate,
+		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined,
 	})
 }
 
@@ -38,7 +39,7 @@ func ErrorType(err error) string {
 		return ErrCanceled
 	case errors.As(err, &app):
 		switch t := app.Type(); t {
-		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled:
+		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined:
 			return t
 		}
 		return ErrInfrastructure

@@ -29,6 +29,9 @@ type StepState struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Child is the workflow ID of the step's child workflow, where it has one.
 	Child string `json:"child,omitempty"`
+	// Of is how many instances a fanned-out step has; Done how many have ended.
+	Of   int `json:"of,omitempty"`
+	Done int `json:"done,omitempty"`
 }
 
 // Progress is what a long activity says of itself in its heartbeat details: one line and, where known, a share done.
@@ -81,4 +84,8 @@ const NoteSignal = "sluice.note"
 type Note struct {
 	Step string `json:"step"`
 	Text string `json:"text"`
+	// Done is how many instances have ended since the last note.
+	Done int `json:"done,omitempty"`
+	// Event is one that somebody may want to be notified of: hold.
+	Event string `json:"event,omitempty"`
 }

@@ -46,6 +46,8 @@ type TrainInput struct {
 	Retry dsl.Retry `json:"retry,omitzero"`
 	// Timeout bounds one attempt; generations that end by preemption belong to the same attempt. 0: none.
 	Timeout dsl.Duration `json:"timeout,omitempty"`
+	// BudgetUSD is what the step may cost; 0: any sum.
+	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Carried is what an earlier run of the workflow hands over when its history has become long.
 	Carried TrainCarried `json:"carried,omitzero"`
 }

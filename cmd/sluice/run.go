@@ -12,7 +12,7 @@ import (
 )
 
 func newRun() *cobra.Command {
-	var env string
+	var req worker.SubmitRequest
 	var given []string
 	var detach bool
 	cmd := &cobra.Command{
@@ -24,22 +24,29 @@ the targets. Where another Sluice holds the state folder, the run is handed to i
 A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
 files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it goes on when Sluice is next started.
 
+A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
+depends on it again, --only does nothing but the named steps, --no-cache does everything.
+
 The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		Example: `  sluice run pipeline.yaml
   sluice run pipeline.yaml -e environments/prod.yaml -p epochs=8 -p min_f1=0.97
+  sluice run pipeline.yaml --from fit
   sluice run pipeline.yaml --detach`,
 		Args: cobra.ExactArgs(1),
 	}
-	addEnvironment(cmd, &env)
+	addEnvironment(cmd, &req.EnvFile)
+	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps only; the others must have results to take over")
+	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "take nothing over from earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		params, err := parseParams(cmd, given)
-		if err != nil {
+		var err error
+		if req.Params, err = parseParams(cmd, given); err != nil {
 			return err
 		}
-		req := worker.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
+		req.PipelineFile = args[0]
 		if _, _, err := worker.Compile(req); err != nil {
 			return err // before anything is started
 		}
@@ -109,19 +116,24 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 
 // newRerun starts a finished run again.
 func newRerun() *cobra.Command {
-	var from string
+	var req worker.RerunRequest
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
 		Short: "Run again what a run was submitted with, keeping what succeeded",
-		Long: `Start a new run of exactly what an earlier run was submitted with: pipeline, environment, parameters and files as they were then.
-Steps that succeeded are not done again, their results are taken over; with --from, that step and all that depends on it are.`,
+		Long: `Start a new run of what an earlier run was submitted with: pipeline, environment, parameters and files as they were then; or, with
+--file, of an edited pipeline and the files beside it. Steps that succeeded and would do the same again are not done again: their
+results are taken over. With --from, that step and all that depends on it are done again.`,
 		Example: `  sluice rerun
-  sluice rerun spam-filter-20260314-091500-1f3a --from fit`,
+  sluice rerun spam-filter-20260314-091500-1f3a --from fit
+  sluice rerun spam-filter --file pipeline.yaml -e environment.yaml`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeRuns,
 	}
-	cmd.Flags().StringVar(&from, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().StringVar(&req.File, "file", "", "run this pipeline in place of the one that was submitted")
+	addEnvironment(cmd, &req.EnvFile)
+	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps only; the others must have results to take over")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -129,8 +141,9 @@ Steps that succeeded are not done again, their results are taken over; with --fr
 		if err != nil {
 			return err
 		}
+		req.Run = old.Run
 		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
-			return s.Rerun(ctx, old.Run, from)
+			return s.Rerun(ctx, req)
 		})
 	}
 	return cmd

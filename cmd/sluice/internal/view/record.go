@@ -61,7 +61,7 @@ func NewRecord(run contract.RunRecord, steps []contract.StepRecord, now time.Tim
 	r := Record{
 		Run: run.Run, Pipeline: run.Pipeline, Status: run.Status, Error: run.Error, ErrorType: run.ErrorType,
 		StartedAt: run.StartedAt, EndedAt: run.EndedAt, Seconds: seconds(run.StartedAt, run.EndedAt, now),
-		Params: run.Params, Outputs: run.Outputs, ReuseFrom: run.ReuseFrom, Last: run.Last, Serving: run.Serving,
+		Params: run.Params, Outputs: run.Outputs, ReuseFrom: run.Reuse.From, Last: run.Last, Serving: run.Serving,
 		Order: make([]string, 0, len(steps)), Steps: make(map[string]Step, len(steps)),
 	}
 	if r.Params == nil {
@@ -143,8 +143,8 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRe
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
 	line := t.paint(style, glyph+" "+word(run.Status)) + "  " + spent(run.Status, run.StartedAt, run.EndedAt, now) +
 		t.paint(faint, "  started "+run.StartedAt.Local().Format(time.DateTime))
-	if run.ReuseFrom != "" {
-		line += t.paint(faint, "  reruns "+run.ReuseFrom)
+	if run.Reuse.From != "" {
+		line += t.paint(faint, "  reruns "+run.Reuse.From)
 	}
 	out.line(line)
 	if run.Error != "" && run.Status != dsl.StatusSucceeded {

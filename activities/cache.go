@@ -1,0 +1,251 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// toolsVersion is part of every cache key. It is raised when a new version of Sluice makes something else of the same spec.
+const toolsVersion = "1"
+
+// parts are the digests of everything that a step's result depends on, by what a person would call it: the keys of its spec, its
+// inputs, its environment, the workspace files it uses.
+func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
+	var spec map[string]json.RawMessage
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read", err)
+	}
+	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(toolsVersion))}
+	for key, value := range spec {
+		var inputs map[string]json.RawMessage
+		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {
+			parts[key] = short(value)
+			continue
+		}
+		for name, ref := range inputs {
+			parts["inputs."+name] = short(ref)
+		}
+	}
+	for name, value := range resolved.Env {
+		parts["env."+name] = short([]byte(value))
+	}
+	for name, secret := range resolved.Secrets {
+		parts["secrets."+name] = short([]byte(secret))
+	}
+	if resolved.Cache.Version != "" {
+		parts["cache.version"] = short([]byte(resolved.Cache.Version))
+	}
+	if usesFiles(node.Kind) {
+		files, err := e.filesDigest(ctx, sub, resolved.Files)
+		if err != nil {
+			return nil, err
+		}
+		parts["files"] = files
+	}
+	return parts, nil
+}
+
+// usesFiles reports whether steps of a kind see the workspace.
+func usesFiles(kind dsl.Kind) bool {
+	switch kind {
+	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindPipeline:
+		return true
+	case dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	}
+	return false
+}
+
+// filesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
+// are in the specs.
+func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string) (string, error) {
+	if sub.Workspace.IsZero() {
+		return "", nil
+	}
+	key := sub.Workspace.Digest + " " + sub.File + " " + sub.EnvFile + " " + strings.Join(names, " ")
+	return e.files.get(&e.mu, key, func() (string, error) {
+		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
+		if err != nil {
+			return "", fmt.Errorf("the workspace: %w", err)
+		}
+		sum := sha256.New()
+		for _, f := range manifest.Files {
+			if f.Path == sub.File || f.Path == sub.EnvFile || !isAmong(f.Path, names) {
+				continue
+			}
+			fmt.Fprintln(sum, f.Path, f.Digest, f.Exec)
+		}
+		return hex.EncodeToString(sum.Sum(nil))[:16], nil
+	})
+}
+
+// isAmong reports whether a file is one of names, or lies in a folder that is; no names mean all files.
+func isAmong(file string, names []string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
+		name = path.Clean(name)
+		return file == name || strings.HasPrefix(file, name+"/")
+	})
+}
+
+// short is enough of a digest to tell one value from another.
+func short(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// keyOf is the cache key that parts make.
+func keyOf(parts map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		fmt.Fprintln(sum, name, parts[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// explain keeps the parts of a key for the step's record.
+func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(&e.mu, key, parts) }
+
+// hit is an earlier result of what a step is about to do.
+type hit struct {
+	run    string
+	output contract.StepOutput
+}
+
+// cached is an entry of the step cache: where the result of a key is.
+type cached struct {
+	contract.At
+}
+
+func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".json" }
+
+// lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
+// result whose artifacts are gone is none.
+func (e *Engine) lookup(ctx context.Context, in contract.ResolveInput, cache dsl.Cache, key string) (*hit, error) {
+	if slices.Contains(in.Reuse.Again, in.Step) {
+		return nil, nil
+	}
+	if in.Reuse.From != "" {
+		at := in.At
+		at.Run = in.Reuse.From
+		if h, err := e.take(ctx, at, key); h != nil || err != nil {
+			return h, err
+		}
+	}
+	if in.Reuse.NoCache || !cache.Enabled {
+		return nil, nil
+	}
+	var entry cached
+	if err := e.Store.GetJSON(ctx, cacheKey(key), &entry); err != nil {
+		return nil, nil //nolint:nilerr // an entry that is absent or broken is a miss
+	}
+	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.Now) > age {
+		return nil, nil
+	}
+	return e.take(ctx, entry.At, key)
+}
+
+// take returns a step's result when it succeeded, was made from the same and is still whole.
+func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, error) {
+	var record contract.StepRecord
+	switch err := e.Store.GetJSON(ctx, recordKey(at), &record); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case record.Status != dsl.StatusSucceeded || record.Key != key:
+		return nil, nil
+	}
+	output := contract.StepOutput{Outputs: record.Outputs, OutputsRef: record.OutputsRef}
+	if len(record.Outputs) > inlineLimit {
+		digest, _, err := e.Store.PutBlob(ctx, strings.NewReader(string(record.Outputs)))
+		if err != nil {
+			return nil, err
+		}
+		output = contract.StepOutput{OutputsRef: digest}
+	}
+	if whole, err := e.isWhole(ctx, record.Outputs); !whole || err != nil {
+		return nil, err
+	}
+	return &hit{run: at.Run, output: output}, nil
+}
+
+// isWhole reports whether every artifact among outputs is in the store.
+func (e *Engine) isWhole(ctx context.Context, outputs json.RawMessage) (bool, error) {
+	for _, ref := range artifactsIn(outputs) {
+		manifest, err := e.Store.Manifest(ctx, ref)
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		for _, f := range manifest.Files {
+			switch there, err := e.Store.HasBlob(ctx, f.Digest); {
+			case err != nil:
+				return false, err
+			case !there:
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// artifactsIn finds the artifacts in a JSON value, at any depth.
+func artifactsIn(raw json.RawMessage) []artifact.Ref {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) == nil {
+		var ref artifact.Ref
+		if _, ok := object["digest"]; ok && json.Unmarshal(raw, &ref) == nil && !ref.IsZero() && ref.Type != "" {
+			return []artifact.Ref{ref}
+		}
+		var all []artifact.Ref
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			all = append(all, artifactsIn(object[name])...)
+		}
+		return all
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var all []artifact.Ref
+	for _, item := range list {
+		all = append(all, artifactsIn(item)...)
+	}
+	return all
+}
+
+// remember makes a result findable by its key.
+func (e *Engine) remember(ctx context.Context, at contract.At, key string) error {
+	return e.Store.PutJSON(ctx, cacheKey(key), cached{At: at}, store.WriteOptions{Volatile: true})
+}
+
+// differing names the parts in which two keys differ.
+func differing(a, b map[string]string) []string {
+	var names []string
+	for name := range a {
+		if b[name] != a[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if _, both := a[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,186 @@
+package activities
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+const cacheable = `
+params: {rows: {type: int, default: 3}}
+steps:
+  count:
+    run: {command: [count, "${params.rows}"], outputs: {rows: {type: int}}}
+    env: {MODE: fast}
+  tell:
+    run: {command: [tell, "${steps.count.rows}"]}
+  fresh:
+    run: {command: [now], outputs: {at: {type: string}}}
+    cache: false
+  young:
+    run: {command: [young], outputs: {at: {type: string}}}
+    cache: {max_age: 1h}
+`
+
+func TestStepCache(t *testing.T) {
+	tests := []struct {
+		name, step string
+		reuse      contract.Reuse
+		later      time.Duration
+		want       string // the run that is taken over from
+	}{
+		{"the same again is a hit", "count", contract.Reuse{}, 0, "r1"},
+		{"not without the cache", "count", contract.Reuse{NoCache: true}, 0, ""},
+		{"not when it is to be done again", "count", contract.Reuse{Again: []string{"count"}}, 0, ""},
+		{"a run without outputs is not cached", "tell", contract.Reuse{}, 0, ""},
+		{"nor what says so", "fresh", contract.Reuse{}, 0, ""},
+		{"a rerun takes over also what is not cached", "fresh", contract.Reuse{From: "r1", NoCache: true}, 0, "r1"},
+		{"but not what is to be done again", "fresh", contract.Reuse{From: "r1", Again: []string{"fresh"}}, 0, ""},
+		{"young enough", "young", contract.Reuse{}, time.Hour, "r1"},
+		{"too old", "young", contract.Reuse{}, time.Hour + 1, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, cacheable)
+			b.begin("r1")
+			b.end("r1", "count", `{"rows": 3}`)
+			b.end("r1", "tell", `{}`)
+			b.end("r1", "fresh", `{"at": "now"}`)
+			b.end("r1", "young", `{"at": "now"}`)
+			b.begin("r2")
+			b.end("r2", "count", `{"rows": 3}`)
+			in := b.at("r2", tt.step)
+			if tt.step == "count" { // r2 has one of its own by now
+				b.begin("r3")
+				in = b.at("r3", tt.step)
+				tt.want = strings.ReplaceAll(tt.want, "r1", "r2")
+			}
+			in.Reuse, in.Now = tt.reuse, b.began.Add(tt.later)
+			resolved, err := b.engine.Resolve(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resolved.Hit != tt.want {
+				t.Errorf("taken over from %q, want %q", resolved.Hit, tt.want)
+			}
+			if resolved.Hit != "" && string(resolved.Output.Outputs) == "" {
+				t.Error("a hit without outputs")
+			}
+		})
+	}
+}
+
+// What a step depends on, and nothing else, is in its key.
+func TestKeySeesChanges(t *testing.T) {
+	parts := func(pipeline string) map[string]string {
+		b := newBench(t, pipeline)
+		b.begin("r1")
+		b.end("r1", "count", `{"rows": 3}`)
+		return b.record("r1", "count").Parts
+	}
+	tests := []struct {
+		name, old, new string
+		want           []string
+	}{
+		{"a parameter it reads", "default: 3", "default: 4", []string{"command"}},
+		{"its environment", "MODE: fast", "MODE: slow", []string{"env.MODE"}},
+		{"another step", "[tell, ", "[shout, ", nil},
+		{"its gate", "    env: {MODE: fast}\n", "    env: {MODE: fast}\n    gate: rows > 0\n", nil},
+		{"its own outputs", "{rows: {type: int}}}\n    env", "{rows: {type: int}, more: {type: int}}}\n    env", []string{"outputs"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			changed := strings.Replace(cacheable, tt.old, tt.new, 1)
+			if changed == cacheable {
+				t.Fatal("nothing was changed")
+			}
+			if diff := cmp.Diff(tt.want, differing(parts(cacheable), parts(changed))); diff != "" {
+				t.Errorf("parts that changed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAHitWhoseArtifactIsGoneIsAMiss(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {data: {type: dataset, path: data}}}
+`)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rows"), []byte("1\n2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := b.engine.Store.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.begin("r1")
+	b.end("r1", "make", `{"data": {"type": "dataset", "digest": "`+ref.Digest+`", "bytes": 4, "files": 1}}`)
+	hit := func() string {
+		resolved, err := b.engine.Resolve(t.Context(), b.at("r2", "make"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved.Hit
+	}
+	b.begin("r2")
+	if got := hit(); got != "r1" {
+		t.Fatalf("taken over from %q, want r1", got)
+	}
+	manifest, err := b.engine.Store.Manifest(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := strings.TrimPrefix(manifest.Files[0].Digest, "sha256:")
+	if err := b.engine.Store.Driver().Delete(t.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
+		t.Fatal(err)
+	}
+	if got := hit(); got != "" {
+		t.Errorf("taken over from %q although a file of the dataset is gone", got)
+	}
+}
+
+func TestHold(t *testing.T) {
+	const held = `
+steps:
+  count:
+    run: {command: [count], outputs: {rows: {type: int}}}
+    gate:
+      - {check: rows > 10, message: few rows, on_fail: hold, hold: {timeout: 8h, default: pass}}
+`
+	b := newBench(t, held)
+	b.begin("r1")
+	word := b.end("r1", "count", `{"rows": 5}`)
+	if word.Status != dsl.StatusHold || word.Hold == nil || !strings.Contains(word.Hold.Seen, "rows = 5") {
+		t.Fatalf("judged %+v, want it held with what was seen", word)
+	}
+	if limit, want := word.Hold.Limit(), 8*time.Hour; limit != want || word.Hold.Approval.Default != contract.DefaultApprove {
+		t.Errorf("held for %s with the default %q, want %s and approve", limit, word.Hold.Approval.Default, want)
+	}
+	for _, approved := range []bool{false, true} {
+		decision := contract.Decision{Approved: approved, By: "ann", Reason: "seen it"}
+		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
+			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: &decision,
+		})
+		want := dsl.StatusFailed
+		if approved {
+			want = dsl.StatusSucceeded
+		}
+		if err != nil || word.Status != want || !approved && !strings.Contains(word.Error, "rejected by ann: seen it") {
+			t.Errorf("approved=%v: judged %+v, %v; want %s", approved, word, err, want)
+		}
+		if got := b.record("r1", "count").Decision; got == nil || got.By != "ann" {
+			t.Errorf("the record's decision is %+v, want ann's", got)
+		}
+	}
+}

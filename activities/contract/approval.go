@@ -1,0 +1,76 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// DecideUpdate is the update, and the signal, by which a person decides on an approval or on a gate that holds. It takes a Decide.
+// The update is refused when it is not valid; a signal that is not valid changes nothing.
+const DecideUpdate = "sluice.decide"
+
+// ApprovalWorkflowID is the workflow ID of a step that waits for a person; step as At.ID writes it.
+func ApprovalWorkflowID(run, step string) string { return "approval/" + run + "/" + step }
+
+// ApprovalInput asks a person.
+type ApprovalInput struct {
+	Run  string `json:"run"`
+	Step string `json:"step"`
+	// Approval is the question. That of a gate has no fields.
+	Approval dsl.Approval `json:"approval"`
+	// Users may decide; empty: anyone who reaches Temporal.
+	Users []string `json:"users,omitempty"`
+	// Seen is what led to the question: a gate's expression with the values it saw.
+	Seen string `json:"seen,omitempty"`
+}
+
+// DefaultApprove is the default of an approval that approves when nobody decides.
+const DefaultApprove = "approve"
+
+// Limit is how long a person is waited for; 0: for ever.
+func (a ApprovalInput) Limit() time.Duration {
+	if a.Approval.Timeout == nil {
+		return 0
+	}
+	return time.Duration(*a.Approval.Timeout)
+}
+
+// Question is what is asked, in one line.
+func (a ApprovalInput) Question() string {
+	switch {
+	case a.Approval.Message == "":
+		return a.Seen
+	case a.Seen == "":
+		return a.Approval.Message
+	}
+	return a.Approval.Message + " (" + a.Seen + ")"
+}
+
+// Decide is what a person says.
+type Decide struct {
+	// Approve or reject.
+	Approve bool   `json:"approve"`
+	By      string `json:"by"`
+	Reason  string `json:"reason,omitempty"`
+	// Fields of the form, as they are written on the command line.
+	Fields map[string]string `json:"fields,omitempty"`
+}
+
+// Decision is what was decided, by whom and when. By is empty when nobody did in time.
+type Decision struct {
+	Approved bool           `json:"approved"`
+	By       string         `json:"by,omitempty"`
+	At       time.Time      `json:"at"`
+	Reason   string         `json:"reason,omitempty"`
+	Fields   map[string]any `json:"fields,omitempty"`
+}
+
+// ApprovalState answers StateQuery.
+type ApprovalState struct {
+	ApprovalInput
+	Since time.Time `json:"since"`
+	// Until is when the default decides; zero: never.
+	Until    time.Time `json:"until,omitzero"`
+	Decision *Decision `json:"decision,omitempty"`
+}

@@ -1,0 +1,58 @@
+package contract
+
+import (
+	"strconv"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// LaneWorkflowID is the workflow ID of one of the lanes that a fanned-out step's instances run in.
+func LaneWorkflowID(run, step string, lane int) string {
+	return "lane/" + run + "/" + step + "/" + strconv.Itoa(lane)
+}
+
+// DrainSignal asks a lane to start no further instances.
+const DrainSignal = "sluice.drain"
+
+// LaneInput is a share of a step's instances, done side by side up to Window of them.
+type LaneInput struct {
+	ResolveInput
+	Pipeline string   `json:"pipeline"`
+	Node     dsl.Node `json:"node"`
+	// List is the blob of all instances.
+	List string `json:"list,omitempty"`
+	// Next up to To are the instances left to do; Window how many may run at once.
+	Next   int `json:"next"`
+	To     int `json:"to"`
+	Window int `json:"window"`
+	// Allowed is how many instances may fail before no further one is started.
+	Allowed int `json:"allowed"`
+	// Done is what an earlier part of the lane's history did.
+	Done LaneOutput `json:"done,omitzero"`
+	// BudgetUSD is what is left of the run's budget; 0: any sum.
+	BudgetUSD float64 `json:"budget_usd,omitempty"`
+}
+
+// LaneOutput counts ends.
+type LaneOutput struct {
+	Passed   int `json:"passed,omitempty"`
+	Failed   int `json:"failed,omitempty"`
+	Canceled int `json:"canceled,omitempty"`
+	// Error and ErrorType of the first instance that failed; Declined when its gate declined it.
+	Error     string  `json:"error,omitempty"`
+	ErrorType string  `json:"error_type,omitempty"`
+	Declined  bool    `json:"declined,omitempty"`
+	CostUSD   float64 `json:"cost_usd,omitempty"`
+	// Satisfied: the repeated step's `until` held.
+	Satisfied bool `json:"satisfied,omitempty"`
+}
+
+// Add returns the sum of two lanes' ends; the first error is kept.
+func (o LaneOutput) Add(p LaneOutput) LaneOutput {
+	o.Passed, o.Failed, o.Canceled, o.CostUSD = o.Passed+p.Passed, o.Failed+p.Failed, o.Canceled+p.Canceled, o.CostUSD+p.CostUSD
+	o.Satisfied = o.Satisfied || p.Satisfied
+	if o.Error == "" {
+		o.Error, o.ErrorType, o.Declined = p.Error, p.ErrorType, p.Declined
+	}
+	return o
+}

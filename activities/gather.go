@@ -1,0 +1,114 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
+// one left. Each instance has been judged by itself.
+func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.Judged, error) {
+	record, err := e.recordOf(ctx, in.JudgeInput)
+	if err != nil {
+		return contract.Judged{}, err
+	}
+	record.Of = in.Of
+	if in.Of > 0 {
+		if err := e.collect(ctx, in, &record); err != nil {
+			return contract.Judged{}, err
+		}
+	}
+	if err := e.Store.PutJSON(ctx, StepKey(in.Run, in.Step), record, store.WriteOptions{}); err != nil {
+		return contract.Judged{}, err
+	}
+	result, err := e.resultOf(ctx, record)
+	if err != nil {
+		return contract.Judged{}, err
+	}
+	e.results.put(&e.mu, in.Run+"/"+in.Step, result)
+	return contract.Judged{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType, Summary: record.Summary}, nil
+}
+
+// collect reads the instances' records.
+func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *contract.StepRecord) error {
+	var list []dsl.Instance
+	if in.List != "" {
+		var err error
+		if list, err = e.list(ctx, in.List); err != nil {
+			return err
+		}
+	}
+	outputs := []json.RawMessage{}
+	for i := range in.Of {
+		if i%500 == 0 && activity.IsActivity(ctx) {
+			activity.RecordHeartbeat(ctx, contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)})
+		}
+		at := in.At
+		at.Instance = &contract.Instance{Index: i}
+		var one contract.StepRecord
+		switch err := e.Store.GetJSON(ctx, recordKey(at), &one); {
+		case errors.Is(err, store.ErrNotFound):
+			continue // not begun, since others had failed
+		case err != nil:
+			return err
+		case one.Status != dsl.StatusSucceeded:
+			continue
+		}
+		record.Passed++
+		if in.Fan == dsl.FanRepeat {
+			record.Outputs = one.Outputs
+			continue
+		}
+		with, err := withInstance(one.Outputs, list[i])
+		if err != nil {
+			return fmt.Errorf("outputs of %s: %w", at.ID(), err)
+		}
+		outputs = append(outputs, with)
+	}
+	if in.Fan == dsl.FanRepeat {
+		record.Summary = fmt.Sprintf("%d iterations", record.Passed)
+		return nil
+	}
+	record.Summary = fmt.Sprintf("%d of %d passed", record.Passed, in.Of)
+	raw, err := json.Marshal(outputs)
+	if err != nil {
+		return err
+	}
+	if len(raw) <= inlineLimit {
+		record.Outputs = raw
+		return nil
+	}
+	record.OutputsRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	return err
+}
+
+// withInstance adds to outputs which instance they are of.
+func withInstance(outputs json.RawMessage, of dsl.Instance) (json.RawMessage, error) {
+	fields := map[string]json.RawMessage{}
+	if len(outputs) > 0 {
+		if err := json.Unmarshal(outputs, &fields); err != nil {
+			return nil, err
+		}
+	}
+	index, err := json.Marshal(of.Index)
+	if err != nil {
+		return nil, err
+	}
+	fields["index"] = index
+	if of.Matrix != nil {
+		fields["matrix"] = of.Matrix
+	}
+	if of.Item != nil {
+		fields["item"] = of.Item
+	}
+	return json.Marshal(fields)
+}

@@ -1,0 +1,237 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// Judge ends a step or an instance: it judges the gate, publishes what passed and writes the record, in this order, so that a record
+// that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
+// with a second call.
+func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Judged, error) {
+	record, err := e.recordOf(ctx, in)
+	if err != nil {
+		return contract.Judged{}, err
+	}
+	var word contract.Judged
+	if in.Status == dsl.StatusSucceeded {
+		if word, err = e.judge(ctx, in, &record); err != nil || word.Status == dsl.StatusHold {
+			return word, err
+		}
+	}
+	if err := e.Store.PutJSON(ctx, recordKey(in.At), record, store.WriteOptions{}); err != nil {
+		return word, err
+	}
+	if in.Instance == nil {
+		result, err := e.resultOf(ctx, record)
+		if err != nil {
+			return word, err
+		}
+		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
+	}
+	if record.Status == dsl.StatusSucceeded && in.Key != "" {
+		if err := e.remember(ctx, in.At, in.Key); err != nil {
+			return word, err
+		}
+	}
+	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
+	word.Summary, word.Checks, word.CostUSD = record.Summary, record.Checks, record.CostUSD
+	return word, nil
+}
+
+// recordOf is a step's record before its gate was judged.
+func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, error) {
+	record := contract.StepRecord{
+		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
+		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
+		Decision: in.Decision, CostUSD: in.CostUSD, Summary: in.Line,
+	}
+	if in.Instance != nil {
+		record.Index = in.Instance.Index
+	}
+	if in.Key != "" {
+		record.Parts, _ = e.keys.get(&e.mu, in.Key, func() (map[string]string, error) { return nil, nil })
+	}
+	var err error
+	if !in.Output.IsZero() {
+		record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output)
+	}
+	if in.Kind == dsl.KindTrain && in.ReusedFrom == "" {
+		record.CostUSD = cost(record.Outputs)
+	}
+	return record, err
+}
+
+// cost is what a training step says it cost.
+func cost(outputs json.RawMessage) float64 {
+	var out dsl.TrainOutput
+	if json.Unmarshal(outputs, &out) != nil {
+		return 0
+	}
+	return out.CostUSD
+}
+
+// judge applies the step's gate to its outputs.
+func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *contract.StepRecord) (word contract.Judged, err error) {
+	sub, err := e.submission(ctx, in.Submission)
+	if err != nil {
+		return word, err
+	}
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	if err != nil {
+		return word, err
+	}
+	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
+	if record.Verdict == dsl.VerdictHold && in.Decision == nil {
+		word.Status = dsl.StatusHold
+		word.Hold = hold(sub, in, record.Checks)
+		return word, nil
+	}
+	decide(record, in.Decision)
+	if seen := summary(record.Checks); seen != "" && record.Summary == "" {
+		record.Summary = seen
+	}
+	if record.Status != dsl.StatusSucceeded {
+		return word, nil
+	}
+	if node.Fan == dsl.FanRepeat && in.Instance != nil {
+		if word.Done, err = sub.program.Until(in.Step, record.Outputs, vars); err != nil {
+			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
+		}
+	}
+	word.Published, err = e.publish(ctx, sub, in.At, record.Outputs)
+	for _, v := range word.Published {
+		record.Published = append(record.Published, string(v.Type)+" "+v.Name)
+	}
+	return word, err
+}
+
+// decide turns the verdicts of a gate, and the person's word where it holds, into the step's status.
+func decide(record *contract.StepRecord, decision *contract.Decision) {
+	for _, c := range record.Checks {
+		switch {
+		case c.Verdict == dsl.VerdictPass:
+			continue
+		case holds(c) && decision != nil && decision.Approved:
+			continue
+		}
+		record.Status, record.Error, record.ErrorType = dsl.StatusFailed, refusal(c), contract.ErrGate
+		if holds(c) && decision != nil {
+			record.Error += "; " + rejection(decision)
+		}
+		if c.OnFail == dsl.OnFailStop && c.Verdict == dsl.VerdictFail {
+			record.Status = dsl.StatusDeclined
+			continue // a later condition may still fail the step outright
+		}
+		return
+	}
+}
+
+// holds reports whether a condition that is not met leaves it to a person.
+func holds(c dsl.Check) bool { return c.Verdict == dsl.VerdictFail && c.OnFail == dsl.OnFailHold }
+
+func rejection(d *contract.Decision) string {
+	who := d.By
+	if who == "" {
+		who = "the default"
+	}
+	if d.Reason == "" {
+		return "rejected by " + who
+	}
+	return "rejected by " + who + ": " + d.Reason
+}
+
+// holdPass is the default of a hold that lets the step pass when nobody decides.
+const holdPass = "pass"
+
+// hold is what a person is asked of a gate that holds.
+func hold(sub *submitted, in contract.JudgeInput, checks []dsl.Check) *contract.ApprovalInput {
+	for _, c := range checks {
+		if !holds(c) {
+			continue
+		}
+		ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who)}
+		ask.Approval.Who = c.Hold.Who
+		if c.Hold.Timeout > 0 {
+			ask.Approval.Timeout = &c.Hold.Timeout
+		}
+		if c.Hold.Default == holdPass {
+			ask.Approval.Default = contract.DefaultApprove
+		}
+		return ask
+	}
+	return nil
+}
+
+// publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again.
+func (e *Engine) publish(ctx context.Context, sub *submitted, at contract.At, outputs json.RawMessage) ([]contract.Version, error) {
+	names := sub.program.Publishes(at.Step)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(outputs, &fields); err != nil {
+		return nil, fmt.Errorf("publish: the outputs of %s: %w", at.Step, err)
+	}
+	var done []contract.Version
+	for _, output := range slices.Sorted(maps.Keys(names)) {
+		var ref artifact.Ref
+		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
+			return nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
+		}
+		version := Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
+		if err := putVersion(ctx, e.Store, version); err != nil {
+			return nil, err
+		}
+		done = append(done, contract.Version{Type: ref.Type, Name: names[output]})
+	}
+	return done, nil
+}
+
+// refusal is one line on a condition that did not hold: what it says, or its expression, with what it saw.
+func refusal(c dsl.Check) string {
+	if c.Verdict == dsl.VerdictError {
+		return fmt.Sprintf("gate `%s` could not be evaluated: %s", c.Expression, c.Error)
+	}
+	said := "gate `" + c.Expression + "` does not hold"
+	if c.Message != "" {
+		said = c.Message + " (`" + c.Expression + "`)"
+	}
+	if seen := values(c); seen != "" {
+		said += ": " + seen
+	}
+	return said
+}
+
+// summary is one line on a gate that passed: every value it saw.
+func summary(checks []dsl.Check) string {
+	var seen []string
+	for _, c := range checks {
+		if v := values(c); v != "" && !slices.Contains(seen, v) {
+			seen = append(seen, v)
+		}
+	}
+	return strings.Join(seen, ", ")
+}
+
+func values(c dsl.Check) string {
+	var seen []string
+	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
+		switch v := c.Values[name].(type) {
+		case float64:
+			seen = append(seen, fmt.Sprintf("%s = %.6g", name, v))
+		default:
+			seen = append(seen, fmt.Sprintf("%s = %v", name, v))
+		}
+	}
+	return strings.Join(seen, ", ")
+}

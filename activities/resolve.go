@@ -1,0 +1,143 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
+func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contract.Resolved, error) {
+	sub, err := e.submission(ctx, in.Submission)
+	if err != nil {
+		return contract.Resolved{}, err
+	}
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	if err != nil {
+		return contract.Resolved{}, err
+	}
+	resolved, err := sub.program.Resolve(in.Step, vars)
+	switch {
+	case dsl.IsAbsent(err) && node.Section != dsl.SectionMain:
+		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
+	case err != nil:
+		return contract.Resolved{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+	case !resolved.Run:
+		return contract.Resolved{Skip: "its `when` was false"}, nil
+	}
+	out := contract.Resolved{Summary: resolved.Summary}
+	parts, err := e.parts(ctx, sub, node, resolved)
+	if err != nil {
+		return out, err
+	}
+	out.Key = keyOf(parts)
+	e.explain(out.Key, parts)
+	found, err := e.lookup(ctx, in, resolved.Cache, out.Key)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case found != nil:
+		out.Hit, out.Output = found.run, found.output
+		return out, nil
+	case isLeftOut(in.Reuse, node):
+		out.Skip = "it was left out, and there is no earlier result to take over"
+		return out, nil
+	}
+	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {
+		return out, err
+	}
+	if node.Kind == dsl.KindApproval {
+		out.Ask, err = question(sub, in.At, resolved.Spec)
+	}
+	return out, err
+}
+
+func isLeftOut(reuse contract.Reuse, node dsl.Node) bool {
+	return len(reuse.Only) > 0 && node.Section == dsl.SectionMain && !slices.Contains(reuse.Only, node.ID)
+}
+
+// stepInput is what the activity or child of the step is given.
+func (e *Engine) stepInput(
+	ctx context.Context, sub *submitted, in contract.ResolveInput, node dsl.Node, resolved dsl.Resolved,
+) (contract.StepInput, error) {
+	step := contract.StepInput{
+		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
+		Workspace: sub.Workspace, Submission: in.Submission,
+	}
+	// A rollout's workflow reads its spec itself, and a rollout's is never large.
+	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {
+		var err error
+		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {
+			return step, err
+		}
+		step.Spec = nil
+	}
+	return step, nil
+}
+
+// question is what an approval step asks, and whom.
+func question(sub *submitted, at contract.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
+	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
+	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
+		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+at.Step+" cannot be read", err)
+	}
+	ask.Users = users(sub, ask.Approval.Who)
+	return ask, nil
+}
+
+// users are the people that names of the environment, or `user:NAME`, stand for.
+func users(sub *submitted, who []string) []string {
+	var all []string
+	for _, name := range who {
+		if person, ok := sub.program.Environment().People[name]; ok {
+			all = append(all, person.Users...)
+			continue
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Expand evaluates a fanned-out step's `when`, and lists its instances.
+func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract.Expanded, error) {
+	sub, err := e.submission(ctx, in.Submission)
+	if err != nil {
+		return contract.Expanded{}, err
+	}
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	if err != nil {
+		return contract.Expanded{}, err
+	}
+	switch holds, _, err := sub.program.When(in.Step, vars); {
+	case err != nil:
+		return contract.Expanded{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+	case !holds:
+		return contract.Expanded{Skip: "its `when` was false"}, nil
+	case node.Fan == dsl.FanRepeat:
+		return contract.Expanded{Of: node.Max}, nil
+	}
+	all, err := sub.program.Expand(in.Step, vars)
+	switch {
+	case err != nil:
+		return contract.Expanded{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+	case len(all) == 0:
+		return contract.Expanded{Skip: "it has no instances: its list is empty"}, nil
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return contract.Expanded{}, fmt.Errorf("instances of %s: %w", in.Step, err)
+	}
+	digest, _, err := e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	if err != nil {
+		return contract.Expanded{}, err
+	}
+	e.instances.put(&e.mu, digest, all)
+	return contract.Expanded{List: digest, Of: len(all)}, nil
+}

@@ -1,0 +1,123 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Approval waits until a person decides, by an update that is refused when it is not valid, or by a signal; or until its time is
+// over, when its default decides.
+func Approval(ctx workflow.Context, in contract.ApprovalInput) (contract.Decision, error) {
+	a := &approval{state: contract.ApprovalState{ApprovalInput: in, Since: workflow.Now(ctx)}}
+	timeout := in.Limit()
+	if timeout > 0 {
+		a.state.Until = a.state.Since.Add(timeout)
+	}
+	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, a.query); err != nil {
+		return contract.Decision{}, err
+	}
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.DecideUpdate, a.decide, workflow.UpdateHandlerOptions{Validator: a.validate})
+	if err != nil {
+		return contract.Decision{}, err
+	}
+	a.listen(ctx)
+	workflow.SetCurrentDetails(ctx, a.details())
+	if err := a.wait(ctx, timeout); err != nil {
+		return contract.Decision{}, err
+	}
+	workflow.SetCurrentDetails(ctx, a.details())
+	// An update that came in at the last moment is answered before the workflow ends.
+	return *a.state.Decision, workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+// approval is the state of one approval workflow.
+type approval struct{ state contract.ApprovalState }
+
+func (a *approval) query() (contract.ApprovalState, error) { return a.state, nil }
+
+// wait ends when somebody has decided, or the default has.
+func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
+	decided := func() bool { return a.state.Decision != nil }
+	if timeout <= 0 {
+		return workflow.Await(ctx, decided)
+	}
+	inTime, err := workflow.AwaitWithTimeout(ctx, timeout, decided)
+	if err == nil && !inTime {
+		a.state.Decision = &contract.Decision{
+			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),
+			Reason: "nobody decided within " + dsl.Duration(timeout).String(),
+		}
+	}
+	return err
+}
+
+// validate refuses what cannot be a decision. It changes nothing.
+func (a *approval) validate(d contract.Decide) error {
+	switch {
+	case a.state.Decision != nil:
+		return contract.Error(contract.ErrInvalid, "it is decided already, by "+a.state.Decision.By, nil)
+	case d.By == "":
+		return contract.Error(contract.ErrInvalid, "say who decides: `by` is empty", nil)
+	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By):
+		return contract.Error(contract.ErrInvalid, fmt.Sprintf("%s may not decide; those who may: %v", d.By, a.state.Users), nil)
+	case !d.Approve:
+		return nil // who says no need not fill in the form
+	}
+	if _, err := a.state.Approval.CheckFields(d.Fields); err != nil {
+		return contract.Error(contract.ErrInvalid, err.Error(), nil)
+	}
+	return nil
+}
+
+func (a *approval) decide(ctx workflow.Context, d contract.Decide) (contract.Decision, error) {
+	decision := contract.Decision{Approved: d.Approve, By: d.By, At: workflow.Now(ctx), Reason: d.Reason}
+	if d.Approve {
+		var err error
+		if decision.Fields, err = a.state.Approval.CheckFields(d.Fields); err != nil {
+			return decision, contract.Error(contract.ErrInvalid, err.Error(), nil)
+		}
+	}
+	a.state.Decision = &decision
+	return decision, nil
+}
+
+// listen takes decisions by signal, which Temporal's UI can send in every version.
+func (a *approval) listen(ctx workflow.Context) {
+	signals := workflow.GetSignalChannel(ctx, contract.DecideUpdate)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for {
+			var d contract.Decide
+			if !signals.Receive(ctx, &d) {
+				return
+			}
+			err := a.validate(d)
+			if err == nil {
+				_, err = a.decide(ctx, d)
+			}
+			if err != nil {
+				workflow.GetLogger(ctx).Warn("a decision was refused", "by", d.By, "error", err)
+			}
+		}
+	})
+}
+
+// details is the question as Temporal's UI shows it.
+func (a *approval) details() string {
+	s := a.state
+	text := fmt.Sprintf("**%s** of run `%s`: %s\n", s.Step, s.Run, s.Question())
+	if d := s.Decision; d != nil {
+		word := "approved"
+		if !d.Approved {
+			word = "rejected"
+		}
+		return text + fmt.Sprintf("\n%s by %s, %s", word, d.By, d.Reason)
+	}
+	return text + fmt.Sprintf("\nDecide with `sluice approve %s %s`, or send the update `%s` with "+
+		"`{\"approve\": true, \"by\": \"...\", \"reason\": \"...\"}`.", s.Run, s.Step, contract.DecideUpdate)
+}

@@ -1,0 +1,137 @@
+package workflows
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// defaultParallel is how many instances of a step run at once when it does not say.
+const defaultParallel = 64
+
+// fan does a step that has instances: it expands them, spreads them over lanes and gathers what became of them.
+func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.Judged {
+	node := r.in.Graph[i]
+	end := contract.GatherInput{
+		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: dsl.StatusSucceeded},
+		Fan:        node.Fan, Require: node.Require,
+	}
+	var all contract.Expanded
+	if err := local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all); err != nil {
+		fail(ctx, &end.JudgeInput, err)
+		return r.gather(ctx, end)
+	}
+	if all.Skip != "" {
+		end.Status, end.Error = dsl.StatusSkipped, all.Skip
+		return r.gather(ctx, end)
+	}
+	end.List, end.Of = all.List, all.Of
+	r.steps[i].Of = all.Of
+	r.show(ctx, true)
+	done := r.lanes(ctx, i, in, all)
+	end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
+	if node.Fan != dsl.FanRepeat {
+		end.Of = all.Of
+	}
+	switch allowed := allowedFailures(node, all.Of); {
+	case ctx.Err() != nil:
+		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+	case done.Failed > allowed:
+		end.Status, end.Error, end.ErrorType = dsl.StatusFailed, done.Error, done.ErrorType
+		if done.Declined {
+			end.Status = dsl.StatusDeclined
+		}
+		if all.Of > 1 {
+			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
+		}
+	case node.Fan == dsl.FanRepeat && !done.Satisfied:
+		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrGate
+		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
+	}
+	word := r.gather(ctx, end)
+	word.CostUSD = done.CostUSD
+	return word
+}
+
+// allowedFailures is how many of a step's instances may fail.
+func allowedFailures(node dsl.Node, of int) int {
+	if node.Fan == dsl.FanRepeat || node.Require == 0 {
+		return 0
+	}
+	return of - int(math.Ceil(float64(node.Require)*float64(of)-1e-9))
+}
+
+// lanes spreads the instances and adds up what became of them. When one lane has given up, the others start nothing further.
+func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all contract.Expanded) contract.LaneOutput {
+	node := r.in.Graph[i]
+	parallel := node.MaxParallel
+	switch {
+	case node.Fan == dsl.FanRepeat:
+		parallel = 1
+	case parallel == 0:
+		parallel = defaultParallel
+	}
+	parallel = min(parallel, all.Of)
+	lanes := (parallel + laneWindow - 1) / laneWindow
+	results := workflow.NewBufferedChannel(ctx, lanes)
+	for n := range lanes {
+		lane := contract.LaneInput{
+			ResolveInput: in, Pipeline: r.in.Name, Node: node, List: all.List, BudgetUSD: r.left(),
+			Next: n * all.Of / lanes, To: (n + 1) * all.Of / lanes,
+			Window:  (n+1)*parallel/lanes - n*parallel/lanes,
+			Allowed: allowedFailures(node, all.Of),
+		}
+		workflow.Go(ctx, func(ctx workflow.Context) { results.Send(ctx, r.lane(ctx, i, n, lane)) })
+	}
+	var sum contract.LaneOutput
+	waiting, _ := workflow.NewDisconnectedContext(ctx)
+	for range lanes {
+		var one contract.LaneOutput
+		results.Receive(waiting, &one)
+		sum = sum.Add(one)
+		if sum.Failed > allowedFailures(node, all.Of) {
+			for n := range lanes {
+				workflow.SignalExternalWorkflow(ctx, contract.LaneWorkflowID(r.in.Run, node.ID, n), "", contract.DrainSignal, nil)
+			}
+		}
+	}
+	return sum
+}
+
+func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contract.LaneOutput {
+	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.steps[i]}
+	var out contract.LaneOutput
+	id := contract.LaneWorkflowID(r.in.Run, in.Node.ID, n)
+	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
+	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
+		out.Failed++
+		out.Error, out.ErrorType = contract.Message(err), contract.ErrorType(err)
+	}
+	return out
+}
+
+// gather makes the step's result of its instances' records. It reads as many of those as there are instances, so it is no local
+// activity.
+func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Judged {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	end.EndedAt = workflow.Now(ctx)
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 10 * time.Minute,
+		HeartbeatTimeout:    heartbeatTimeout,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 100 * time.Millisecond, MaximumAttempts: lostWorkers, NonRetryableErrorTypes: []string{contract.ErrInvalid},
+		},
+		Summary: "gather " + end.Step,
+	})
+	var word contract.Judged
+	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
+		return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+	}
+	return word
+}

@@ -1,0 +1,148 @@
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// job is one execution of a step, or of one instance of a fanned-out step: resolved, performed as often as its retries allow, judged
+// and, where its gate holds it, decided on by a person.
+type job struct {
+	in       contract.ResolveInput
+	pipeline string
+	node     dsl.Node
+	// state is where the step is, for those who watch; show is called when it has changed.
+	state *contract.StepState
+	show  func(workflow.Context)
+	// held is called when the job begins to wait for a person.
+	held func(workflow.Context, *contract.ApprovalInput)
+	// budgetUSD is what the job may cost; 0: any sum.
+	budgetUSD float64
+}
+
+// do takes the job to its end. It always has one: what goes wrong is in it.
+func (j *job) do(ctx workflow.Context) contract.Judged {
+	end := contract.JudgeInput{At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: dsl.StatusPending}
+	j.perform(ctx, &end)
+	return j.judge(ctx, end)
+}
+
+// perform resolves the job and does what it says, with the retries it asked for.
+func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
+	var resolved contract.Resolved
+	if err := local(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
+		fail(ctx, end, err)
+		return
+	}
+	end.Key, end.Line = resolved.Key, resolved.Summary
+	switch {
+	case resolved.Skip != "":
+		end.Status, end.Error = dsl.StatusSkipped, resolved.Skip
+		return
+	case resolved.Hit != "":
+		end.Status, end.Output, end.ReusedFrom = dsl.StatusSucceeded, resolved.Output, resolved.Hit
+		return
+	}
+	if resolved.Summary != "" {
+		j.state.Summary = resolved.Summary
+	}
+	retry := j.node.Retry
+	if j.node.Kind == dsl.KindTrain {
+		retry = dsl.Retry{Attempts: 1} // it retries by itself
+	}
+	for budget := newBudget(retry); ; {
+		j.state.Attempt = len(end.Attempts) + 1
+		started := workflow.Now(ctx)
+		out, err := j.execute(ctx, resolved)
+		if err == nil {
+			end.Status, end.Output, end.Error, end.ErrorType = dsl.StatusSucceeded, out, "", ""
+			return
+		}
+		fail(ctx, end, err)
+		end.Attempts = append(end.Attempts, contract.Attempt{
+			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
+		})
+		pause, again := budget.again(err)
+		if !again {
+			return
+		}
+		if err := workflow.Sleep(ctx, pause); err != nil {
+			fail(ctx, end, err)
+			return
+		}
+	}
+}
+
+// judge writes the step's record and returns the judge's word. A gate that holds makes it wait for a person first. It runs also
+// after a cancel.
+func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
+	recording, _ := workflow.NewDisconnectedContext(ctx)
+	for {
+		end.EndedAt = workflow.Now(ctx)
+		var word contract.Judged
+		if err := local(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word); err != nil {
+			return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+		}
+		if word.Status != dsl.StatusHold {
+			return word
+		}
+		decision, err := j.ask(ctx, *word.Hold)
+		if err != nil {
+			fail(ctx, &end, err)
+			continue
+		}
+		end.Decision = &decision
+	}
+}
+
+// ask waits for a person.
+func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contract.Decision, error) {
+	j.state.Status = dsl.StatusHold
+	j.held(ctx, &question)
+	j.show(ctx)
+	var decision contract.Decision
+	id := contract.ApprovalWorkflowID(j.in.Run, j.in.ID())
+	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a person: "+j.in.ID(), question, &decision)
+	j.state.Status = dsl.StatusRunning
+	return decision, err
+}
+
+// approve performs an approval step: its outputs are the decision.
+func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (contract.StepOutput, error) {
+	decision, err := j.ask(ctx, question)
+	if err != nil {
+		return contract.StepOutput{}, err
+	}
+	outputs, err := json.Marshal(decision)
+	if err != nil {
+		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
+	}
+	if !decision.Approved {
+		return contract.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, rejection(decision), outputs)
+	}
+	return contract.StepOutput{Outputs: outputs}, nil
+}
+
+// rejection is one line on a decision against.
+func rejection(d contract.Decision) string {
+	switch {
+	case d.By == "":
+		return "nobody decided in time"
+	case d.Reason == "":
+		return "rejected by " + d.By
+	}
+	return "rejected by " + d.By + ": " + d.Reason
+}
+
+// timeout is the bound of one attempt.
+func (j *job) timeout() time.Duration {
+	if j.node.Timeout == 0 {
+		return defaultTimeout
+	}
+	return time.Duration(j.node.Timeout)
+}

@@ -1,0 +1,144 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+const (
+	// longHistory is how many events a workflow's history may have before nothing new is begun in it: what is under way ends, and the
+	// rest goes on in a new history. Histories then stay under 4,096 events.
+	longHistory = 2500
+	// laneWindow is how many instances a lane runs at once; more are spread over further lanes.
+	laneWindow = 64
+	// tellEvery spaces what a lane tells its run of ended instances.
+	tellEvery = 5 * time.Second
+)
+
+// Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
+// the other.
+func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
+	l := &lane{in: in, out: in.Done}
+	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, l.query); err != nil {
+		return l.out, err
+	}
+	l.listen(ctx)
+	for range in.Window {
+		l.workers++
+		workflow.Go(ctx, l.work)
+	}
+	watching, _ := workflow.NewDisconnectedContext(ctx)
+	if err := workflow.Await(watching, func() bool { return l.workers == 0 }); err != nil {
+		return l.out, err
+	}
+	l.report(ctx, 0)
+	if l.more(ctx) { // only a long history kept the workers from it
+		l.in.Done = l.out
+		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)
+	}
+	return l.out, nil
+}
+
+// lane is the state of one lane workflow.
+type lane struct {
+	in       contract.LaneInput
+	out      contract.LaneOutput
+	workers  int
+	running  []*contract.StepState
+	draining bool
+	untold   int
+	toldAt   time.Time
+}
+
+func (l *lane) query() (contract.RunState, error) {
+	s := contract.RunState{Status: dsl.StatusRunning}
+	for _, state := range l.running {
+		s.Steps = append(s.Steps, *state)
+	}
+	return s, nil
+}
+
+// listen hears when the run wants no further instances.
+func (l *lane) listen(ctx workflow.Context) {
+	drain := workflow.GetSignalChannel(ctx, contract.DrainSignal)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if drain.Receive(ctx, nil) {
+			l.draining = true
+		}
+	})
+}
+
+// more reports whether there are instances left that are wanted.
+func (l *lane) more(ctx workflow.Context) bool {
+	return l.in.Next < l.in.To && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed && ctx.Err() == nil
+}
+
+// work does one instance after the other.
+func (l *lane) work(ctx workflow.Context) {
+	defer func() { l.workers-- }()
+	for l.more(ctx) && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
+		index := l.in.Next
+		l.in.Next++
+		l.count(ctx, l.instance(ctx, index))
+	}
+}
+
+func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
+	in := l.in.ResolveInput
+	in.Instance = &contract.Instance{Index: index, List: l.in.List}
+	in.Now = workflow.Now(ctx)
+	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
+	l.running = append(l.running, state)
+	j := &job{
+		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, budgetUSD: l.in.BudgetUSD,
+		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
+			tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
+		},
+	}
+	word := j.do(ctx)
+	for i, s := range l.running {
+		if s == state {
+			l.running = append(l.running[:i], l.running[i+1:]...)
+			break
+		}
+	}
+	return word
+}
+
+// count adds an instance's end.
+func (l *lane) count(ctx workflow.Context, word contract.Judged) {
+	l.out.CostUSD += word.CostUSD
+	switch word.Status {
+	case dsl.StatusSucceeded:
+		l.out.Passed++
+		l.out.Satisfied = word.Done
+	case dsl.StatusCanceled:
+		l.out.Canceled++
+	default:
+		l.out.Failed++
+		if l.out.Error == "" {
+			l.out.Error, l.out.ErrorType, l.out.Declined = word.Error, word.ErrorType, word.Status == dsl.StatusDeclined
+		}
+	}
+	l.untold++
+	l.report(ctx, tellEvery)
+}
+
+// report says to the run how many instances have ended, not more often than every.
+func (l *lane) report(ctx workflow.Context, every time.Duration) {
+	now := workflow.Now(ctx)
+	if l.untold == 0 || now.Sub(l.toldAt) < every {
+		return
+	}
+	text := ""
+	if l.out.Failed > 0 {
+		text = fmt.Sprintf("%d failed", l.out.Failed)
+	}
+	tell(ctx, contract.Note{Step: l.in.Step, Done: l.untold, Text: text})
+	l.untold, l.toldAt = 0, now
+}

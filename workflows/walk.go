@@ -1,0 +1,192 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// maxInFlight is how many steps of a run are done at once. It bounds how far a history grows once nothing new is begun in it.
+const maxInFlight = 100
+
+// walk does a section's steps: each starts when those it needs have ended, side by side with whatever else is ready. It returns when
+// all have ended, or when the history is long and nothing is under way; r.ready then holds what is left.
+func (r *run) walk(ctx workflow.Context, section dsl.Section) {
+	r.section = section
+	for i, node := range r.in.Graph {
+		if node.Section == section && r.waiting[i] == 0 && !isOver(r.steps[i].Status) {
+			r.ready = append(r.ready, i)
+		}
+	}
+	r.pump(ctx)
+	watching, _ := workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
+}
+
+// omit ends a section that is not wanted.
+func (r *run) omit(section dsl.Section) {
+	for i, node := range r.in.Graph {
+		if node.Section == section {
+			r.steps[i].Status = dsl.StatusSkipped
+		}
+	}
+}
+
+// pump starts what is ready, each step in a coroutine of its own.
+func (r *run) pump(ctx workflow.Context) {
+	for len(r.ready) > 0 && r.inFlight < maxInFlight && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
+		i := r.ready[0]
+		r.ready = r.ready[1:]
+		r.inFlight++
+		workflow.GoNamed(ctx, r.in.Graph[i].ID, func(ctx workflow.Context) {
+			r.step(ctx, i)
+			for _, reader := range r.readers[i] {
+				if r.waiting[reader]--; r.waiting[reader] == 0 && r.in.Graph[reader].Section == r.section {
+					r.ready = append(r.ready, reader)
+				}
+			}
+			r.inFlight--
+			r.pump(ctx)
+		})
+	}
+}
+
+// step takes one step from pending to its end.
+func (r *run) step(ctx workflow.Context, i int) {
+	node, state := r.in.Graph[i], &r.steps[i]
+	state.StartedAt = workflow.Now(ctx)
+	in := contract.ResolveInput{
+		At:        contract.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: state.StartedAt},
+		Reuse:     r.in.Reuse,
+		Situation: r.situation(ctx, node.Section),
+	}
+	j := &job{
+		in: in, pipeline: r.in.Name, node: node, state: state, budgetUSD: r.left(),
+		show: func(ctx workflow.Context) { r.show(ctx, true) },
+		held: func(ctx workflow.Context, q *contract.ApprovalInput) {
+			r.notify(ctx, contract.EventHold, node.ID+": "+q.Question())
+		},
+	}
+	var word contract.Judged
+	switch status := r.admit(ctx, node); {
+	case status != dsl.StatusPending:
+		end := contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: status}
+		end.Error, end.ErrorType = r.blame(ctx, node, status)
+		word = j.judge(ctx, end)
+	case node.Fan != dsl.FanNone:
+		state.Status = dsl.StatusRunning
+		r.show(ctx, true)
+		word = r.fan(ctx, i, in)
+	default:
+		state.Status = dsl.StatusRunning
+		r.show(ctx, true)
+		word = j.do(ctx)
+	}
+	r.settle(ctx, i, word)
+}
+
+// settle takes over the judge's word on a step.
+func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
+	state := &r.steps[i]
+	state.Status, state.Summary, state.EndedAt = word.Status, word.Summary, workflow.Now(ctx)
+	if word.Error != "" {
+		state.Summary = word.Error
+	}
+	switch {
+	case r.in.Graph[i].ContinueOnError:
+	case word.Status == dsl.StatusFailed:
+		r.failed = append(r.failed, dsl.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
+	case word.Status == dsl.StatusDeclined && r.declined == "":
+		r.declined = state.ID + ": " + word.Error
+	}
+	if word.Status == dsl.StatusFailed && state.Kind == dsl.KindRollout && word.ErrorType == contract.ErrGate {
+		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
+	}
+	r.charge(word.CostUSD)
+	r.label(ctx, word)
+	r.show(ctx, false)
+}
+
+// label makes runs findable in Temporal by what they published.
+func (r *run) label(ctx workflow.Context, word contract.Judged) {
+	for _, v := range word.Published {
+		key := contract.SearchDataset
+		if v.Type == artifact.Model {
+			key = contract.SearchModel
+		}
+		attribute := temporal.NewSearchAttributeKeyKeyword(key).ValueSet(v.Name)
+		if err := workflow.UpsertTypedSearchAttributes(ctx, attribute); err != nil {
+			workflow.GetLogger(ctx).Warn("a search attribute was not set", "attribute", key, "error", err)
+		}
+	}
+}
+
+// admit says whether a step may run (pending), or how it ends without running.
+func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
+	if node.Section == dsl.SectionMain && (r.isCanceled(ctx) || ctx.Err() != nil) {
+		return dsl.StatusCanceled
+	}
+	verdict := dsl.StatusPending
+	for _, id := range node.After {
+		switch r.met(node, id) {
+		case dsl.StatusUpstream:
+			return dsl.StatusUpstream
+		case dsl.StatusSkipped:
+			verdict = dsl.StatusSkipped
+		default:
+		}
+	}
+	return verdict
+}
+
+// met says what a need makes of the end of the step it is about: pending (go on), skipped or upstream.
+func (r *run) met(node dsl.Node, id string) dsl.Status {
+	up := r.index[id]
+	status := r.steps[up].Status
+	if status == dsl.StatusFailed && r.in.Graph[up].ContinueOnError && node.Needs[id] != dsl.NeedFailed {
+		status = dsl.StatusSkipped // a failure that the run goes on without
+	}
+	return met(node.Needs[id], status)
+}
+
+func met(need dsl.Need, status dsl.Status) dsl.Status {
+	ok := false
+	switch need {
+	case dsl.NeedPassed:
+		ok = status == dsl.StatusSucceeded
+	case dsl.NeedNotFailed:
+		ok = status == dsl.StatusSucceeded || status == dsl.StatusSkipped
+	case dsl.NeedEnded:
+		ok = true
+	case dsl.NeedFailed:
+		if status == dsl.StatusFailed {
+			return dsl.StatusPending
+		}
+		return dsl.StatusSkipped
+	}
+	switch {
+	case ok:
+		return dsl.StatusPending
+	case status == dsl.StatusSkipped:
+		return dsl.StatusSkipped
+	default:
+		return dsl.StatusUpstream
+	}
+}
+
+// blame names what keeps node from running.
+func (r *run) blame(ctx workflow.Context, node dsl.Node, status dsl.Status) (message, errType string) {
+	if status == dsl.StatusCanceled {
+		out := r.outcome(ctx)
+		return "not run: " + out.Error, out.ErrorType
+	}
+	for _, id := range node.After {
+		if r.met(node, id) != dsl.StatusPending {
+			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which ended as " + string(r.steps[r.index[id]].Status), ""
+		}
+	}
+	return "not run", ""
+}
