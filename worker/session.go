@@ -31,6 +31,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
 	Work bool
+	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
+	Idle bool
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
 }
@@ -81,7 +83,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Holder != nil || o.Work {
+	if s.Holder != nil && !o.Idle || o.Work {
 		return s, s.work(ctx, o)
 	}
 	return s, nil

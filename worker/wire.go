@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -41,14 +42,13 @@ func (s *Session) register(o Options) error {
 	trainings := &activities.Trainings{
 		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
+	triggers := &activities.Triggers{Store: s.Store, HTTP: &http.Client{}}
 	rollouts := &activities.Rollouts{Store: s.Store, State: s.Dir, Engine: engine, Target: s.target}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	registerWorkflows(s.worker, map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline,
-		contract.LaneWorkflow:     workflows.Lane,
-		contract.ApprovalWorkflow: workflows.Approval,
-		contract.LockWorkflow:     workflows.Lock,
+		contract.WatchWorkflow:    workflows.Watch,
 		contract.TrainWorkflow:    workflows.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
 		contract.NotifyWorkflow:   workflows.Notify,
@@ -56,11 +56,11 @@ func (s *Session) register(o Options) error {
 	registerActivities(s.worker, map[string]any{
 		contract.BeginActivity:   engine.Begin,
 		contract.ResolveActivity: engine.Resolve,
-		contract.ExpandActivity:  engine.Expand,
 		contract.JudgeActivity:   engine.Judge,
-		contract.GatherActivity:  engine.Gather,
 		contract.FinishActivity:  engine.Finish,
-		contract.AliveActivity:   s.alive,
+
+		contract.TriggerLookActivity: triggers.Look,
+		contract.TriggerNoteActivity: triggers.Note,
 
 		contract.RunActivity:      programs.Run,
 		contract.EvaluateActivity: programs.Evaluate,

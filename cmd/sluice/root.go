@@ -65,7 +65,7 @@ the folder .sluice.`,
 		}
 	}
 	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan())
-	add("runs", newRun(), newRerun(), newCancel())
+	add("runs", newRun(), newRerun(), newCancel(), newSchedule())
 	add("look", newList(), newShow(), newLogs(), newReport())
 	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
 	add("", newVersion(), newExitCodes())
@@ -89,7 +89,7 @@ func strict(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError(cmd, fmt.Sprintf("the command is `sluice %s`, and here it has %s", cmd.Use, human.Plural(int64(len(args)), "argument")))
+			return usageError(cmd, fmt.Sprintf("the command is `%s`, and here it has %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
 		}
 		return nil
 	}

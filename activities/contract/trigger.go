@@ -1,0 +1,78 @@
+package contract
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// WatchWorkflow looks once whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
+const WatchWorkflow = "sluice.watch"
+
+// Activity types of a watch, both local.
+const (
+	TriggerLookActivity = "sluice.trigger.look"
+	TriggerNoteActivity = "sluice.trigger.note"
+)
+
+// ScheduleID is the ID of the Temporal Schedule behind a trigger.
+func ScheduleID(pipeline, trigger string) string { return pipeline + "/" + trigger }
+
+// WatchWorkflowID is the beginning of the workflow IDs of a trigger's looks: Temporal appends the time.
+func WatchWorkflowID(pipeline, trigger string) string { return "watch/" + pipeline + "/" + trigger }
+
+// ScheduledRun is the beginning of the run IDs of a schedule trigger; Temporal appends the time to the workflow ID made of it.
+func ScheduledRun(pipeline, trigger string) string { return pipeline + "-" + trigger }
+
+// runPrefix begins the workflow ID of every run.
+const runPrefix = "run/"
+
+// Temporal appends to the workflow IDs of a schedule the time it meant (RFC 3339, UTC). A run's ID is also a folder and a key of the
+// store, where colons are not welcome, so it has the time in ISO 8601's basic form. The two say the same.
+var (
+	basicTime    = regexp.MustCompile(`-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$`)
+	extendedTime = regexp.MustCompile(`-(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)Z$`)
+)
+
+// extended is a run's ID with the time that a schedule appended as Temporal writes it.
+func extended(run string) string {
+	return basicTime.ReplaceAllString(run, "-$1-$2-${3}T$4:$5:${6}Z")
+}
+
+// RunOf is the inverse of RunWorkflowID. It is empty for the ID of a workflow that is no run.
+func RunOf(id string) string {
+	run, ok := strings.CutPrefix(id, runPrefix)
+	if !ok {
+		return ""
+	}
+	return extendedTime.ReplaceAllString(run, "-$1$2${3}T$4$5${6}Z")
+}
+
+// WatchInput is one look of a trigger that watches.
+type WatchInput struct {
+	// Run is what every run the trigger starts has in common; its ID and what the trigger saw are added.
+	Run RunInput `json:"run"`
+	// Spec of the trigger: one of data, metric and pipeline.
+	Spec dsl.Trigger `json:"spec"`
+	// Since is when the trigger was first applied.
+	Since time.Time `json:"since"`
+}
+
+// Look is what a look led to: nothing, or a run to be started. The decision is in the trigger's state already, so that a look
+// that is made again says the same.
+type Look struct {
+	// Run is the ID of the run to start; empty for none.
+	Run     string           `json:"run,omitempty"`
+	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	// Summary is one line for people on what was seen.
+	Summary string `json:"summary,omitempty"`
+}
+
+// WatchNote says that a run was started.
+type WatchNote struct {
+	Pipeline string `json:"pipeline"`
+	Trigger  string `json:"trigger"`
+	Run      string `json:"run"`
+}

@@ -1,0 +1,183 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Triggers holds the activities of triggers that watch.
+//
+// A run is started in three strokes, any of which may be repeated: Look writes down that a run is due, the watch workflow starts it,
+// Note strikes it out. The run's ID is made of what caused it, so that whatever is repeated, one cause has one run.
+type Triggers struct {
+	Store *store.Store
+	// HTTP asks Prometheus.
+	HTTP *http.Client
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// TriggerState is triggers/<pipeline>/<trigger>.json: what a trigger that watches has seen, and what it did.
+type TriggerState struct {
+	// Spec is the digest of the trigger as it was at the last look.
+	Spec     string    `json:"spec"`
+	LookedAt time.Time `json:"looked_at"`
+	// Saw is one line for people on the last look.
+	Saw string `json:"saw,omitempty"`
+	// Due is a run that was decided on and may not have been started yet.
+	Due *contract.Look `json:"due,omitempty"`
+	// Run is the last one started; FiredAt is when the last one was decided on.
+	Run     string    `json:"run,omitempty"`
+	FiredAt time.Time `json:"fired_at,omitzero"`
+
+	// Objects are those a data trigger knows, by URL.
+	Objects map[string]KnownObject `json:"objects,omitempty"`
+	// HoldsSince is since when a metric trigger's condition has held; zero when it does not.
+	HoldsSince time.Time `json:"holds_since,omitzero"`
+	// Accepted is the newest run a pipeline trigger has seen.
+	Accepted string `json:"accepted,omitempty"`
+}
+
+// TriggerKey is where a trigger's state is in the store.
+func TriggerKey(pipeline, trigger string) string {
+	return "triggers/" + pipeline + "/" + trigger + ".json"
+}
+
+// LoadTriggerState reads a trigger's state; the zero state when it has never looked.
+func LoadTriggerState(ctx context.Context, s *store.Store, pipeline, trigger string) (TriggerState, error) {
+	var state TriggerState
+	if err := s.GetJSON(ctx, TriggerKey(pipeline, trigger), &state); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return state, fmt.Errorf("state of trigger %s: %w", contract.ScheduleID(pipeline, trigger), err)
+	}
+	return state, nil
+}
+
+// Look sees whether there is a reason to start a run. The answer is written down before it is given.
+func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.Look, error) {
+	pipeline, trigger := in.Run.Name, in.Run.Trigger.Name
+	state, err := LoadTriggerState(ctx, t.Store, pipeline, trigger)
+	if err != nil {
+		return contract.Look{}, err
+	}
+	if state.Due != nil {
+		return *state.Due, nil
+	}
+	now := time.Now
+	if t.Now != nil {
+		now = t.Now
+	}
+	cause, err := t.look(ctx, in, &state, now().UTC())
+	if err != nil {
+		return contract.Look{}, err
+	}
+	if cause != nil {
+		cause.facts.Name, cause.facts.Kind, cause.facts.Time = trigger, in.Run.Trigger.Kind, state.LookedAt
+		state.Due = &contract.Look{
+			Run:     contract.ScheduledRun(pipeline, trigger) + "-" + shortDigest(pipeline, trigger, cause.is),
+			Trigger: cause.facts, Summary: state.Saw,
+		}
+		state.FiredAt = state.LookedAt
+	}
+	if err := context.Cause(ctx); err != nil {
+		return contract.Look{}, err // the next look may be under way: what this one saw is old
+	}
+	if err := t.Store.PutJSON(ctx, TriggerKey(pipeline, trigger), state, store.WriteOptions{}); err != nil {
+		return contract.Look{}, err
+	}
+	if state.Due != nil {
+		return *state.Due, nil
+	}
+	return contract.Look{Summary: state.Saw}, nil
+}
+
+// cause is why a run is due.
+type cause struct {
+	// is tells one cause from all others of the trigger.
+	is    string
+	facts dsl.TriggerFacts
+}
+
+// look is Look for one kind of trigger: it brings the state up to date and returns the cause of a run, or nil.
+func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *TriggerState, now time.Time) (*cause, error) {
+	spec, err := specDigest(in.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if state.Spec != spec {
+		state.HoldsSince = time.Time{} // it was another condition that held
+	}
+	last := state.LookedAt
+	state.Spec, state.LookedAt = spec, now
+	switch {
+	case in.Spec.Data != nil:
+		found, err := listObjects(ctx, *in.Spec.Data)
+		if err != nil {
+			return nil, err
+		}
+		return state.data(*in.Spec.Data, found, now), nil
+	case in.Spec.Metric != nil:
+		value, err := t.measure(ctx, *in.Spec.Metric, in.Run.Name)
+		if err != nil {
+			return nil, err
+		}
+		return state.metric(*in.Spec.Metric, value, last, now)
+	case in.Spec.Pipeline != nil:
+		var newest contract.RunRecord
+		if err := t.Store.GetJSON(ctx, acceptedKey(in.Spec.Pipeline.Name), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		return state.pipeline(*in.Spec.Pipeline, newest, in.Since), nil
+	}
+	return nil, contract.Error(contract.ErrInvalid, "trigger "+in.Run.Trigger.Name+" watches nothing", nil)
+}
+
+// Note strikes out a run that was started. A run that is not due changes nothing: it was noted before.
+func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
+	state, err := LoadTriggerState(ctx, t.Store, in.Pipeline, in.Trigger)
+	if err != nil {
+		return err
+	}
+	if state.Due == nil || state.Due.Run != in.Run {
+		return nil
+	}
+	state.Due, state.Run = nil, in.Run
+	return t.Store.PutJSON(ctx, TriggerKey(in.Pipeline, in.Trigger), state, store.WriteOptions{})
+}
+
+// pipeline is due once for each accepted run that ended after the trigger was applied.
+func (state *TriggerState) pipeline(spec dsl.PipelineTrigger, newest contract.RunRecord, since time.Time) *cause {
+	state.Saw = cmp.Or(newest.Run, "no accepted run of "+spec.Name+" yet")
+	if newest.Run == "" || newest.Run == state.Accepted || !newest.EndedAt.After(since) {
+		return nil
+	}
+	state.Accepted = newest.Run
+	return &cause{is: newest.Run}
+}
+
+func specDigest(spec dsl.Trigger) (string, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return "", fmt.Errorf("encode the trigger: %w", err)
+	}
+	return shortDigest(string(raw)), nil
+}
+
+// shortDigest names something by its content: 48 bits, among the runs of one trigger.
+func shortDigest(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part) // a hash's writer never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}

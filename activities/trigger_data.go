@@ -1,0 +1,167 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+const (
+	// maxObjects is how many objects a data trigger looks after.
+	maxObjects = 100_000
+	// maxFiles and maxFileBytes are how many objects, and bytes of their names, one run is started for: they travel in history. What
+	// is left starts the next.
+	maxFiles     = 1_000
+	maxFileBytes = 256 << 10
+	// remembered is how long an object that is gone is known, so that it is no news when it comes back as it was.
+	remembered = 7 * 24 * time.Hour
+)
+
+// KnownObject is what a data trigger knows of an object.
+type KnownObject struct {
+	// Version it was last seen in, and since when.
+	Version string    `json:"version"`
+	Since   time.Time `json:"since"`
+	// Started is the version a run was started for; empty: none yet.
+	Started string `json:"started,omitempty"`
+	// Gone is since when it has been missing.
+	Gone time.Time `json:"gone,omitzero"`
+}
+
+// data is due for the objects whose version has not changed for the time of settle and has had no run. found maps URLs to versions.
+func (state *TriggerState) data(spec dsl.DataTrigger, found map[string]string, now time.Time) *cause {
+	known := make(map[string]KnownObject, len(found))
+	for url, o := range state.Objects {
+		if _, there := found[url]; there {
+			continue
+		}
+		o.Gone = cmp.Or(o.Gone, now)
+		if o.Started != "" && now.Sub(o.Gone) < remembered {
+			known[url] = o
+		}
+	}
+	var settled []string
+	waiting := 0
+	for url, version := range found {
+		o := state.Objects[url]
+		o.Gone = time.Time{}
+		if o.Version != version || o.Since.IsZero() {
+			o.Version, o.Since = version, now
+		}
+		switch {
+		case o.Started == version:
+		case now.Sub(o.Since) >= time.Duration(spec.Settle):
+			settled = append(settled, url)
+		default:
+			waiting++
+		}
+		known[url] = o
+	}
+	state.Objects = known
+	files := firstFiles(settled)
+	state.Saw = fmt.Sprintf("%s, %d new, %d not settled yet", human.Plural(int64(len(found)), "object"), len(settled), waiting)
+	if len(files) == 0 {
+		return nil
+	}
+	is := make([]string, len(files))
+	for i, url := range files {
+		o := known[url]
+		o.Started = o.Version
+		known[url] = o
+		is[i] = url + "\n" + o.Version
+	}
+	return &cause{is: strings.Join(is, "\n"), facts: dsl.TriggerFacts{Files: files}}
+}
+
+// firstFiles sorts URLs and keeps as many as one run is started for.
+func firstFiles(urls []string) []string {
+	slices.Sort(urls)
+	bytes := 0
+	for i, url := range urls {
+		if bytes += len(url); i == maxFiles || i > 0 && bytes > maxFileBytes {
+			return urls[:i]
+		}
+	}
+	return urls
+}
+
+// CheckData reports why a data trigger cannot be watched: an address or a pattern that means nothing here.
+func CheckData(spec dsl.DataTrigger) error {
+	invalid := func(format string, args ...any) error {
+		return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
+	}
+	if _, err := path.Match(spec.Glob, ""); err != nil {
+		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)
+	}
+	switch folder, ok := strings.CutPrefix(spec.URL, "file://"); {
+	case ok && filepath.IsAbs(folder):
+		return nil
+	case ok:
+		return invalid("%s is no address of a folder: write file:///an/absolute/folder", spec.URL)
+	case strings.HasPrefix(spec.URL, "s3://"):
+		return invalid("%s: this version of Sluice cannot watch S3; mount the bucket, or have another trigger", spec.URL)
+	}
+	return invalid("%q cannot be watched: write file:///an/absolute/folder", spec.URL)
+}
+
+// listObjects lists what a data trigger looks at: URLs with their versions. Only regular files count; links are not followed.
+func listObjects(ctx context.Context, spec dsl.DataTrigger) (map[string]string, error) {
+	if err := CheckData(spec); err != nil {
+		return nil, err
+	}
+	folder := strings.TrimPrefix(spec.URL, "file://")
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("look at %s: %v: is it there, and readable, on the worker's machine?", spec.URL, err), err)
+	}
+	defer root.Close()
+	found := map[string]string{}
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && name != "." {
+			return nil // it went away while we looked
+		}
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil || !entry.Type().IsRegular() || !matches(spec.Glob, name) {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if len(found) == maxObjects {
+			return fmt.Errorf("more than %s objects: narrow it with `glob`, or move away what is done", human.Count(maxObjects))
+		}
+		found["file://"+filepath.Join(folder, name)] = fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
+		return nil
+	})
+	if err != nil {
+		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("look at %s: %v", spec.URL, err), err)
+	}
+	return found, nil
+}
+
+// matches reports whether an object belongs to a trigger: its name matches the pattern or, when that has a slash, its path.
+func matches(glob, name string) bool {
+	if glob == "" {
+		return true
+	}
+	if !strings.Contains(glob, "/") {
+		name = path.Base(name)
+	}
+	ok, _ := path.Match(strings.TrimPrefix(glob, "/"), name)
+	return ok
+}

@@ -1,0 +1,178 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	// prometheusTimeout bounds one query.
+	prometheusTimeout = 10 * time.Second
+	// maxAnswer bounds what is read of an answer.
+	maxAnswer = 1 << 20
+	// blind is after how many missed looks nobody can say that a condition held without a break.
+	blind = 3
+)
+
+// metric is due when the condition has held for the time of `for`, and the last start is the cooldown ago. A nil value means that there
+// is no number: then the condition does not hold. last is when the trigger looked before.
+func (state *TriggerState) metric(spec dsl.MetricTrigger, value *float64, last, now time.Time) (*cause, error) {
+	if value == nil {
+		state.Saw, state.HoldsSince = "no value", time.Time{}
+		return nil, nil
+	}
+	holds, err := spec.Holds(*value)
+	if err != nil {
+		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("condition `%s`: %v", spec.Condition, err), err)
+	}
+	state.Saw = "value " + human.Number(*value)
+	if !holds {
+		state.HoldsSince = time.Time{}
+		return nil, nil
+	}
+	if state.HoldsSince.IsZero() || now.Sub(last) > blind*time.Duration(spec.Every) {
+		state.HoldsSince = now
+	}
+	held := now.Sub(state.HoldsSince)
+	state.Saw += ", condition has held for " + human.Duration(held)
+	switch {
+	case held < time.Duration(spec.For):
+		return nil, nil
+	case !state.FiredAt.IsZero() && now.Sub(state.FiredAt) < time.Duration(spec.Cooldown):
+		state.Saw += ", cooling down"
+		return nil, nil
+	}
+	is := state.FiredAt.Format(time.RFC3339Nano) + " " + state.HoldsSince.Format(time.RFC3339Nano)
+	return &cause{is: is, facts: dsl.TriggerFacts{Value: *value}}, nil
+}
+
+// measure returns the number a metric trigger is about; nil when there is none now.
+func (t *Triggers) measure(ctx context.Context, spec dsl.MetricTrigger, pipeline string) (*float64, error) {
+	if spec.Query != "" {
+		return t.query(ctx, spec)
+	}
+	run, err := lastAccepted(ctx, t.Store, pipeline)
+	if err != nil || run == "" {
+		return nil, err
+	}
+	var step contract.StepRecord
+	switch err := t.Store.GetJSON(ctx, StepKey(run, spec.Step), &step); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	value, ok := spec.Last(map[string]dsl.StepResult{spec.Step: result(step)})
+	if !ok {
+		return nil, nil
+	}
+	return &value, nil
+}
+
+// answer is what Prometheus's HTTP API says to an instant query.
+type answer struct {
+	Status    string `json:"status"`
+	ErrorType string `json:"errorType"`
+	Error     string `json:"error"`
+	Data      struct {
+		ResultType string          `json:"resultType"`
+		Result     json.RawMessage `json:"result"`
+	} `json:"data"`
+}
+
+// sample is a time and a number as text.
+type sample [2]any
+
+// query asks Prometheus for the one number that a query is about.
+func (t *Triggers) query(ctx context.Context, spec dsl.MetricTrigger) (*float64, error) {
+	base := spec.Prometheus
+	if base == "" {
+		base = "http://127.0.0.1:9090"
+	}
+	failed := func(typ string, err error) error {
+		return contract.Error(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
+	}
+	at, err := url.Parse(base)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return nil, failed(contract.ErrInvalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
+	defer cancel()
+	at = at.JoinPath("api/v1/query")
+	at.RawQuery = url.Values{"query": {spec.Query}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, failed(contract.ErrInvalid, err)
+	}
+	resp, err := t.HTTP.Do(req)
+	if err != nil {
+		return nil, failed(contract.ErrInfrastructure, errors.Unwrap(err)) // url.Error says the address again
+	}
+	defer resp.Body.Close()
+	var said answer
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&said); err != nil {
+		return nil, failed(contract.ErrInfrastructure, fmt.Errorf("%s, and not Prometheus's kind of answer", resp.Status))
+	}
+	switch {
+	case said.ErrorType == "bad_data":
+		return nil, failed(contract.ErrInvalid, errors.New(said.Error))
+	case said.Status != "success":
+		return nil, failed(contract.ErrInfrastructure, fmt.Errorf("%s: %s", resp.Status, said.Error))
+	}
+	value, err := said.number()
+	if err != nil {
+		return nil, failed(contract.ErrInvalid, err)
+	}
+	return value, nil
+}
+
+// number is the one number of a scalar or of a vector with one element; nil for an empty vector and for NaN, which is how Prometheus
+// says that there is nothing to count.
+func (a answer) number() (*float64, error) {
+	var one sample
+	var err error
+	switch a.Data.ResultType {
+	case "scalar":
+		err = json.Unmarshal(a.Data.Result, &one)
+	case "vector":
+		var vector []struct {
+			Value sample `json:"value"`
+		}
+		if err = json.Unmarshal(a.Data.Result, &vector); err == nil && len(vector) == 0 {
+			return nil, nil
+		}
+		if len(vector) > 1 {
+			return nil, fmt.Errorf("the answer has %d series, and must have one: wrap the query in max(...) or sum(...)", len(vector))
+		}
+		if len(vector) == 1 {
+			one = vector[0].Value
+		}
+	default:
+		return nil, fmt.Errorf("the answer is a %s, and must be a scalar or an instant vector", a.Data.ResultType)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, _ := one[1].(string)
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no number", text)
+	}
+	if math.IsNaN(value) {
+		return nil, nil
+	}
+	return &value, nil
+}

@@ -1,0 +1,255 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// fake answers queries as Prometheus's HTTP API does.
+func fake(t *testing.T, status int, body string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/base/api/v1/query" || r.URL.Query().Get("query") != `max(psi{model="spam"})` {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.WriteHeader(status)
+		w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/base"
+}
+
+func TestQuery(t *testing.T) {
+	vector := func(samples string) string {
+		return `{"status":"success","data":{"resultType":"vector","result":[` + samples + `]}}`
+	}
+	one := `{"metric":{"model":"spam"},"value":[1767322800.5,"0.25"]}`
+	tests := []struct {
+		name   string
+		status int
+		body   string
+		want   string // the value, "none", or the error's type and a part of it
+	}{
+		{"a vector", 200, vector(one), "0.25"},
+		{"a scalar", 200, `{"status":"success","data":{"resultType":"scalar","result":[1767322800.5,"-3"]}}`, "-3"},
+		{"infinite", 200, vector(`{"metric":{},"value":[1,"+Inf"]}`), "+Inf"},
+		{"nothing", 200, vector(""), "none"},
+		{"not a number", 200, vector(`{"metric":{},"value":[1,"NaN"]}`), "none"},
+		{"two series", 200, vector(one + "," + one), "invalid: the answer has 2 series"},
+		{"a matrix", 200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "invalid: the answer is a matrix"},
+		{"no query", 400, `{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}`, "invalid: parse error"},
+		{"too slow", 503, `{"status":"error","errorType":"timeout","error":"query timed out"}`, "infrastructure: 503 Service Unavailable: query timed out"},
+		{"something else", 404, "<html>not found</html>", "infrastructure: 404 Not Found, and not Prometheus's kind of answer"},
+		{"too much", 200, vector(strings.Repeat(" ", maxAnswer)), "infrastructure: 200 OK, and not"},
+		{"text", 200, vector(`{"metric":{},"value":[1,"x"]}`), `invalid: "x" is no number`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			triggers := &Triggers{HTTP: &http.Client{}}
+			value, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
+			got := "none"
+			if value != nil {
+				got = fmt.Sprintf("%v", *value)
+			}
+			if err != nil {
+				_, what, _ := strings.Cut(contract.Message(err), "/base: ")
+				got = contract.ErrorType(err) + ": " + what
+			}
+			if !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	triggers := &Triggers{HTTP: &http.Client{}}
+	if _, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); contract.ErrorType(err) != contract.ErrInfrastructure {
+		t.Errorf("nobody there: %v", err)
+	}
+	if _, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); contract.ErrorType(err) != contract.ErrInvalid {
+		t.Errorf("another scheme: %v", err)
+	}
+}
+
+// TestMetric: the condition must hold for its time without a break, and starts are the cooldown apart.
+func TestMetric(t *testing.T) {
+	spec := dsl.MetricTrigger{Condition: "value > 0.2", For: 3 * minute, Cooldown: 10 * minute, Every: minute}
+	high, low := new(float64), new(float64)
+	*high = 0.5
+	type look struct {
+		after time.Duration // since the first
+		value *float64
+		due   bool
+	}
+	tests := []struct {
+		name  string
+		looks []look
+	}{
+		{"held for long enough", []look{{0, high, false}, {time.Minute, high, false}, {2 * time.Minute, high, false}, {3 * time.Minute, high, true}}},
+		{"a break", []look{{0, high, false}, {time.Minute, low, false}, {2 * time.Minute, high, false}, {4 * time.Minute, high, false}, {5 * time.Minute, high, true}}},
+		{"a look without a number", []look{{0, high, false}, {2 * time.Minute, nil, false}, {3 * time.Minute, high, false}, {6 * time.Minute, high, true}}},
+		{"nobody looked for a while", []look{{0, high, false}, {time.Hour, high, false}, {time.Hour + 3*time.Minute, high, true}}},
+		{"cooling down", []look{
+			{0, high, false}, {3 * time.Minute, high, true}, {4 * time.Minute, high, false},
+			{7 * time.Minute, high, false}, {10 * time.Minute, high, false}, {12 * time.Minute, high, false}, {13 * time.Minute, high, true},
+		}},
+		{"never", []look{{0, low, false}, {3 * time.Minute, low, false}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var state TriggerState
+			causes := map[string]bool{}
+			for _, look := range tt.looks {
+				now := began.Add(look.after)
+				cause, err := state.metric(spec, look.value, state.LookedAt, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (cause != nil) != look.due {
+					t.Errorf("after %s due is %v: %s", look.after, cause != nil, state.Saw)
+				}
+				if cause != nil {
+					if causes[cause.is] || cause.facts.Value != *high {
+						t.Errorf("after %s the cause is %+v, and was there before: %v", look.after, cause, causes[cause.is])
+					}
+					causes[cause.is], state.FiredAt = true, now
+				}
+				state.LookedAt = now
+			}
+		})
+	}
+}
+
+// TestMetricCooldown: whatever is measured, starts are at least the cooldown apart, and wherever a look is cut off, a decision that was
+// made once is the same when it is asked for again.
+func TestMetricCooldown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := watch(t, dsl.Trigger{Metric: &dsl.MetricTrigger{
+			Step: "score", Output: "metrics.psi", Condition: "value > 0.2", For: 2 * minute, Cooldown: 5 * minute, Every: minute,
+		}})
+		for i := range rapid.IntRange(1, 30).Draw(t, "looks") {
+			measure(t, w, fmt.Sprintf("spam-%d", i), rapid.SampledFrom([]string{"0.1", "0.3"}).Draw(t, "psi"))
+			w.look(t, rapid.IntRange(1, 3).Draw(t, "strokes"))
+			w.look(t, 3)
+			w.now = w.now.Add(time.Minute)
+		}
+		for i := 1; i < len(w.started); i++ {
+			if apart := w.started[i].Trigger.Time.Sub(w.started[i-1].Trigger.Time); apart < 5*time.Minute {
+				t.Fatalf("two starts are %s apart: %+v", apart, w.started)
+			}
+		}
+	})
+}
+
+// measure makes an accepted run of the watched pipeline with an output.
+func measure(t TB, w *watcher, run, psi string) {
+	t.Helper()
+	ctx := context.Background()
+	step := contract.StepRecord{Step: "score", Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"psi":` + psi + `}}`)}
+	if err := w.Store.PutJSON(ctx, StepKey(run, "score"), step, store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := accept(ctx, w.Store, contract.RunRecord{Run: run, Pipeline: "spam", EndedAt: w.now}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMetricOfLast: the number is an output of the last accepted run; without one nothing is due.
+func TestMetricOfLast(t *testing.T) {
+	spec := dsl.MetricTrigger{Step: "score", Output: "metrics.psi", Condition: "value > 0.2", Every: minute}
+	w := watch(t, dsl.Trigger{Metric: &spec})
+	if look := w.look(t, 3); look.Run != "" || look.Summary != "no value" {
+		t.Errorf("before any run: %+v", look)
+	}
+	measure(t, w, "spam-1", "0.3")
+	if look := w.look(t, 3); look.Run == "" || look.Trigger.Value != 0.3 || look.Trigger.Kind != "metric" {
+		t.Errorf("the run's output holds, and the look says %+v", look)
+	}
+	w = watch(t, dsl.Trigger{Metric: &dsl.MetricTrigger{Step: "score", Output: "metrics.other", Condition: "value > 0.2"}})
+	measure(t, w, "spam-1", "0.3")
+	if look := w.look(t, 3); look.Run != "" {
+		t.Errorf("an output that is absent starts %+v", look)
+	}
+}
+
+// TestPrometheus asks a real server, where one is installed.
+func TestPrometheus(t *testing.T) {
+	binary, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("no Prometheus is installed (Debian: apt-get install prometheus)")
+	}
+	base := startPrometheus(t, binary)
+	triggers := &Triggers{HTTP: &http.Client{}}
+	ask := func(query string) (*float64, error) {
+		return triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: base, Query: query})
+	}
+	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
+		if value, err := ask(query); err != nil || value == nil || *value != want {
+			t.Errorf("%s: got %v, %v", query, value, err)
+		}
+	}
+	for _, query := range []string{"no_such_metric", "vector(0) / 0"} {
+		if value, err := ask(query); err != nil || value != nil {
+			t.Errorf("%s: got %v, %v, want no value", query, value, err)
+		}
+	}
+	for _, query := range []string{"sum(", `label_replace(vector(1), "a", "b", "", "") or vector(2)`} {
+		if _, err := ask(query); contract.ErrorType(err) != contract.ErrInvalid {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+// startPrometheus runs a server without anything to scrape until the end of the test, and returns its address.
+func startPrometheus(t *testing.T, binary string) string {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte("scrape_configs: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	server := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait()
+	})
+	base := "http://" + address
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.After(time.Minute); ; {
+		if resp, err := http.Get(base + "/-/ready"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return base
+			}
+		}
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatal("Prometheus is not ready within a minute")
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/worker/schedule"
+)
+
+// TriggerPlan writes what applying triggers would change, a line for each field.
+func (t Theme) TriggerPlan(w io.Writer, plan schedule.Plan) error {
+	out := writer{w: w}
+	kept := 0
+	for _, change := range plan.Changes {
+		var sign, style string
+		switch change.Action {
+		case schedule.Create:
+			sign, style = "+", green
+		case schedule.Update:
+			sign, style = "~", yellow
+		case schedule.Delete:
+			sign, style = "-", red
+		case schedule.Keep:
+			kept++
+			continue
+		}
+		out.line(t.paint(style, sign+" "+change.Trigger), "  ", t.paint(faint, change.Kind))
+		width := 0
+		for _, f := range change.Fields {
+			width = max(width, len(f.Field))
+		}
+		for _, f := range change.Fields {
+			out.line("    ", t.fieldChange(f, width))
+		}
+	}
+	if kept > 0 {
+		out.line(t.paint(faint, human.Plural(int64(kept), "trigger")+" unchanged"))
+	}
+	return out.err
+}
+
+func (t Theme) fieldChange(f schedule.FieldChange, width int) string {
+	name, was, is := pad(f.Field, width), human.Printable(f.Old), human.Printable(f.New)
+	switch {
+	case was == "":
+		return t.paint(green, "+ "+name+"  "+is)
+	case is == "":
+		return t.paint(red, "- "+name+"  "+was)
+	}
+	return t.paint(yellow, "~ "+name+"  "+was+" -> "+is)
+}
+
+// Triggers writes one line per trigger.
+func (t Theme) Triggers(w io.Writer, triggers []schedule.Trigger, now time.Time) error {
+	out := writer{w: w}
+	if len(triggers) == 0 {
+		out.line("no triggers yet; `sluice schedule apply PIPELINE` puts those of a pipeline here")
+		return out.err
+	}
+	names, runs := len("trigger"), len("last run")
+	for _, tr := range triggers {
+		names = max(names, len(tr.Name))
+		if len(tr.Runs) > 0 {
+			runs = max(runs, len(tr.Runs[0].Run))
+		}
+	}
+	out.line(t.paint(faint, pad("trigger", names)+"  "+pad("kind", 8)+"  "+pad("next", 19)+"  "+pad("last run", runs)+"  status"))
+	for _, tr := range triggers {
+		last, status := "", ""
+		if len(tr.Runs) > 0 {
+			last, status = tr.Runs[0].Run, t.runStatus(tr.Runs[0])
+		}
+		line := pad(tr.Name, names) + "  " + pad(tr.Kind, 8) + "  " + t.next(tr, now) + "  " + pad(last, runs) + "  " + status
+		if tr.Look != nil && tr.Look.Error != "" {
+			line += "  " + t.paint(red, cut(human.Line(tr.Look.Error), 100))
+		}
+		out.line(line)
+	}
+	return out.err
+}
+
+const clockForm = "2006-01-02 15:04:05"
+
+// next is when a trigger acts next, padded.
+func (t Theme) next(tr schedule.Trigger, now time.Time) string {
+	switch {
+	case tr.Paused:
+		return t.paint(yellow, pad("paused", len(clockForm)))
+	case len(tr.Next) == 0:
+		return t.paint(faint, pad("never", len(clockForm)))
+	case tr.Next[0].Before(now.Add(-time.Minute)):
+		return t.paint(yellow, pad("overdue", len(clockForm)))
+	}
+	return tr.Next[0].Local().Format(clockForm)
+}
+
+func (t Theme) runStatus(r schedule.Run) string {
+	glyph, style := mark(r.Status)
+	return t.paint(style, glyph+" "+word(r.Status))
+}
+
+// Trigger writes all that is known of a trigger.
+func (t Theme) Trigger(w io.Writer, tr schedule.Trigger) error {
+	out := writer{w: w}
+	out.line(t.paint(bold, tr.Name), "  ", t.paint(faint, tr.Kind))
+	for _, line := range specLines(tr) {
+		out.line("  ", line)
+	}
+	if tr.Paused {
+		reason := ""
+		if tr.Note != "" {
+			reason = ": " + human.Line(tr.Note)
+		}
+		out.line("  ", t.paint(yellow, "paused"+reason))
+	}
+	if look := tr.Look; look != nil {
+		said, style := look.Saw, ""
+		if look.Error != "" {
+			said, style = look.Error, red
+		}
+		out.line("  ", pad("looked", 10), "  ", look.At.Local().Format(clockForm), "  ", t.paint(style, human.Line(said)))
+	}
+	for i, at := range tr.Next[:min(5, len(tr.Next))] {
+		label := ""
+		if i == 0 {
+			label = "next"
+		}
+		out.line("  ", pad(label, 10), "  ", at.Local().Format(clockForm))
+	}
+	if tr.Skipped+tr.Missed > 0 {
+		out.line("  ", pad("left out", 10), "  ", fmt.Sprintf("%d while a run was open, %d too late", tr.Skipped, tr.Missed))
+	}
+	for i, r := range tr.Runs {
+		label := ""
+		if i == 0 {
+			label = "runs"
+		}
+		line := pad(label, 10) + "  " + r.At.Local().Format(clockForm) + "  " + r.Run + "  " + t.runStatus(r)
+		if r.Error != "" {
+			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
+		}
+		out.line("  ", line)
+	}
+	return out.err
+}
+
+// specLines are the keys of a trigger as they were applied.
+func specLines(tr schedule.Trigger) []string {
+	raw, err := json.Marshal(tr.Spec)
+	var kinds map[string]map[string]any
+	if err != nil || json.Unmarshal(raw, &kinds) != nil {
+		return nil
+	}
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(kinds[tr.Kind])) {
+		lines = append(lines, pad(key, 10)+"  "+listed(kinds[tr.Kind][key]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(kinds["params"])) {
+		lines = append(lines, pad("params", 10)+"  "+name+" = "+human.Value(kinds["params"][name]))
+	}
+	return lines
+}
+
+// listed writes a value, and a list as its elements.
+func listed(v any) string {
+	items, ok := v.([]any)
+	if !ok {
+		return human.Value(v)
+	}
+	parts := make([]string, len(items))
+	for i, item := range items {
+		parts[i] = human.Value(item)
+	}
+	return strings.Join(parts, separator)
+}

@@ -1,0 +1,103 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// Pause keeps a trigger from starting runs, and from looking.
+func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
+	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
+		return h.Pause(ctx, client.SchedulePauseOptions{Note: cmp.Or(reason, "by hand")})
+	})
+}
+
+// Resume ends a pause. What would have been done meanwhile is not made up for.
+func (s *Schedules) Resume(ctx context.Context, id string) error {
+	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
+		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed"})
+	})
+}
+
+// Backfill starts the runs of the times from (included) to (included) that a schedule trigger would have started, one after
+// the other.
+func (s *Schedules) Backfill(ctx context.Context, id string, from, to time.Time) error {
+	t, err := s.Describe(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case t.Spec.Schedule == nil:
+		return contract.Error(contract.ErrInvalid, fmt.Sprintf("%s is a %s trigger: only a schedule has times to make up for", id, t.Kind), nil)
+	case to.Before(from):
+		return contract.Error(contract.ErrInvalid, fmt.Sprintf("the end %s is before the beginning %s", to.Format(time.RFC3339), from.Format(time.RFC3339)), nil)
+	}
+	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
+		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{
+			Start: from.Add(-time.Millisecond), End: to, Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL, // Temporal leaves the start out
+		}}})
+	})
+}
+
+// triggerPatience is how long Fire waits to see what became of a start.
+const triggerPatience = 10 * time.Second
+
+// Fired is what became of a start by hand. Both are empty when it waits for its turn.
+type Fired struct {
+	// Workflow that was started: a run's, or a look's.
+	Workflow string
+	// Skipped: a run of the trigger is open, and its on_conflict says to leave further ones out.
+	Skipped bool
+}
+
+// Fire makes a trigger do now what it does at its times: start a run, or look. Its on_conflict holds.
+func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
+	if _, err := s.Describe(ctx, id); err != nil {
+		return Fired{}, err
+	}
+	h := s.Client.ScheduleClient().GetHandle(ctx, id)
+	before, err := h.Describe(ctx)
+	if err != nil {
+		return Fired{}, explain(id, err)
+	}
+	if err := h.Trigger(ctx, client.ScheduleTriggerOptions{}); err != nil {
+		return Fired{}, explain(id, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		now, err := h.Describe(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return Fired{}, explain(id, err)
+		case err == nil && now.Info.NumActions > before.Info.NumActions:
+			if last := now.Info.RecentActions[len(now.Info.RecentActions)-1].StartWorkflowResult; last != nil {
+				return Fired{Workflow: last.WorkflowID}, nil
+			}
+			return Fired{}, nil
+		case err == nil && now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
+			return Fired{Skipped: true}, nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return Fired{}, nil
+		}
+	}
+}
+
+// withTrigger acts on a schedule that is Sluice's.
+func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.ScheduleHandle) error) error {
+	if _, err := s.Describe(ctx, id); err != nil {
+		return err
+	}
+	return explain(id, act(s.Client.ScheduleClient().GetHandle(ctx, id)))
+}

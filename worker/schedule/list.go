@@ -1,0 +1,166 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Trigger is a trigger on the server and what became of it.
+type Trigger struct {
+	// Name is pipeline/trigger.
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Spec as it was applied, and the digest of what it runs.
+	Spec       dsl.Trigger `json:"spec"`
+	Submission string      `json:"submission"`
+	// Paused, with the reason.
+	Paused bool   `json:"paused"`
+	Note   string `json:"note,omitempty"`
+	// Next are the next times it starts a run, or looks.
+	Next []time.Time `json:"next"`
+	// Runs it started, newest first; of a trigger that watches, the newest only.
+	Runs []Run `json:"runs"`
+	// Skipped counts starts that were left out because a run was open, and Missed those that came too late to be made up for.
+	Skipped int `json:"skipped,omitempty"`
+	Missed  int `json:"missed,omitempty"`
+	// Look is the last look of a trigger that watches.
+	Look *Look `json:"look,omitempty"`
+}
+
+// Run is a run that a trigger started.
+type Run struct {
+	Run string    `json:"run"`
+	At  time.Time `json:"at"`
+	// Status as the run's record has it; Error its reason.
+	Status dsl.Status `json:"status"`
+	Error  string     `json:"error,omitempty"`
+}
+
+// Look is what a trigger that watches saw, or why it could not see.
+type Look struct {
+	At    time.Time `json:"at"`
+	Saw   string    `json:"saw,omitempty"`
+	Error string    `json:"error,omitempty"`
+}
+
+// List describes all triggers on the server, by name.
+func (s *Schedules) List(ctx context.Context) ([]Trigger, error) {
+	ids, err := s.ids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []Trigger{}
+	for _, id := range ids {
+		t, err := s.Describe(ctx, id)
+		switch {
+		case contract.ErrorType(err) == contract.ErrInvalid: // it went away meanwhile
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// Describe describes the trigger named pipeline/trigger.
+func (s *Schedules) Describe(ctx context.Context, id string) (Trigger, error) {
+	if _, _, err := split(id); err != nil {
+		return Trigger{}, err
+	}
+	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+	if err != nil {
+		return Trigger{}, explain(id, err)
+	}
+	m, err := s.markOf(desc)
+	if err != nil {
+		return Trigger{}, fmt.Errorf("trigger %s: %w", id, err)
+	}
+	t := Trigger{
+		Name: id, Kind: m.Kind, Spec: m.Spec, Submission: m.Submission,
+		Paused: desc.Schedule.State.Paused,
+		Next:   append([]time.Time{}, desc.Info.NextActionTimes...), Runs: []Run{},
+		Missed: desc.Info.NumActionsMissedCatchupWindow,
+	}
+	if t.Paused {
+		t.Note, t.Next = desc.Schedule.State.Note, []time.Time{}
+	}
+	if m.Spec.Schedule == nil {
+		return t, s.watched(ctx, m, desc.Info.RecentActions, &t)
+	}
+	t.Skipped = desc.Info.NumActionsSkippedOverlap
+	for i := len(desc.Info.RecentActions) - 1; i >= 0; i-- {
+		action := desc.Info.RecentActions[i]
+		if action.StartWorkflowResult == nil {
+			continue
+		}
+		run, err := s.triggered(ctx, contract.RunOf(action.StartWorkflowResult.WorkflowID), action.ActualTime)
+		if err != nil {
+			return t, err
+		}
+		t.Runs = append(t.Runs, run)
+	}
+	return t, nil
+}
+
+// triggered looks up how a run went. One without a record has only just been started, or waits for a worker.
+func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (Run, error) {
+	var record contract.RunRecord
+	err := s.Store.GetJSON(ctx, activities.RunKey(run), &record)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Run{Run: run, At: at, Status: dsl.StatusPending}, nil
+	case err != nil:
+		return Run{}, err
+	}
+	return Run{Run: run, At: record.StartedAt, Status: record.Status, Error: record.Error}, nil
+}
+
+// watched adds what a trigger that watches saw and did.
+func (s *Schedules) watched(ctx context.Context, m mark, looks []client.ScheduleActionResult, t *Trigger) error {
+	state, err := activities.LoadTriggerState(ctx, s.Store, m.Pipeline, m.Trigger)
+	if err != nil {
+		return err
+	}
+	if !state.LookedAt.IsZero() {
+		t.Look = &Look{At: state.LookedAt, Saw: state.Saw}
+	}
+	if state.Run != "" {
+		run, err := s.triggered(ctx, state.Run, state.FiredAt)
+		if err != nil {
+			return err
+		}
+		t.Runs = append(t.Runs, run)
+	}
+	if len(looks) == 0 || looks[len(looks)-1].StartWorkflowResult == nil {
+		return nil
+	}
+	last := looks[len(looks)-1]
+	failed, err := s.lookError(ctx, last.StartWorkflowResult.WorkflowID)
+	if failed != "" {
+		t.Look = &Look{At: last.ActualTime, Error: failed}
+	}
+	return err
+}
+
+// lookError is why a look failed; empty when it did not, or is still under way.
+func (s *Schedules) lookError(ctx context.Context, workflow string) (string, error) {
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
+	if err != nil {
+		return "", fmt.Errorf("describe %s: %w", workflow, err)
+	}
+	if desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_FAILED {
+		return "", nil
+	}
+	return contract.Message(s.Client.GetWorkflow(ctx, workflow, "").Get(ctx, nil)), nil
+}

@@ -1,0 +1,172 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func nightly(cron string) dsl.Trigger {
+	return dsl.Trigger{Schedule: &dsl.ScheduleTrigger{Cron: []string{cron}, Timezone: "UTC"}}
+}
+
+func must(t *testing.T, name string, spec dsl.Trigger, submission string) Declared {
+	t.Helper()
+	d, err := Declare(name, spec, contract.RunInput{Name: "spam", Submission: submission})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestPlan(t *testing.T) {
+	applied := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	on := func(d Declared) mark {
+		m := d.mark
+		m.Since = applied
+		return m
+	}
+	three := must(t, "nightly", nightly("0 3 * * *"), "sha256:a")
+	four := must(t, "nightly", nightly("0 4 * * *"), "sha256:a")
+	edited := must(t, "nightly", nightly("0 3 * * *"), "sha256:b")
+	withParams := nightly("0 3 * * *")
+	withParams.Params = map[string]any{"epochs": 8.0}
+	inbox := must(t, "inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in"}}, "sha256:a")
+	form := on(three)
+	form.Digest = "of another version"
+
+	tests := []struct {
+		name  string
+		want  []Declared
+		found []mark
+		plan  []Change
+	}{
+		{"nothing at all", nil, nil, nil},
+		{"new", []Declared{three}, nil, []Change{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: Create, Fields: []FieldChange{
+				{"cron", "", `["0 3 * * *"]`}, {"kind", "", "schedule"}, {"submission", "", "a"}, {"timezone", "", "UTC"},
+			},
+		}}},
+		{"the same", []Declared{three}, []mark{on(three)}, []Change{{Trigger: "spam/nightly", Kind: "schedule", Action: Keep}}},
+		{"another time", []Declared{four}, []mark{on(three)}, []Change{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"cron", `["0 3 * * *"]`, `["0 4 * * *"]`}},
+		}}},
+		{"another pipeline", []Declared{edited}, []mark{on(three)}, []Change{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"submission", "a", "b"}},
+		}}},
+		{"a parameter more", []Declared{must(t, "nightly", withParams, "sha256:a")}, []mark{on(three)}, []Change{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"params.epochs", "", "8"}},
+		}}},
+		{"made by another version", []Declared{three}, []mark{form}, []Change{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: Update,
+			Fields: []FieldChange{{"form", "of another version of Sluice", "of this one"}},
+		}}},
+		{"another kind under the name", []Declared{must(t, "nightly", inbox.Spec, "sha256:a")}, []mark{on(three)}, []Change{{
+			Trigger: "spam/nightly", Kind: "data", Action: Update, Fields: []FieldChange{
+				{"cron", `["0 3 * * *"]`, ""}, {"kind", "schedule", "data"}, {"timezone", "UTC", ""}, {"url", "", "file:///in"},
+			},
+		}}},
+		{"no longer declared", []Declared{three}, []mark{on(inbox), on(three)}, []Change{
+			{Trigger: "spam/nightly", Kind: "schedule", Action: Keep}, {Trigger: "spam/inbox", Kind: "data", Action: Delete},
+		}},
+		{"none declared any more", nil, []mark{on(three)}, []Change{{Trigger: "spam/nightly", Kind: "schedule", Action: Delete}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan, err := newPlan("spam", tt.want, tt.found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.plan, plan.Changes, cmpopts.IgnoreUnexported(Change{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			idle := true
+			for _, c := range plan.Changes {
+				idle = idle && c.Action == Keep
+				if c.Action == Update && !c.want.Since.Equal(applied) {
+					t.Errorf("an update forgets since when %s is there: %v", c.Trigger, c.want.Since)
+				}
+			}
+			if plan.Empty() != idle {
+				t.Errorf("empty is %v", plan.Empty())
+			}
+		})
+	}
+}
+
+func TestSpec(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	minute := func(d time.Duration) dsl.Duration { return dsl.Duration(d) }
+	looks := client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: 10 * time.Second}
+	tests := []struct {
+		name   string
+		spec   dsl.Trigger
+		want   client.ScheduleSpec
+		policy client.SchedulePolicies
+		id     string
+	}{
+		{"cron of five fields", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
+			Cron: []string{"0 3 * * 1-5"}, Timezone: "Europe/Berlin", Catchup: minute(time.Hour), OnConflict: dsl.OnConflictSkip,
+		}}, client.ScheduleSpec{CronExpressions: []string{"0 0 3 * * 1-5 *"}, TimeZoneName: "Europe/Berlin"},
+			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: time.Hour}, "run/spam-t"},
+		{"cron with seconds", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
+			Cron: []string{"*/5 * * * * *", "@daily"}, Jitter: minute(time.Minute), Start: start, End: start.AddDate(1, 0, 0), OnConflict: dsl.OnConflictQueue,
+		}}, client.ScheduleSpec{
+			CronExpressions: []string{"*/5 * * * * * *", "0 0 0 * * * *"}, Jitter: time.Minute, StartAt: start, EndAt: start.AddDate(1, 0, 0),
+		}, client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL}, "run/spam-t"},
+		{"every so often", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
+			Every: minute(time.Hour), Offset: minute(time.Minute), OnConflict: dsl.OnConflictCancelOther, PauseOnFailure: true,
+		}}, client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Hour, Offset: time.Minute}}},
+			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER, PauseOnFailure: true}, "run/spam-t"},
+		{"data", dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}}, looks, "watch/spam/t"},
+		{"metric", dsl.Trigger{Metric: &dsl.MetricTrigger{Every: minute(time.Minute)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}}, looks, "watch/spam/t"},
+		{"pipeline", dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}}, looks, "watch/spam/t"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := must(t, "t", tt.spec, "sha256:a")
+			got, err := d.spec()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.policy, d.policy()); diff != "" {
+				t.Errorf("policy (-want +got):\n%s", diff)
+			}
+			if got := d.action().ID; got != tt.id {
+				t.Errorf("it starts %s, want %s", got, tt.id)
+			}
+		})
+	}
+}
+
+// TestDeclareRefuses: what cannot be watched is refused before it is applied.
+func TestDeclareRefuses(t *testing.T) {
+	for _, url := range []string{"s3://bucket/in", "in", "file://in", "ftp://host/in"} {
+		_, err := Declare("inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
+		if contract.ErrorType(err) != contract.ErrInvalid {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for id, ok := range map[string]bool{"spam/nightly": true, "spam": false, "/nightly": false, "spam/": false, "a/b/c": false, "": false} {
+		pipeline, trigger, err := split(id)
+		if (err == nil) != ok || ok && contract.ScheduleID(pipeline, trigger) != id {
+			t.Errorf("%q: got %q, %q, %v", id, pipeline, trigger, err)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// Package schedule keeps the triggers of pipelines as Schedules on a Temporal server: it compares what is declared with what is there,
+// brings it in line, and tells what became of it.
+//
+// A schedule trigger starts runs itself, so that conflicts, missed times and pauses are Temporal's to handle. The other kinds watch: their
+// schedule starts a look every so often (workflows.Watch), which starts a run when it finds a reason.
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Schedules are the triggers on a server.
+type Schedules struct {
+	Client client.Client
+	Store  *store.Store
+	// Converter reads what the client wrote.
+	Converter converter.DataConverter
+}
+
+// Plan compares the triggers that a pipeline declares, in the order of their names, with those on the server. It changes nothing.
+func (s *Schedules) Plan(ctx context.Context, pipeline string, want []Declared) (Plan, error) {
+	found, err := s.marks(ctx, pipeline, want)
+	if err != nil {
+		return Plan{}, err
+	}
+	return newPlan(pipeline, want, found)
+}
+
+// Apply does what a plan says. What it did stays done when something fails on the way; applying again does the rest.
+func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
+	for _, change := range plan.Changes {
+		var err error
+		switch change.Action {
+		case Create:
+			err = s.create(ctx, change.want)
+		case Update:
+			err = s.update(ctx, change.want)
+		case Delete:
+			err = s.Delete(ctx, change.Trigger)
+		case Keep:
+		}
+		if err != nil {
+			return fmt.Errorf("%s trigger %s: %w", change.Action, change.Trigger, err)
+		}
+	}
+	return nil
+}
+
+func (s *Schedules) create(ctx context.Context, d Declared) error {
+	spec, err := d.spec()
+	if err != nil {
+		return err
+	}
+	d.Since = time.Now().UTC()
+	policy := d.policy()
+	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
+		ID: d.id(), Spec: spec, Action: d.action(),
+		Overlap: policy.Overlap, CatchupWindow: policy.CatchupWindow, PauseOnFailure: policy.PauseOnFailure,
+		TriggerImmediately: d.Spec.Schedule == nil, // a first look, so that what is wrong with it is seen at once
+		Memo:               map[string]any{markKey: mark{Pipeline: d.Pipeline, Trigger: d.Trigger, Kind: d.Kind}},
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
+	})
+	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+		return contract.Error(contract.ErrInvalid, "a schedule of this name is there, and Sluice did not make it, or another apply just did", err)
+	}
+	return err
+}
+
+// update replaces what a schedule does. Whether it is paused stays as it is.
+func (s *Schedules) update(ctx context.Context, d Declared) error {
+	spec, err := d.spec()
+	if err != nil {
+		return err
+	}
+	return s.Client.ScheduleClient().GetHandle(ctx, d.id()).Update(ctx, client.ScheduleUpdateOptions{
+		DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+			schedule, policy := in.Description.Schedule, d.policy()
+			schedule.Spec, schedule.Action, schedule.Policy = &spec, d.action(), &policy
+			return &client.ScheduleUpdate{Schedule: &schedule}, nil
+		},
+	})
+}
+
+// Delete removes a trigger, named pipeline/trigger, and what it remembers. Runs it started go on.
+func (s *Schedules) Delete(ctx context.Context, id string) error {
+	pipeline, trigger, err := split(id)
+	if err != nil {
+		return err
+	}
+	if err := s.withTrigger(ctx, id, func(h client.ScheduleHandle) error { return h.Delete(ctx) }); err != nil {
+		return err
+	}
+	return s.Store.Driver().Delete(ctx, activities.TriggerKey(pipeline, trigger))
+}
+
+// split reads the name of a trigger: pipeline/trigger.
+func split(id string) (pipeline, trigger string, err error) {
+	pipeline, trigger, ok := strings.Cut(id, "/")
+	if !ok || pipeline == "" || trigger == "" || strings.Contains(trigger, "/") {
+		return "", "", contract.Error(contract.ErrInvalid, fmt.Sprintf("%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id), nil)
+	}
+	return pipeline, trigger, nil
+}
+
+// explain says of a schedule that is not there what to do.
+func explain(id string, err error) error {
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` shows those there are", id), err)
+	}
+	return err
+}
+
+// marks reads the marks of a pipeline's schedules, in the order of their names. Those that are wanted are asked for by name, since
+// the server's list may lag behind.
+func (s *Schedules) marks(ctx context.Context, pipeline string, want []Declared) ([]mark, error) {
+	ids := map[string]bool{}
+	for _, d := range want {
+		ids[d.id()] = true
+	}
+	listed, err := s.ids(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range listed {
+		if strings.HasPrefix(id, pipeline+"/") {
+			ids[id] = true
+		}
+	}
+	var found []mark
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("describe trigger %s: %w", id, err)
+		}
+		m, err := s.markOf(desc)
+		if err != nil {
+			return nil, fmt.Errorf("trigger %s: %w", id, err)
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}
+
+// ids lists the schedules that carry Sluice's mark.
+func (s *Schedules) ids(ctx context.Context) ([]string, error) {
+	all, err := s.Client.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 1000})
+	if err != nil {
+		return nil, fmt.Errorf("list the triggers: %w", err)
+	}
+	var ids []string
+	for all.HasNext() {
+		entry, err := all.Next()
+		if err != nil {
+			return nil, fmt.Errorf("list the triggers: %w", err)
+		}
+		if _, ours := entry.Memo.GetFields()[markKey]; ours {
+			ids = append(ids, entry.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// markOf reads the mark of a schedule, which is on what it starts: the memo of a schedule itself cannot be changed.
+func (s *Schedules) markOf(desc *client.ScheduleDescription) (mark, error) {
+	var m mark
+	action, ok := desc.Schedule.Action.(*client.ScheduleWorkflowAction)
+	if !ok {
+		return m, errors.New("it starts no workflow: Sluice did not make it")
+	}
+	payload, ok := action.Memo[markKey].(*commonpb.Payload)
+	if !ok {
+		return m, errors.New("a schedule of this name is there that Sluice did not make")
+	}
+	return m, s.Converter.FromPayload(payload, &m)
+}

@@ -1,0 +1,128 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// markKey is the memo under which Sluice's schedules, and what they start, carry their mark.
+const markKey = "sluice"
+
+// mark says what a schedule on the server was made from, so that applying the same again can be seen to change nothing.
+type mark struct {
+	Pipeline   string      `json:"pipeline"`
+	Trigger    string      `json:"trigger"`
+	Kind       string      `json:"kind"`
+	Spec       dsl.Trigger `json:"spec"`
+	Submission string      `json:"submission"`
+	// Digest of all that the schedule does.
+	Digest string `json:"digest"`
+	// Since is when the trigger was first applied; updates keep it.
+	Since time.Time `json:"since"`
+}
+
+func (m mark) id() string { return contract.ScheduleID(m.Pipeline, m.Trigger) }
+
+// Declared is a trigger as a pipeline declares it, ready to be put on the server.
+type Declared struct {
+	mark
+	run contract.RunInput
+}
+
+// Declare readies a trigger of the pipeline run.Name; run is what all its runs have in common.
+func Declare(name string, spec dsl.Trigger, run contract.RunInput) (Declared, error) {
+	d := Declared{
+		mark: mark{Pipeline: run.Name, Trigger: name, Kind: spec.Kind(), Spec: spec, Submission: run.Submission},
+		run:  run,
+	}
+	d.run.Trigger = dsl.TriggerFacts{Name: name, Kind: d.Kind}
+	if spec.Data != nil {
+		if err := activities.CheckData(*spec.Data); err != nil {
+			return d, contract.Error(contract.ErrInvalid, "trigger "+name+": "+contract.Message(err), err)
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Spec dsl.Trigger       `json:"spec"`
+		Run  contract.RunInput `json:"run"`
+	}{spec, d.run})
+	if err != nil {
+		return d, fmt.Errorf("encode trigger %s: %w", name, err)
+	}
+	sum := sha256.Sum256(raw)
+	d.Digest = hex.EncodeToString(sum[:])
+	return d, nil
+}
+
+// catchupLooks is how late a look is still made: the next one sees all that the missed one would have.
+const catchupLooks = 10 * time.Second
+
+// spec is when the schedule acts.
+func (d Declared) spec() (client.ScheduleSpec, error) {
+	var every dsl.Duration
+	switch t := d.Spec; {
+	case t.Schedule != nil:
+		s := t.Schedule
+		spec := client.ScheduleSpec{StartAt: s.Start, EndAt: s.End, Jitter: time.Duration(s.Jitter), TimeZoneName: s.Timezone}
+		if s.Every > 0 {
+			spec.Intervals = []client.ScheduleIntervalSpec{{Every: time.Duration(s.Every), Offset: time.Duration(s.Offset)}}
+		}
+		var err error
+		spec.CronExpressions, err = s.Calendars()
+		return spec, err
+	case t.Data != nil:
+		every = t.Data.Every
+	case t.Metric != nil:
+		every = t.Metric.Every
+	case t.Pipeline != nil:
+		every = t.Pipeline.Every
+	}
+	return client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Duration(every)}}}, nil
+}
+
+// policy is what happens when starts and runs get in each other's way.
+func (d Declared) policy() client.SchedulePolicies {
+	s := d.Spec.Schedule
+	if s == nil {
+		return client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: catchupLooks}
+	}
+	overlap := enums.SCHEDULE_OVERLAP_POLICY_SKIP
+	switch s.OnConflict {
+	case dsl.OnConflictQueue:
+		overlap = enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL
+	case dsl.OnConflictCancelOther:
+		overlap = enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
+	case dsl.OnConflictSkip:
+	}
+	return client.SchedulePolicies{Overlap: overlap, CatchupWindow: time.Duration(s.Catchup), PauseOnFailure: s.PauseOnFailure}
+}
+
+// action is what the schedule starts: the run itself, or a look.
+func (d Declared) action() *client.ScheduleWorkflowAction {
+	action := &client.ScheduleWorkflowAction{
+		TaskQueue: contract.TaskQueue,
+		Memo:      map[string]any{markKey: d.mark},
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
+	}
+	if d.Spec.Schedule != nil {
+		action.ID = contract.RunWorkflowID(contract.ScheduledRun(d.Pipeline, d.Trigger))
+		action.Workflow, action.Args = contract.PipelineWorkflow, []any{d.run}
+		action.StaticSummary = "pipeline " + d.Pipeline + ", " + d.Trigger
+		return action
+	}
+	action.ID = contract.WatchWorkflowID(d.Pipeline, d.Trigger)
+	action.Workflow, action.Args = contract.WatchWorkflow, []any{contract.WatchInput{Run: d.run, Spec: d.Spec, Since: d.Since}}
+	action.StaticSummary = "look of trigger " + d.Trigger + " of " + d.Pipeline
+	return action
+}
