@@ -48,6 +48,9 @@ func (s *Session) register(o Options) error {
 
 	registerWorkflows(s.worker, map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline,
+		contract.LaneWorkflow:     workflows.Lane,
+		contract.ApprovalWorkflow: workflows.Approval,
+		contract.LockWorkflow:     workflows.Lock,
 		contract.WatchWorkflow:    workflows.Watch,
 		contract.TrainWorkflow:    workflows.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
@@ -56,8 +59,11 @@ func (s *Session) register(o Options) error {
 	registerActivities(s.worker, map[string]any{
 		contract.BeginActivity:   engine.Begin,
 		contract.ResolveActivity: engine.Resolve,
+		contract.ExpandActivity:  engine.Expand,
 		contract.JudgeActivity:   engine.Judge,
+		contract.GatherActivity:  engine.Gather,
 		contract.FinishActivity:  engine.Finish,
+		contract.AliveActivity:   s.alive,
 
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,

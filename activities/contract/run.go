@@ -5,6 +5,7 @@ package contract
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -17,16 +18,23 @@ const TaskQueue = "sluice"
 // Workflow types.
 const (
 	PipelineWorkflow = "sluice.pipeline"
+	LaneWorkflow     = "sluice.lane"
+	ApprovalWorkflow = "sluice.approval"
+	LockWorkflow     = "sluice.lock"
 	TrainWorkflow    = "sluice.train"
 	RolloutWorkflow  = "sluice.rollout"
 )
 
-// Activity types of the engine. Begin, Resolve, Judge and Finish run as local activities.
+// Activity types of the engine. All but Gather and Alive run as local activities.
 const (
 	BeginActivity   = "sluice.begin"
 	ResolveActivity = "sluice.resolve"
+	ExpandActivity  = "sluice.expand"
 	JudgeActivity   = "sluice.judge"
+	GatherActivity  = "sluice.gather"
+	ChildActivity   = "sluice.child"
 	FinishActivity  = "sluice.finish"
+	AliveActivity   = "sluice.alive"
 )
 
 // Activity types of the kinds whose effect is one activity.
@@ -35,15 +43,6 @@ const (
 	EvaluateActivity = "sluice.evaluate"
 	CompileActivity  = "sluice.compile"
 	RunActivity      = "sluice.run"
-)
-
-// Typed search attributes.
-const (
-	SearchPipeline = "SluicePipeline" // Keyword
-	SearchStep     = "SluiceStep"     // Keyword
-	SearchVerdict  = "SluiceVerdict"  // Keyword
-	SearchModel    = "SluiceModel"    // Keyword
-	SearchDataset  = "SluiceDataset"  // Keyword
 )
 
 // RunWorkflowID is the workflow ID of a run. RunOf is its inverse.
@@ -66,22 +65,50 @@ type Submission struct {
 	EnvFile     string `json:"env_file"`
 	Environment []byte `json:"environment,omitempty"`
 	// Params are the values given, before defaults.
-	Params    map[string]string `json:"params,omitempty"`
-	Workspace artifact.Ref      `json:"workspace"`
+	Params map[string]string `json:"params,omitempty"`
+	// Values are what a parent run gives in place of Params.
+	Values    map[string]any `json:"values,omitempty"`
+	Workspace artifact.Ref   `json:"workspace"`
 }
 
 // RunInput starts a pipeline workflow.
 type RunInput struct {
-	Run        string `json:"run"`
+	// Run is the run's ID. A schedule leaves it empty: it is then what the workflow ID says.
+	Run        string `json:"run,omitempty"`
 	Name       string `json:"name"`
 	Submission string `json:"submission"` // digest
-	// Graph in topological order.
+	// Graph in topological order: the main steps, then those of on_failure, then those of finally.
 	Graph []dsl.Node `json:"graph"`
-	// Reuse names steps whose results are taken from run ReuseFrom as they are.
-	ReuseFrom string   `json:"reuse_from,omitempty"`
-	Reuse     []string `json:"reuse,omitempty"`
+	Reuse Reuse      `json:"reuse,omitzero"`
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	// Carried is what an earlier part of the run hands over when its history has become long.
+	Carried *RunCarried `json:"carried,omitempty"`
+}
+
+// Reuse says which results of earlier runs a run may take over.
+type Reuse struct {
+	// From is the run whose finished steps are taken over as they are, when what they would do has not changed since.
+	From string `json:"from,omitempty"`
+	// Again names steps that are done whatever there is to take over.
+	Again []string `json:"again,omitempty"`
+	// Only, when not empty, names the steps that are done; the others must be there to take over, or are skipped.
+	Only []string `json:"only,omitempty"`
+	// NoCache turns the step cache off.
+	NoCache bool `json:"no_cache,omitempty"`
+}
+
+// RunCarried is the state of a run between two of its workflow's histories.
+type RunCarried struct {
+	StartedAt time.Time        `json:"started_at"`
+	Steps     []StepState      `json:"steps"`
+	Failed    []dsl.FailedStep `json:"failed,omitempty"`
+	Declined  string           `json:"declined,omitempty"`
+	CostUSD   float64          `json:"cost_usd,omitempty"`
+	Begun     Begun            `json:"begun"`
+	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
+	Canceled bool `json:"canceled,omitempty"`
+	Broke    bool `json:"broke,omitempty"`
 }
 
 // RunOutput is a pipeline workflow's result.
@@ -90,34 +117,113 @@ type RunOutput struct {
 	// Error is the first failure, for people; ErrorType its type.
 	Error     string `json:"error,omitempty"`
 	ErrorType string `json:"error_type,omitempty"`
+	// Outputs are the pipeline's, and CostUSD what it cost: for the step of a parent run.
+	Outputs StepOutput `json:"outputs,omitzero"`
+	CostUSD float64    `json:"cost_usd,omitempty"`
 }
 
 // BeginInput opens the run's record.
 type BeginInput struct {
 	RunInput
-	StartedAt time.Time `json:"started_at"`
+	StartedAt   time.Time `json:"started_at"`
+	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
+}
+
+// Begun is what the workflow must know of the whole pipeline.
+type Begun struct {
+	// Concurrency with its group filled in; an empty group means none.
+	Concurrency dsl.Concurrency `json:"concurrency,omitzero"`
+	BudgetUSD   float64         `json:"budget_usd,omitempty"`
+	// Notify lists the events that somebody wants to hear of.
+	Notify []string `json:"notify,omitempty"`
+}
+
+// At names what a local activity of the engine is about: a step of a run, or an instance of one.
+type At struct {
+	Run        string `json:"run"`
+	Submission string `json:"submission"`
+	Step       string `json:"step"`
+	// Instance is set for one of a fanned-out step.
+	Instance *Instance `json:"instance,omitempty"`
+	Now      time.Time `json:"now"` // of the step, by the workflow's clock
+}
+
+// Instance names one instance of a fanned-out step.
+type Instance struct {
+	Index int `json:"index"`
+	// List is the blob of all instances, as Expand made it; empty for a repeated step.
+	List string `json:"list,omitempty"`
+}
+
+// ID is how the step or the instance is called in workflow IDs, folders and logs: fit, or fit.3.
+func (a At) ID() string {
+	if a.Instance == nil {
+		return a.Step
+	}
+	return a.Step + "." + strconv.Itoa(a.Instance.Index)
+}
+
+// SplitStep is the inverse of At.ID: a step, and the instance's index, or -1.
+func SplitStep(id string) (step string, index int) {
+	step, number, isInstance := strings.Cut(id, ".")
+	if n, err := strconv.Atoi(number); isInstance && err == nil {
+		return step, n
+	}
+	return step, -1
+}
+
+// ChildRun is the run of a child pipeline's attempt.
+func ChildRun(run, step string, attempt int) string {
+	id := run + "." + step
+	if attempt > 1 {
+		id += "-" + strconv.Itoa(attempt)
+	}
+	return id
 }
 
 // ResolveInput asks what a step is to do now.
 type ResolveInput struct {
-	Run        string    `json:"run"`
-	Submission string    `json:"submission"`
-	Step       string    `json:"step"`
-	StartedAt  time.Time `json:"started_at"` // of the run
-	Now        time.Time `json:"now"`        // of the step, by the workflow's clock
+	At
+	Reuse Reuse `json:"reuse,omitzero"`
+	// Situation of the run, for the steps of on_failure and finally.
+	Situation
+}
+
+// Situation is what steps that run after the end of the main ones may ask for.
+type Situation struct {
+	Status  dsl.Status       `json:"status,omitempty"`
+	Failed  []dsl.FailedStep `json:"failed,omitempty"`
+	CostUSD float64          `json:"cost_usd,omitempty"`
 }
 
 // Resolved is what a step is to do.
 type Resolved struct {
-	// Skip: the step's `when` was false.
-	Skip bool `json:"skip,omitempty"`
+	// Skip: the step's `when` was false, or Reuse.Only leaves it out.
+	Skip string `json:"skip,omitempty"`
 	// Step is the input of the step's activity or child.
 	Step StepInput `json:"step"`
+	// Hit is the run, and Output the result, of an earlier execution that did the same.
+	Hit    string     `json:"hit,omitempty"`
+	Output StepOutput `json:"output,omitzero"`
+	// Key is the step's cache key, Summary its own line.
+	Key     string `json:"key,omitempty"`
+	Summary string `json:"summary,omitempty"`
+	// Ask is what an approval asks.
+	Ask *ApprovalInput `json:"ask,omitempty"`
+}
+
+// Expanded lists the instances of a fanned-out step.
+type Expanded struct {
+	// Skip: as in Resolved.
+	Skip string `json:"skip,omitempty"`
+	List string `json:"list,omitempty"` // blob of []dsl.Instance
+	Of   int    `json:"of"`
 }
 
 // StepInput is what the activity or child workflow of a step is given.
 type StepInput struct {
-	Run  string   `json:"run"`
+	Run string `json:"run"`
+	// Step is the step's ID, with the instance's number behind a dot where it has any.
 	Step string   `json:"step"`
 	Kind dsl.Kind `json:"kind"`
 	// Spec is the resolved spec of the kind, inline, or by digest when it is large.
@@ -137,6 +243,16 @@ type StepOutput struct {
 	OutputsRef string          `json:"outputs_ref,omitempty"`
 }
 
+// IsZero reports whether there are no outputs.
+func (o StepOutput) IsZero() bool { return o.Outputs == nil && o.OutputsRef == "" }
+
+// ChildInput asks for the run of a child pipeline; the activity returns its RunInput.
+type ChildInput struct {
+	StepInput
+	Attempt int   `json:"attempt"`
+	Reuse   Reuse `json:"reuse,omitzero"`
+}
+
 // Attempt is one try of a step that did not succeed.
 type Attempt struct {
 	StartedAt time.Time `json:"started_at"`
@@ -147,8 +263,14 @@ type Attempt struct {
 
 // JudgeInput ends a step: it judges the gate, writes the step's record and publishes.
 type JudgeInput struct {
-	ResolveInput
+	At
+	Situation
 	Kind dsl.Kind `json:"kind"`
+	// Key is the step's cache key, Line its own summary.
+	Key  string `json:"key,omitempty"`
+	Line string `json:"line,omitempty"`
+	// CostUSD of a child pipeline.
+	CostUSD float64 `json:"child_cost_usd,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
 	Status    dsl.Status `json:"status"`
 	Output    StepOutput `json:"output"`
@@ -156,8 +278,10 @@ type JudgeInput struct {
 	ErrorType string     `json:"error_type,omitempty"`
 	Attempts  []Attempt  `json:"attempts,omitempty"`
 	EndedAt   time.Time  `json:"ended_at"`
-	// ReuseFrom is the run whose record of this step is taken as it is.
-	ReuseFrom string `json:"reuse_from,omitempty"`
+	// ReusedFrom is the run whose outputs these are.
+	ReusedFrom string `json:"reused_from,omitempty"`
+	// Decision is what a person said of the gate that held the step.
+	Decision *Decision `json:"decision,omitempty"`
 }
 
 // Judged is the step's final word.
@@ -169,34 +293,63 @@ type Judged struct {
 	Summary string `json:"summary,omitempty"`
 	// Checks that were made, for history.
 	Checks []dsl.Check `json:"checks,omitempty"`
+	// Hold is set with StatusHold: who is asked, and what.
+	Hold *ApprovalInput `json:"hold,omitempty"`
+	// Published are the versions that the step published.
+	Published []Version `json:"published,omitempty"`
+	// Done: a repeated step needs no further iteration.
+	Done bool `json:"done,omitempty"`
+	// CostUSD is what the step cost.
+	CostUSD float64 `json:"cost_usd,omitempty"`
+}
+
+// Version is a published dataset or model.
+type Version struct {
+	Type artifact.Type `json:"type"`
+	Name string        `json:"name"`
+}
+
+// GatherInput makes the result of a fanned-out step of those of its instances.
+type GatherInput struct {
+	JudgeInput
+	Fan     dsl.Fan   `json:"fan"`
+	List    string    `json:"list,omitempty"`
+	Require dsl.Share `json:"require,omitempty"`
+	Of      int       `json:"of"`
 }
 
 // FinishInput closes the run's record.
 type FinishInput struct {
 	Run        string    `json:"run"`
 	Submission string    `json:"submission"`
-	StartedAt  time.Time `json:"started_at"`
 	EndedAt    time.Time `json:"ended_at"`
+	CostUSD    float64   `json:"cost_usd,omitempty"`
 	RunOutput
 }
 
 // RunRecord is runs/<run>/run.json.
 type RunRecord struct {
-	Run        string         `json:"run"`
-	Pipeline   string         `json:"pipeline"`
-	Submission string         `json:"submission"`
-	Status     dsl.Status     `json:"status"`
-	Error      string         `json:"error,omitempty"`
-	ErrorType  string         `json:"error_type,omitempty"`
-	StartedAt  time.Time      `json:"started_at"`
-	EndedAt    time.Time      `json:"ended_at,omitzero"`
-	Params     map[string]any `json:"params,omitempty"`
-	Graph      []dsl.Node     `json:"graph"`
-	Outputs    map[string]any `json:"outputs,omitempty"`
-	ReuseFrom  string         `json:"reuse_from,omitempty"`
+	Run         string           `json:"run"`
+	Pipeline    string           `json:"pipeline"`
+	Submission  string           `json:"submission"`
+	Status      dsl.Status       `json:"status"`
+	Error       string           `json:"error,omitempty"`
+	ErrorType   string           `json:"error_type,omitempty"`
+	StartedAt   time.Time        `json:"started_at"`
+	EndedAt     time.Time        `json:"ended_at,omitzero"`
+	Params      map[string]any   `json:"params,omitempty"`
+	Graph       []dsl.Node       `json:"graph"`
+	Outputs     map[string]any   `json:"outputs,omitempty"`
+	Reuse       Reuse            `json:"reuse,omitzero"`
+	Trigger     dsl.TriggerFacts `json:"trigger,omitzero"`
+	ScheduledAt time.Time        `json:"scheduled_at,omitzero"`
+	CostUSD     float64          `json:"cost_usd,omitempty"`
 	// Last and Serving are the runs that `last` and `serving.<target>` meant, read once at the start.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
+	// Datasets and Models are the versions that published names meant, read at the same time.
+	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
+	Models   map[string]artifact.Ref `json:"models,omitempty"`
 }
 
 // StepRecord is runs/<run>/steps/<step>.json.
@@ -209,10 +362,23 @@ type StepRecord struct {
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	EndedAt   time.Time       `json:"ended_at,omitzero"`
 	Outputs   json.RawMessage `json:"outputs,omitempty"`
-	Verdict   dsl.Verdict     `json:"verdict,omitempty"`
-	Checks    []dsl.Check     `json:"checks,omitempty"`
-	Attempts  []Attempt       `json:"attempts,omitempty"`
-	Published []string        `json:"published,omitempty"`
-	// ReusedFrom is the run whose result was taken as it is.
+	// OutputsRef is the blob of the outputs of a step with very many instances, in place of Outputs.
+	OutputsRef string      `json:"outputs_ref,omitempty"`
+	Verdict    dsl.Verdict `json:"verdict,omitempty"`
+	Checks     []dsl.Check `json:"checks,omitempty"`
+	Attempts   []Attempt   `json:"attempts,omitempty"`
+	Published  []string    `json:"published,omitempty"`
+	// ReusedFrom is the run whose result was taken over.
 	ReusedFrom string `json:"reused_from,omitempty"`
+	// Key is the cache key of what was done, Parts the digests of what it is made of.
+	Key   string            `json:"key,omitempty"`
+	Parts map[string]string `json:"parts,omitempty"`
+	// Index is that of an instance, counted from 0; Of is how many instances a fanned-out step had, Passed how many of them passed.
+	Index  int `json:"index,omitempty"`
+	Of     int `json:"of,omitempty"`
+	Passed int `json:"passed,omitempty"`
+	// Decision is what a person said of the gate that held the step.
+	Decision *Decision `json:"decision,omitempty"`
+	CostUSD  float64   `json:"cost_usd,omitempty"`
+	Summary  string    `json:"summary,omitempty"`
 }
