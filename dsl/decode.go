@@ -128,7 +128,10 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 	case reflect.Slice:
 		return d.sequence(n, t, r)
 	case reflect.Interface:
-		return d.free(n)
+		if d.fixed {
+			return d.free(n)
+		}
+		return d.data(n)
 	}
 	return d.scalar(n, t, r)
 }

@@ -71,6 +71,9 @@ func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Va
 			return v, nil
 		}
 		t, ok := typ.fields[field]
+		if !ok && typ.open {
+			t, ok = cel.DynType, true
+		}
 		if !ok {
 			return nil, nil
 		}

@@ -207,6 +207,15 @@ func (e *expression) outputType() *cel.Type {
 	return e.tree.GetType(e.tree.Expr().ID())
 }
 
+// parsed lists what an expression reads before it is compiled; nothing when it cannot be read.
+func (e *expression) parsed(env *cel.Env) []reference {
+	parsed, issues := env.Parse(e.text)
+	if issues.Err() != nil {
+		return nil
+	}
+	return references(parsed.NativeRep())
+}
+
 // lint warns about what is allowed and seldom meant.
 func (e *expression) lint(src *source) {
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {

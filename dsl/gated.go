@@ -53,7 +53,7 @@ func (c *checker) checkRelease(s *step) {
 		return
 	}
 	for _, judge := range c.steps {
-		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || judge.Kind != KindEvaluate && judge.Kind != KindRun {
+		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || !slices.Contains(judges, judge.Kind) {
 			continue
 		}
 		if model := c.judged(judge, lineage); model != "" {
@@ -68,6 +68,9 @@ func (c *checker) checkRelease(s *step) {
 func (s *step) holdsBack(takesInstance bool) bool {
 	return (len(s.gates) > 0 || s.Kind == KindApproval) && (!s.listed() || s.Require > 0 || takesInstance)
 }
+
+// judges are the kinds that may judge a model by a gate.
+var judges = []Kind{KindEvaluate, KindRun, KindPipeline}
 
 func (c *checker) checkPublish(s *step) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })

@@ -35,11 +35,12 @@ var kinds = []kindInfo{
 	{KindRollout, func() kindSpec { return new(Rollout) }, scopeStage},
 	{KindRun, func() kindSpec { return new(Run) }, scopePlain},
 	{KindApproval, func() kindSpec { return new(Approval) }, scopePlain},
+	{KindPipeline, func() kindSpec { return new(ChildPipeline) }, scopePlain},
 }
 
 // laterKinds, laterTransforms and notYetKeys are named in the design and refused by name until they work.
 var (
-	laterKinds      = []string{"tune", "pipeline"}
+	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
 		"ReadFromText", "ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
 		"DetectLanguage", "QualityFilter", "Profile",

@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,13 @@ var update = flag.Bool("update", false, "write what the linter says as what it s
 type archive struct{ *txtar.Archive }
 
 func (a archive) Exists(path string) bool { return a.file(path) != nil }
+
+func (a archive) ReadFile(path string) ([]byte, error) {
+	if data := a.file(path); data != nil {
+		return data, nil
+	}
+	return nil, fs.ErrNotExist
+}
 
 func (a archive) file(name string) []byte {
 	for _, f := range a.Files {

@@ -29,12 +29,17 @@ type Param struct {
 	Required *bool `json:"required,omitempty"`
 	// Secret makes the value the name of a secret of the environment. It may be read under a step's `secrets` only.
 	Secret bool `json:"secret,omitempty"`
+
+	any bool // its type is not known yet
 }
 
 // Optional reports whether the parameter may be absent.
 func (p Param) Optional() bool { return p.Default == nil && p.Required != nil && !*p.Required }
 
 func (p Param) celType() *cel.Type {
+	if p.any {
+		return cel.DynType
+	}
 	switch p.Type {
 	case "list":
 		return cel.ListType(p.itemType())

@@ -108,9 +108,11 @@ func (l *loader) section(s Section) *Steps {
 // load reads the document's form. Nothing is said yet of what its names mean.
 func (l *loader) load(data []byte) bool {
 	l.root = l.src.parse(data)
-	if l.root == nil {
-		return false
-	}
+	return l.root != nil && l.read()
+}
+
+// read reads the document at root.
+func (l *loader) read() bool {
 	d := newDecoder(l.src, false)
 	l.d = d
 	l.byID = map[string]*step{}

@@ -17,10 +17,13 @@ type File struct {
 	Source []byte
 }
 
-// Workspace answers whether a file that a pipeline names is there.
+// Workspace is the folder of a pipeline.
 type Workspace interface {
 	// Exists reports whether path, relative to the pipeline's folder, is a file or a folder.
 	Exists(path string) bool
+	// ReadFile returns what is in a file, relative to the pipeline's folder, and no more than MaxSource+1 bytes of it. It follows no path
+	// out of the folder.
+	ReadFile(path string) ([]byte, error)
 }
 
 // Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
@@ -49,16 +52,20 @@ func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
 	}
 	src := newSource(pipeline)
 	l := &loader{src: src}
+	f := newFamily(pipeline.Name, environment, ws)
 	var program *Program
 	if l.load(pipeline.Source) {
-		c := &checker{loader: l, env: environment, ws: ws, usedParams: map[string]bool{}}
-		program = c.check()
+		program = f.compile(l, 0).program
 	}
-	diags = append(diags, src.diags...)
+	diags = append(append(diags, src.diags...), f.diags...)
 	diags.sort()
 	diags = slices.Compact(diags) // a default is read for each step that takes it
 	if diags.HasErrors() {
 		return nil, diags
+	}
+	if err := f.writeOut(); err != nil {
+		src.errorf(l.root, "limit", "write the values out", "%s", err)
+		return nil, src.diags
 	}
 	return program, diags
 }
@@ -84,6 +91,11 @@ type checker struct {
 	afterVars  map[string]*cel.Type
 	envs       map[string]*cel.Env // by the signature of their variables
 	usedParams map[string]bool
+	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
+	family             *family
+	children           map[*step]*compiledChild // of those that are files
+	generation, height int
+	program            *Program
 }
 
 func (c *checker) check() *Program {
@@ -147,6 +159,7 @@ func (c *checker) declare() {
 	c.afterVars = maps.Clone(c.vars)
 	c.afterVars["run"] = after
 	c.afterBase = mustEnv(c.ts, c.afterVars)
+	c.compileChildren()
 	for _, s := range c.steps {
 		c.typeFan(s)
 	}
@@ -218,6 +231,7 @@ func (c *checker) compile(e *expression, s *step) {
 		}
 		if e.scope == scopeGate || e.scope == scopeUntil {
 			maps.Copy(extra, c.ts.objects["steps."+s.ID].asNames())
+			c.anyOutputs(e, s, extra)
 		}
 	}
 	base, baseVars := c.base, c.vars
@@ -227,6 +241,18 @@ func (c *checker) compile(e *expression, s *step) {
 	env, vars := c.envWith(base, baseVars, extra)
 	e.compile(c.src, c.ts, env, vars)
 	c.use(e)
+}
+
+// anyOutputs lets a gate read any output of a step whose outputs are not known.
+func (c *checker) anyOutputs(e *expression, s *step, extra map[string]*cel.Type) {
+	if !c.outputsOf(s).open {
+		return
+	}
+	for _, r := range e.parsed(c.base) {
+		if name := r.path[0].name; extra[name] == nil && c.vars[name] == nil {
+			extra[name] = cel.DynType
+		}
+	}
 }
 
 // compileFree checks an expression that sees nothing of the pipeline but params: over rows, a stage's counts or a trigger's value.

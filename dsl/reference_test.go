@@ -285,3 +285,7 @@ func (f folder) Exists(path string) bool {
 	_, err := os.Stat(filepath.Join(string(f), path))
 	return err == nil
 }
+
+func (f folder) ReadFile(path string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(string(f), path))
+}

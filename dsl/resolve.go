@@ -88,8 +88,13 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 		return nil, err
 	}
 	setDefaults(reflect.ValueOf(spec))
-	if train, ok := spec.(*Train); ok {
-		train.complete(p.env)
+	switch spec := spec.(type) {
+	case *Train:
+		spec.complete(p.env)
+	case *ChildPipeline:
+		if err := spec.complete(s); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkBounds(reflect.ValueOf(spec), ""); err != nil {
 		return nil, err

@@ -180,6 +180,7 @@ func (l *loader) readBody(d *decoder, s *step) {
 	d.scope = info.scope
 	defer func() { d.scope = scopePlain }()
 	l.bodyForms(d)
+	defer childForms(d)()
 	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), rules{})
 	if v == nil {
 		v = entries{}

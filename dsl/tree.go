@@ -65,6 +65,26 @@ func keyNode(n *yaml.Node, key string) *yaml.Node {
 	return n
 }
 
+// maxPlain bounds what a document grows to when its aliases are written out.
+const maxPlain = 200_000
+
+// plain copies a tree for a document of its own: without comments, and aliases as what they stand for. It counts left down, and stops
+// below 0.
+func plain(n *yaml.Node, left *int) *yaml.Node {
+	if *left--; *left < 0 {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	}
+	n = behindAlias(n)
+	out := &yaml.Node{Kind: n.Kind, Style: n.Style & yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		out.Style = yaml.DoubleQuotedStyle // the form that holds any text
+	}
+	for _, item := range n.Content {
+		out.Content = append(out.Content, plain(item, left))
+	}
+	return out
+}
+
 // nodeKind names what a value is, for messages.
 func nodeKind(n *yaml.Node) string {
 	switch n.Kind {

@@ -289,30 +289,44 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 	if c.env == nil {
 		return
 	}
-	given := c.pipeline.Triggers[key.Value].Given()
+	given := c.pipeline.Triggers[key.Value].Params
 	for name, at := range mappingOf(n, "params") {
 		decl, ok := c.pipeline.Params[name.Value]
 		if !ok {
 			c.src.errorf(name, "param", suggest(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
 			continue
 		}
-		text, ok := given[name.Value]
-		if !ok || decl.celType() == nil {
-			continue // reported
-		}
-		one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name.Value: decl}}
-		_, bad := one.Params(map[string]string{name.Value: text})
-		for _, d := range bad {
-			c.src.errorf(at, d.Code, d.Hint, "%s", d.Message)
+		if v, ok := given[name.Value]; ok {
+			c.checkParamValue(at, name.Value, decl, v)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.pipeline.Params)) {
-		decl := c.pipeline.Params[name]
-		one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
-		if _, missing := one.Params(nil); decl.Default == nil && len(missing) > 0 && decl.celType() != nil && lookup(n, "params", name) == nil {
+		if c.mustBeGiven(name, c.pipeline.Params[name]) && lookup(n, "params", name) == nil {
 			c.src.errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
 		}
 	}
+}
+
+// checkParamValue checks a value that is written for a parameter.
+func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any) {
+	if c.env == nil || decl.celType() == nil {
+		return // reported
+	}
+	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
+	_, bad := one.ChildParams(map[string]any{name: v})
+	for _, d := range bad {
+		c.src.errorf(at, d.Code, d.Hint, "%s", d.Message)
+	}
+}
+
+// mustBeGiven reports whether a parameter has no default and cannot be left out.
+func (c *checker) mustBeGiven(name string, decl Param) bool {
+	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
+	if decl.Default != nil || decl.celType() == nil {
+		return false
+	}
+	_, missing := one.Params(nil)
+	return len(missing) > 0
 }
 
 // ConcurrencyGroup is the group that a run with these params belongs to; empty when the pipeline has none.

@@ -23,6 +23,8 @@ type objectType struct {
 	optional map[string]bool
 	// what names the fields in messages: "a metric of `fit`".
 	what string
+	// open means that what the fields are is not known: any may be read.
+	open bool
 	// code of the diagnostic for a field that is not there.
 	code string
 }
@@ -96,6 +98,9 @@ func (ts *typeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 		return ts.Registry.FindStructFieldType(name, fieldName)
 	}
 	t, ok := o.fields[fieldName]
+	if !ok && o.open {
+		t, ok = cel.DynType, true
+	}
 	if !ok {
 		return nil, false
 	}

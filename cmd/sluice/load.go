@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -32,4 +33,12 @@ type folder string
 func (f folder) Exists(path string) bool {
 	_, err := os.Stat(filepath.Join(string(f), path))
 	return err == nil
+}
+
+// ReadFile implements dsl.Workspace.
+func (f folder) ReadFile(path string) ([]byte, error) {
+	if !filepath.IsLocal(path) {
+		return nil, fs.ErrNotExist
+	}
+	return worker.ReadDocument(filepath.Join(string(f), path))
 }

@@ -1,0 +1,440 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on children of children.
+const (
+	maxGenerations = 8
+	maxChildren    = 200 // of one compilation
+)
+
+var childOutputsType = reflect.TypeFor[ChildOutputs]()
+
+// family is what a pipeline and its children share while they are compiled.
+type family struct {
+	env   *Environment
+	ws    Workspace
+	base  string // of the files' names in findings
+	files map[string]*compiledChild
+	count int
+	diags Diagnostics // of the children that are files
+	// inline are the children written in place.
+	inline []inlineChild
+}
+
+type inlineChild struct {
+	spec *ChildPipeline
+	root *yaml.Node
+}
+
+// writeOut makes documents of the children written in place, once nothing is wrong with them. Together they are bounded.
+func (f *family) writeOut() error {
+	left := maxPlain
+	for _, child := range f.inline {
+		child.spec.document = plain(child.root, &left)
+	}
+	if left < 0 {
+		return fmt.Errorf("the aliases in child pipelines stand for more than %d values", maxPlain)
+	}
+	return nil
+}
+
+// compiledChild is a pipeline that a step runs.
+type compiledChild struct {
+	name    string // as people know it
+	open    bool   // it is being compiled
+	broken  bool   // its own findings are errors
+	height  int    // generations below it
+	params  map[string]Param
+	outputs map[string]*cel.Type
+	ts      *typeSystem
+}
+
+// compile checks a pipeline that was loaded, at some generation below the root.
+func (f *family) compile(l *loader, generation int) *checker {
+	c := &checker{loader: l, env: f.env, ws: f.ws, family: f, generation: generation, usedParams: map[string]bool{}, children: map[*step]*compiledChild{}}
+	c.program = c.check()
+	return c
+}
+
+func newFamily(root string, env *Environment, ws Workspace) *family {
+	return &family{env: env, ws: ws, base: path.Dir(root), files: map[string]*compiledChild{}}
+}
+
+// compileChildren finds out what the child pipelines hand on. Those written in place wait for the types of their params, which may be
+// outputs of others; what waits in a circle is reported as one by the graph.
+func (c *checker) compileChildren() {
+	var waiting []*step
+	for _, s := range c.steps {
+		switch spec, ok := s.known.(*ChildPipeline); {
+		case !ok || s.body.Kind != yaml.MappingNode:
+		case lookup(s.body, "steps") == nil:
+			c.setOutputs(s, c.compileFile(s, spec))
+		case len(waiting) == maxChildren:
+			c.src.errorf(s.key, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
+			c.setOutputs(s, nil)
+			return
+		default:
+			waiting = append(waiting, s)
+			c.setOutputs(s, nil) // until it is compiled
+		}
+	}
+	read := map[*step][]*step{}
+	for len(waiting) > 0 {
+		next := max(0, slices.IndexFunc(waiting, func(s *step) bool { return !c.waitsFor(s, waiting, read) }))
+		s := waiting[next]
+		waiting = slices.Delete(waiting, next, next+1)
+		c.setOutputs(s, c.compileInline(s))
+	}
+}
+
+// waitsFor reports whether the expressions of a step lead to any of some other steps.
+func (c *checker) waitsFor(s *step, others []*step, read map[*step][]*step) bool {
+	seen := map[*step]bool{s: true}
+	for todo := []*step{s}; len(todo) > 0; {
+		at := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if _, ok := read[at]; !ok {
+			read[at] = c.stepsRead(at)
+		}
+		for _, up := range read[at] {
+			if up != s && slices.Contains(others, up) {
+				return true
+			}
+			if !seen[up] {
+				seen[up] = true
+				todo = append(todo, up)
+			}
+		}
+	}
+	return false
+}
+
+// stepsRead lists the steps that the expressions of a step name, before they are compiled.
+func (c *checker) stepsRead(s *step) []*step {
+	var all []*step
+	for _, e := range s.exprs {
+		for _, r := range e.parsed(c.base) {
+			if r.path[0].name == "steps" && len(r.path) > 1 && c.byID[r.path[1].name] != nil {
+				all = append(all, c.byID[r.path[1].name])
+			}
+		}
+	}
+	return all
+}
+
+func (c *checker) outputsOf(s *step) *objectType { return c.ts.objects["steps."+s.ID] }
+
+// setOutputs notes what a child hands on as the outputs of its step, and of each of its instances. Of a nil child nothing is known, and
+// anything may be read.
+func (c *checker) setOutputs(s *step, ch *compiledChild) {
+	for _, o := range []*objectType{c.outputsOf(s), c.ts.objects["instance of "+s.ID]} {
+		if o == nil {
+			continue
+		}
+		o.open = ch == nil
+		if ch == nil {
+			continue
+		}
+		if o.optional == nil {
+			o.optional = map[string]bool{}
+		}
+		for name, t := range ch.outputs {
+			t = c.ts.adopt(t, ch.ts, s.ID)
+			if isOptional(t) {
+				t, o.optional[name] = t.Parameters()[0], true
+			}
+			o.fields[name] = t
+		}
+	}
+	if ch != nil {
+		c.height = max(c.height, ch.height+1)
+	}
+}
+
+// compileFile compiles the child that a step names; nil when nothing can be said of it.
+func (c *checker) compileFile(s *step, spec *ChildPipeline) *compiledChild {
+	at := lookup(s.body, "file")
+	if at == nil || spec.File == "" || c.ws == nil {
+		return nil
+	}
+	if !isInside(spec.File) || !c.ws.Exists(path.Clean(spec.File)) {
+		c.checkFile(s, spec.File, "file")
+		return nil
+	}
+	name := path.Clean(spec.File)
+	ch := c.family.files[name]
+	if ch == nil {
+		if !c.mayHaveChild(at) {
+			return nil
+		}
+		data, err := c.ws.ReadFile(name)
+		if err != nil {
+			c.src.errorf(at, "missing-file", "", "%q cannot be read: %s", spec.File, err)
+			return nil
+		}
+		ch = c.family.compileFile(name, data, c.generation+1)
+	}
+	switch {
+	case ch.open:
+		c.src.errorf(at, "cycle", "a pipeline cannot be its own child", "%q runs itself again, by way of this step", spec.File)
+		return nil
+	case !c.mayBeDeep(at, ch.height):
+		return nil
+	}
+	c.children[s] = ch
+	if ch.broken {
+		return nil
+	}
+	return ch
+}
+
+// mayBeDeep reports a child with so many generations below it that there are too many.
+func (c *checker) mayBeDeep(at *yaml.Node, below int) bool {
+	if c.generation+1+below <= maxGenerations {
+		return true
+	}
+	c.src.errorf(at, "limit", "make one pipeline of two", "children of children go deeper than %d", maxGenerations)
+	return false
+}
+
+// mayHaveChild counts a child, and reports that there are too many.
+func (c *checker) mayHaveChild(at *yaml.Node) bool {
+	if !c.mayBeDeep(at, 0) {
+		return false
+	}
+	c.family.count++
+	if c.family.count == maxChildren+1 {
+		c.src.errorf(at, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
+	}
+	return c.family.count <= maxChildren
+}
+
+// compileFile compiles a child that is a file. Its findings are told under its own name.
+func (f *family) compileFile(name string, data []byte, generation int) *compiledChild {
+	ch := &compiledChild{name: name, open: true}
+	f.files[name] = ch
+	src := newSource(File{Name: path.Join(f.base, name), Source: data})
+	l := &loader{src: src}
+	if l.load(data) {
+		f.compile(l, generation).describe(ch)
+	}
+	ch.open, ch.broken = false, src.diags.HasErrors()
+	f.diags = append(f.diags, src.diags...)
+	return ch
+}
+
+// describe takes from a checked pipeline what its parent asks of it.
+func (c *checker) describe(ch *compiledChild) {
+	ch.ts, ch.params, ch.height = c.ts, c.pipeline.Params, c.height
+	ch.outputs = make(map[string]*cel.Type, len(c.outputs.keys))
+	for i, name := range c.outputs.keys {
+		ch.outputs[name] = typeOf(c.outputs.values[i])
+	}
+}
+
+// compileInline compiles a child written in place; nil when nothing can be said of it.
+func (c *checker) compileInline(s *step) *compiledChild {
+	steps := lookup(s.body, "steps")
+	given := c.compileGiven(s)
+	if !c.mayHaveChild(steps) {
+		return nil
+	}
+	spec := s.known.(*ChildPipeline)
+	root := c.inlineDocument(s, spec, steps, given)
+	l := &loader{src: c.src, root: root}
+	if !l.read() {
+		return nil
+	}
+	for _, name := range spec.untyped {
+		l.pipeline.Params[name] = Param{Type: "string", any: true}
+	}
+	inner := c.family.compile(l, c.generation+1)
+	ch := &compiledChild{name: "`" + s.ID + "`"}
+	inner.describe(ch)
+	c.family.inline = append(c.family.inline, inlineChild{spec, root})
+	return ch
+}
+
+// compileGiven compiles the params of a child written in place ahead of everything else, and returns them.
+func (c *checker) compileGiven(s *step) entries {
+	c.typeFan(s)
+	body, _ := s.spec.(entries)
+	given, _ := body.get("params").(entries)
+	for _, e := range expressionsIn(given) {
+		c.compile(e, s)
+	}
+	return given
+}
+
+// expressionsIn lists the expressions of a value.
+func expressionsIn(v value) (all []*expression) {
+	switch v := v.(type) {
+	case hole:
+		return []*expression{v.expr}
+	case text:
+		for _, p := range v {
+			if p.expr != nil {
+				all = append(all, p.expr)
+			}
+		}
+	case list:
+		for _, item := range v {
+			all = append(all, expressionsIn(item)...)
+		}
+	case entries:
+		for _, item := range v.values {
+			all = append(all, expressionsIn(item)...)
+		}
+	}
+	return all
+}
+
+// inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
+func (c *checker) inlineDocument(s *step, spec *ChildPipeline, steps *yaml.Node, given entries) *yaml.Node {
+	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
+	for key, n := range mappingOf(s.body, "params") {
+		v := given.get(key.Value)
+		if v == nil {
+			continue // reported
+		}
+		p, ok := c.paramOf(key, n, typeOf(v))
+		if !ok {
+			spec.untyped = append(spec.untyped, key.Value)
+		}
+		params.Content = append(params.Content, key, declaration(key, p))
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column, Content: []*yaml.Node{
+		textNode(s.key, "sluice"), textNode(s.key, "pipeline/v1"), textNode(s.key, "name"), textNode(s.key, childName(c.pipeline.Name, s.ID)),
+		textNode(s.key, "params"), params, keyNode(s.body, "steps"), steps,
+	}}
+	if outputs := lookup(s.body, "outputs"); outputs != nil {
+		root.Content = append(root.Content, keyNode(s.body, "outputs"), outputs)
+	}
+	return root
+}
+
+// childName is the name under which the runs of a child written in place are kept.
+func childName(parent, id string) string {
+	const most = 63
+	id = id[:min(len(id), most-2)]
+	return parent[:min(len(parent), most-1-len(id))] + "." + id
+}
+
+// paramOf is the parameter for a value that is handed to steps written in place; false when its type is not known.
+func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (Param, bool) {
+	p, ok := childParam(t)
+	switch {
+	case ok:
+		return p, true
+	case t.Kind() == types.DynKind: // its expression was reported, or reads a child that is not known
+	case isOptional(t):
+		c.src.errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
+	default:
+		c.src.errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", article(typeName(t)))
+	}
+	return Param{Type: "string"}, false
+}
+
+// checkGiven compares what a step gives with what its child takes.
+func (c *checker) checkGiven(s *step, ch *compiledChild) {
+	body, _ := s.spec.(entries)
+	given, _ := body.get("params").(entries)
+	for key, n := range mappingOf(s.body, "params") {
+		decl, ok := ch.params[key.Value]
+		v := given.get(key.Value)
+		switch {
+		case !ok:
+			c.src.errorf(key, "param", suggest(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
+		case v == nil: // reported
+		case len(expressionsIn(v)) == 0 && !isArtifact(decl.Type):
+			c.checkParamValue(n, key.Value, decl, known(v))
+		default:
+			if t := typeOf(v); !decl.takes(t) {
+				c.src.errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", article(typeName(t)), key.Value, ch.name, article(decl.Type))
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
+		if lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
+			c.src.errorf(keyNode(s.node, string(KindPipeline)), "required", "write `params: {"+name+": ...}`",
+				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
+		}
+	}
+}
+
+// typeOf is the type of a checked value.
+func typeOf(v value) *cel.Type {
+	switch v := v.(type) {
+	case hole:
+		return v.expr.outputType()
+	case text:
+		return cel.StringType
+	case list:
+		return cel.ListType(commonType(v))
+	case entries:
+		return cel.MapType(cel.StringType, commonType(v.values))
+	case literal:
+		switch v.v.(type) {
+		case string:
+			return cel.StringType
+		case bool:
+			return cel.BoolType
+		case int64:
+			return cel.IntType
+		case float64:
+			return cel.DoubleType
+		}
+	}
+	return cel.DynType
+}
+
+func commonType(values []value) *cel.Type {
+	if len(values) == 0 {
+		return cel.DynType
+	}
+	t := typeOf(values[0])
+	for _, v := range values[1:] {
+		if !t.IsExactType(typeOf(v)) {
+			return cel.DynType
+		}
+	}
+	return t
+}
+
+// adopt makes a type of another pipeline one of this: objects get a name of their own.
+func (ts *typeSystem) adopt(t *cel.Type, from *typeSystem, owner string) *cel.Type {
+	switch {
+	case t.Kind() == types.ListKind:
+		return cel.ListType(ts.adopt(t.Parameters()[0], from, owner))
+	case t.Kind() == types.MapKind:
+		return cel.MapType(t.Parameters()[0], ts.adopt(t.Parameters()[1], from, owner))
+	case isOptional(t):
+		return cel.OptionalType(ts.adopt(t.Parameters()[0], from, owner))
+	case t.Kind() != types.StructKind || isArtifact(typeName(t)) || from.object(t) == nil:
+		return t
+	}
+	theirs := from.object(t)
+	name := owner + "/" + theirs.name
+	if ts.objects[name] != nil {
+		return objectNamed(name)
+	}
+	ours := &objectType{
+		name: name, what: theirs.what, code: theirs.code, open: theirs.open, optional: theirs.optional, fields: map[string]*cel.Type{},
+	}
+	ts.define(ours) // before its fields: an object may hold itself
+	for field, t := range theirs.fields {
+		ours.fields[field] = ts.adopt(t, from, owner)
+	}
+	return objectNamed(name)
+}
