@@ -284,7 +284,7 @@ func refused(server dsl.Vault, status int, said []string) (again bool, err error
 	}
 	text := fmt.Sprintf("Vault at %s answers %d", server.Address, status)
 	if len(said) > 0 {
-		text += fmt.Sprintf(": %.300s", strings.Join(said, "; "))
+		text += fmt.Sprintf(": %.300s", strings.Join(strings.Fields(strings.Join(said, "; ")), " ")) // they come in lines
 	}
 	return again, fail(reason, "%s", text)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -299,7 +300,7 @@ func TestRealVault(t *testing.T) {
 		return a
 	}
 	// The server reviews pods' tokens with the cluster, played here.
-	cluster := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	cluster := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":`+
@@ -318,7 +319,10 @@ func TestRealVault(t *testing.T) {
 
 	do("POST", "sys/auth/"+mount, map[string]any{"type": "kubernetes"})
 	defer do("DELETE", "sys/auth/"+mount, nil)
-	do("POST", "auth/"+mount+"/config", map[string]any{"kubernetes_host": cluster.URL, "disable_local_ca_jwt": true, "token_reviewer_jwt": podJWT})
+	do("POST", "auth/"+mount+"/config", map[string]any{
+		"kubernetes_host": cluster.URL, "disable_local_ca_jwt": true, "token_reviewer_jwt": podJWT,
+		"kubernetes_ca_cert": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cluster.Certificate().Raw})),
+	})
 	do("POST", "auth/"+mount+"/role/sluice", map[string]any{
 		"bound_service_account_names": "sluice", "bound_service_account_namespaces": "ml", "policies": mount, "ttl": "1h",
 	})
