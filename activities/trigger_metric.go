@@ -75,7 +75,11 @@ func (t *Triggers) measure(ctx context.Context, spec dsl.MetricTrigger, pipeline
 	case err != nil:
 		return nil, err
 	}
-	value, ok := spec.Last(map[string]dsl.StepResult{spec.Step: result(step)})
+	outputs, err := LoadOutputs(ctx, t.Store, contract.StepOutput{Outputs: step.Outputs, OutputsRef: step.OutputsRef})
+	if err != nil {
+		return nil, err
+	}
+	value, ok := spec.Last(map[string]dsl.StepResult{spec.Step: {Status: step.Status, Outputs: outputs}})
 	if !ok {
 		return nil, nil
 	}
