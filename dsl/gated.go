@@ -31,6 +31,9 @@ func (c *checker) checkGateScope(s *step) {
 			if other := c.byID[r.path[1].name]; other == nil || other.section != s.section {
 				continue
 			}
+			if _, waits := s.needs[r.path[1].name]; waits {
+				continue
+			}
 			if before == nil {
 				before = c.ancestors(s, func(Need) bool { return true })
 			}
@@ -73,8 +76,11 @@ func (s *step) holdsBack(takesInstance bool) bool {
 var judges = []Kind{KindEvaluate, KindRun, KindPipeline}
 
 func (c *checker) checkPublish(s *step) {
+	if len(s.gates) > 0 {
+		return
+	}
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
-	if len(s.gates) == 0 && !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
+	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
 		c.src.errorf(keyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}
 }

@@ -121,13 +121,18 @@ func (w *referenceWriter) names() {
 	w.line(`## Names in expressions
 
 Expressions are CEL, with its extensions for strings, math, lists, sets and encoders, and optional values. There is no clock: a run gives
-the same answers whenever it is replayed. Every number a step measures is a double; ints and doubles compare with each other.
+the same answers whenever it is replayed. Every number a step measures is a double; ints and doubles compare with each other. What may be
+absent is an optional: it is read with %[1]s.?%[1]s, and %[1]s.orValue(...)%[1]s says what to take instead.
 
 | name | what it is |
 | --- | --- |
 | %[1]sparams.NAME%[1]s | a parameter |
 | %[1]ssteps.ID.OUTPUT%[1]s | an output of a step that passed; reading it makes an edge of the graph |
 | %[1]ssteps.?ID.OUTPUT%[1]s | the same as an optional: the reader runs although the step was skipped |
+| %[1]ssteps.ID.best(x, x.metrics.NAME)%[1]s | of a step with a %[1]smatrix%[1]s or a %[1]sforeach%[1]s, the instance whose value is the largest, the first of several; the step is a list of its instances that passed, each with its outputs, its %[1]sindex%[1]s and its %[1]smatrix%[1]s or %[1]sitem%[1]s |
+| %[1]smatrix.AXIS%[1]s, %[1]sitem%[1]s, %[1]sindex%[1]s | in a step with a %[1]smatrix%[1]s or a %[1]sforeach%[1]s, what its instance is of; not in %[1]swhen%[1]s, which is evaluated once |
+| %[1]sprevious.?OUTPUT%[1]s, %[1]sindex%[1]s | in a step with a %[1]srepeat%[1]s, the outputs of the iteration before, and how many there were |
+| %[1]srun.status%[1]s, %[1]srun.failed[0].step%[1]s, %[1]s.error%[1]s, %[1]s.type%[1]s | in %[1]son_failure%[1]s and %[1]sfinally%[1]s, how the main steps went |
 | %[1]sinputs.NAME%[1]s | an artifact the step takes: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
 | %[1]srun.id%[1]s, %[1]srun.attempt%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
 | %[1]srun.scheduled_at%[1]s | when a schedule meant it to start; else when it started |
@@ -137,7 +142,7 @@ the same answers whenever it is replayed. Every number a step measures is a doub
 | %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the newest published version, an optional; without the %[1]s?%[1]s it must be there |
 | %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, when there is one |
 | %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run behind what a target serves now |
-| the step's outputs | in its gate, as plain names |
+| the step's outputs | in its gate and in %[1]suntil%[1]s, as plain names |
 | %[1]srow%[1]s | in a clean step, the row |
 | %[1]scandidate%[1]s, %[1]sstable%[1]s, %[1]sdelta%[1]s | in the checks of a rollout's stage |
 `, "`")
@@ -207,6 +212,10 @@ func valueName(t reflect.Type, r rules) string {
 		return "`" + strings.Join(r.enum, "`, `") + "`"
 	case t == exprType:
 		return "CEL expression"
+	case t == cacheType:
+		return "`true`, `false`, or a mapping"
+	case t == matrixType:
+		return "mapping to lists"
 	case t == nodesType:
 		return "a number, or a mapping"
 	case t == gateType:

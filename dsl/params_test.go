@@ -1,0 +1,145 @@
+package dsl
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+const typedParams = `sluice: pipeline/v1
+name: p
+params:
+  since: {type: timestamp}
+  window: {type: duration, default: 24h}
+  regions: {type: list, default: [eu]}
+  sizes: {type: list, items: int, default: []}
+  rates: {type: map, items: double, default: {lr: 1}}
+  size: {type: enum, values: [small, large], default: small}
+  tag: {type: string, pattern: "v[0-9]+", default: v1}
+  note: {type: string, required: false}
+  token: {type: string, secret: true, default: npm-token}
+  mail: {type: dataset, required: false}
+steps:
+  a:
+    run:
+      command:
+        - "${params.since} ${params.window} ${params.since - params.window}"
+        - "${params.regions.join('+')} ${params.sizes.map(s, string(s * 2)).join('+')} ${params.rates['lr'] / 2.0}"
+        - "${params.size} ${params.tag} ${params.?note.orValue('none')} ${params.?mail.digest.orValue('none')}"
+    secrets: {TOKEN: "${params.token}"}
+`
+
+func compileParams(t *testing.T) *Program {
+	t.Helper()
+	p, diags := Compile(File{"p.yaml", []byte(typedParams)}, File{"env.yaml", []byte(searchEnv)}, nil)
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	return p
+}
+
+func messages(diags Diagnostics) []string {
+	var out []string
+	for _, d := range diags {
+		out = append(out, d.Message)
+	}
+	return out
+}
+
+func TestTypedParams(t *testing.T) {
+	p := compileParams(t)
+	defaults := map[string]any{
+		"since": "2026-01-31T11:00:00Z", "window": "24h", "regions": []any{"eu"}, "sizes": []any{}, "rates": map[string]any{"lr": 1.0},
+		"size": "small", "tag": "v1", "token": "npm-token",
+	}
+	tests := []struct {
+		name  string
+		given map[string]string
+		want  map[string]any // beside the defaults
+		errs  []string
+	}{
+		{"defaults", map[string]string{"since": "2026-01-31T12:00:00+01:00"}, nil, nil},
+		{"lists", map[string]string{"regions": "a, b,c", "sizes": "[1, 2]"}, map[string]any{"regions": []any{"a", "b", "c"}, "sizes": []any{int64(1), int64(2)}}, nil},
+		{"lists the other way", map[string]string{"regions": `["a,b"]`, "sizes": "3"}, map[string]any{"regions": []any{"a,b"}, "sizes": []any{int64(3)}}, nil},
+		{"empty lists", map[string]string{"regions": "", "sizes": "[]"}, map[string]any{"regions": []any{}, "sizes": []any{}}, nil},
+		{"a map", map[string]string{"rates": `{"a": 1, "b": 0.5}`}, map[string]any{"rates": map[string]any{"a": 1.0, "b": 0.5}}, nil},
+		{"scalars", map[string]string{"window": "90m", "size": "large", "tag": "v20", "note": "a=b"}, map[string]any{"window": "1h30m", "size": "large", "tag": "v20", "note": "a=b"}, nil},
+		{"wrong", map[string]string{
+			"since": "yesterday", "window": "1 day", "regions": "[1", "sizes": "1,x", "rates": "[1]", "size": "medium", "tag": "xv1", "token": "aws", "mail": "x",
+		}, nil, []string{
+			"the parameter `mail` is a dataset, which only a parent pipeline can give",
+			`the parameter ` + "`rates`" + ` is "[1]", and must be a map, written as JSON: {"a": 1}`,
+			"the parameter `regions` is no list: unexpected EOF; write [1, 2] as JSON, or 1,2",
+			"the parameter `since` is \"yesterday\", and must be a timestamp such as 2026-01-31T12:00:00Z",
+			"the parameter `size` is \"medium\", and must be one of small, large",
+			"the parameter `sizes` holds \"x\", and must be a list of int",
+			"the parameter `tag` is \"xv1\", and must match v[0-9]+",
+			"the parameter `token` names the secret \"aws\", which the environment `lab` does not have",
+			"the parameter `window` is \"1 day\", and must be a duration such as 90s or 1h30m",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.given["since"] == "" {
+				tt.given["since"] = "2026-01-31T11:00:00Z"
+			}
+			got, diags := p.Params(tt.given)
+			if diff := cmp.Diff(tt.errs, messages(diags)); diff != "" {
+				t.Fatal(diff)
+			}
+			if tt.errs != nil {
+				return
+			}
+			want := map[string]any{}
+			for _, values := range []map[string]any{defaults, tt.want} {
+				for name, v := range values {
+					want[name] = v
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestChildParams: what a parent gives is held to the same declarations, and travels as JSON.
+func TestChildParams(t *testing.T) {
+	p := compileParams(t)
+	ref := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:ab", Bytes: 5, Files: 1}
+	params, diags := p.ChildParams(map[string]any{
+		"since": "2026-01-31T12:00:00Z", "sizes": []any{1.0, 2.0}, "rates": map[string]any{"lr": int64(3)}, "mail": ref, "note": "n",
+	})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var travelled map[string]any
+	if err := json.Unmarshal(raw, &travelled); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2026-01-31T12:00:00Z 24h 2026-01-30T12:00:00Z", "eu 2+4 1.5", "small v1 n sha256:ab"}
+	for _, params := range []map[string]any{params, travelled} {
+		r, err := p.Resolve("a", Vars{Params: params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, command(t, r)); diff != "" || r.Secrets["TOKEN"] != "npm-token" {
+			t.Error(diff, r.Secrets)
+		}
+		if again, diags := p.ChildParams(params); len(diags) > 0 || len(again) != len(params) {
+			t.Error(diags)
+		}
+	}
+	_, diags = p.ChildParams(map[string]any{"since": 5.0, "sizes": []any{1.5}, "mail": map[string]any{"type": "model", "digest": "x"}, "size": true})
+	if got := strings.Join(messages(diags), "\n"); !strings.Contains(got, "`mail` must be a dataset") || len(diags) != 4 {
+		t.Error(got)
+	}
+}
