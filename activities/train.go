@@ -42,7 +42,20 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	}
 	plan := contract.TrainPlan{Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	return plan, nil
+	plan.USDPerHour, err = t.price(ctx, in.Submission, name)
+	return plan, err
+}
+
+// price is what a node of a pool costs an hour.
+func (t *Trainings) price(ctx context.Context, submission, pool string) (float64, error) {
+	sub, err := t.Engine.submission(ctx, submission)
+	if err != nil {
+		return 0, err
+	}
+	if local := sub.program.Environment().Pools[pool].Local; local != nil {
+		return local.USDPerHour, nil
+	}
+	return 0, nil
 }
 
 // poolName is the pool that a step means: where it names none, the environment's only one.

@@ -52,6 +52,7 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 	}
 	out := account(in.Generations)
 	out.Metrics, out.Steps = read.last, read.steps
+	out.CostUSD = out.NodeSeconds / 3600 * in.USDPerHour
 	curve, err := json.Marshal(thin(read.curve, curvePoints))
 	if err != nil {
 		return contract.StepOutput{}, err

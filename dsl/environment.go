@@ -48,6 +48,8 @@ type LocalPool struct {
 	Nodes int `json:"nodes" dsl:"min=1,max=64"`
 	// Interruptions play the spot market. Absent: nodes live as long as they are wanted.
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
+	// USDPerHour is what a node is said to cost an hour, for ledgers and budgets. Default 0.
+	USDPerHour float64 `json:"usd_per_hour,omitempty" dsl:"min=0"`
 }
 
 // Interruptions describe a simulated spot market.

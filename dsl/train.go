@@ -83,6 +83,7 @@ const (
 	EndUserError GenerationEnd = "user_error" // a rank exited with a status of its own
 	EndTimeout   GenerationEnd = "timeout"    // the attempt took longer than the step's timeout
 	EndCanceled  GenerationEnd = "canceled"
+	EndBudget    GenerationEnd = "budget" // the run has cost what it may
 )
 
 // Generation is one life of a gang.

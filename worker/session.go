@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
@@ -33,9 +34,15 @@ type Options struct {
 	Work bool
 	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
 	Idle bool
+	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them (Temporal's Worker Versioning,
+	// pinned). For clusters; the embedded server is unversioned, since a new build must go on with open runs.
+	Deployment Deployment
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
 }
+
+// Deployment names a version of a worker deployment.
+type Deployment struct{ Name, BuildID string }
 
 // Session is a process's connection to everything: Temporal, the store and, in a holder, what it runs.
 type Session struct {
@@ -123,8 +130,14 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		return err
 	}
 	s.gateways = NewGateways(s.Store, s.Dir, o.Logger)
+	if s.Holder == nil {
+		if err := s.ensureSearchAttributes(ctx); err != nil {
+			return err
+		}
+	}
 	s.worker = worker.New(s.Client, contract.TaskQueue, worker.Options{
 		WorkerStopTimeout: stopTimeout,
+		DeploymentOptions: o.Deployment.options(),
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
@@ -141,6 +154,18 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		o.Logger.Error("what was served before is not served", "error", err)
 	}
 	return nil
+}
+
+// options are the SDK's of a versioned worker; none without a deployment.
+func (d Deployment) options() worker.DeploymentOptions {
+	if d == (Deployment{}) {
+		return worker.DeploymentOptions{}
+	}
+	return worker.DeploymentOptions{
+		UseVersioning:             true,
+		Version:                   worker.WorkerDeploymentVersion{DeploymentName: d.Name, BuildID: d.BuildID},
+		DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
+	}
 }
 
 // stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,

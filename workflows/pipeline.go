@@ -64,6 +64,8 @@ type run struct {
 	failed      []dsl.FailedStep
 	declined    string
 	costUSD     float64
+	datasets    []string // published by the run, as are the models
+	models      []string
 	broke       bool // the budget is spent
 	canceled    bool // before the history that this is
 	stop        workflow.CancelFunc

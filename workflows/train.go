@@ -190,7 +190,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		}
 		return nil
 	}
-	failure := contract.Error(end.errType, end.message(), nil)
+	failure := t.failure(end)
 	pause, again := t.budget.again(failure)
 	if !again {
 		return failure
@@ -209,6 +209,7 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput
 	var out contract.StepOutput
 	in := contract.CollectInput{
 		StepInput: t.in.StepInput, Generations: t.carried.Generations, Outputs: end.outputs, Metrics: end.metrics,
+		USDPerHour: t.plan.USDPerHour,
 	}
 	err := t.remote(ctx, contract.CollectActivity, in, &out)
 	t.phase = "done"

@@ -51,7 +51,7 @@ func (l *life) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasRefused, l.wasUnusable, l.wasLost, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasRefused, l.wasUnusable, l.wasLost, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
 	} {
 		if explains(&end) {
 			return end
@@ -69,6 +69,11 @@ func (l *life) wasCanceled(end *trainEnd) bool {
 func (l *life) wasLate(end *trainEnd) bool {
 	end.how, end.reason, end.errType = dsl.EndTimeout, "it took longer than its timeout", contract.ErrTimeout
 	return l.late
+}
+
+func (l *life) wasBroke(end *trainEnd) bool {
+	end.how, end.reason, end.errType = dsl.EndBudget, "it has cost all that is left of the run's budget", contract.ErrBudget
+	return l.broke
 }
 
 // wasRefused: an agent or the step's spec is wrong, which no further try mends.

@@ -49,6 +49,7 @@ type life struct {
 	notice   *contract.Notice
 	canceled bool
 	late     bool // the attempt's timeout has passed
+	broke    bool // the step has cost what it may
 }
 
 // nodeState is what is known of one node of a gang.
@@ -91,23 +92,30 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 	return l.classify()
 }
 
-// await waits for cond, a cancel of the workflow or the attempt's timeout.
+// await waits for cond, a cancel of the workflow, the attempt's timeout or the end of the money.
 func (l *life) await(ctx workflow.Context, cond func() bool) {
+	left, limited := l.affords(ctx)
+	byCost := limited
+	if l.in.Timeout > 0 {
+		if inTime := time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt); !limited || inTime < left {
+			left, limited, byCost = inTime, true, false
+		}
+	}
 	var err error
 	ok := true
-	if l.in.Timeout > 0 {
-		left := time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt)
+	if limited {
 		ok, err = workflow.AwaitWithTimeout(ctx, max(left, time.Millisecond), cond)
 	} else {
 		err = workflow.Await(ctx, cond)
 	}
 	l.canceled = l.canceled || err != nil
-	l.late = l.late || err == nil && !ok
+	l.late = l.late || err == nil && !ok && !byCost
+	l.broke = l.broke || err == nil && !ok && byCost
 }
 
 // broken reports whether there is a reason to end the generation before all ranks have finished.
 func (l *life) broken() bool {
-	if l.canceled || l.late || l.loss != nil || l.notice != nil {
+	if l.canceled || l.late || l.broke || l.loss != nil || l.notice != nil {
 		return true
 	}
 	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
@@ -258,7 +266,7 @@ func (l *life) stopNode(ctx workflow.Context, i int, grace time.Duration) {
 // grace is how long the ranks may take to end.
 func (l *life) grace(ctx workflow.Context) time.Duration {
 	switch {
-	case l.canceled || l.late:
+	case l.canceled || l.late || l.broke:
 		return cancelStop
 	case l.notice != nil && l.loss == nil:
 		left := l.notice.Until.Sub(workflow.Now(ctx))

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -31,6 +32,8 @@ type stage struct {
 	lost func(generation int) bool
 	// ranks is how the ranks of a generation end; nil: they finish.
 	ranks func(generation int) (contract.RanksEnded, error)
+	// price of a node; budget of the step.
+	price, budget float64
 
 	mu       sync.Mutex
 	acquired int
@@ -47,7 +50,7 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	over := t.Context().Done()
 	for name, f := range map[string]any{
 		contract.PlanActivity: func(context.Context, contract.PlanInput) (contract.TrainPlan, error) {
-			return contract.TrainPlan{Pool: "p", MinNodes: 1, MaxNodes: 1}, nil
+			return contract.TrainPlan{Pool: "p", MinNodes: 1, MaxNodes: 1, USDPerHour: s.price}, nil
 		},
 		contract.SealActivity: func(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
 			return contract.SealOutput{Seal: checkpoint.Seal{Generation: in.Generation}}, nil
@@ -107,7 +110,9 @@ func (s *stage) release(_ context.Context, in contract.GangInput) error {
 // train runs a training and returns its error.
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry dsl.Retry) error {
 	t.Helper()
-	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry})
+	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
+		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry, BudgetUSD: s.budget,
+	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
 	}
@@ -203,6 +208,31 @@ func TestTrainDoesNotChargePreemption(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantReleased(t, 4)
+}
+
+// Ranks that would go on are stopped when the step has cost what it may, and the error says what that was.
+func TestTrainStopsAtItsBudget(t *testing.T) {
+	stopped := make(chan struct{})
+	s := &stage{price: 3600 * 100, budget: 20, ranks: func(int) (contract.RanksEnded, error) {
+		<-stopped
+		return contract.RanksEnded{Code: 143, Stopped: true}, nil
+	}}
+	env := s.environment(t)
+	env.RegisterActivityWithOptions(func(context.Context, contract.StopInput) error {
+		close(stopped)
+		return nil
+	}, activity.RegisterOptions{Name: contract.StopActivity})
+	err := s.train(t, env, dsl.Retry{})
+	if contract.ErrorType(err) != contract.ErrBudget {
+		t.Fatalf("ended with %v, want a budget error", err)
+	}
+	var spent struct {
+		CostUSD float64 `json:"cost_usd"`
+	}
+	if err := json.Unmarshal(contract.Outputs(err), &spent); err != nil || spent.CostUSD < s.budget {
+		t.Errorf("cost $%g, %v; want at least the budget of $%g", spent.CostUSD, err, s.budget)
+	}
+	s.wantReleased(t, 1)
 }
 
 func TestTrainGoesOnInANewHistory(t *testing.T) {

@@ -106,18 +106,23 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
 	r.charge(word.CostUSD)
+	if word.ErrorType == contract.ErrBudget && !r.broke {
+		r.broke = true
+		r.stop()
+	}
 	r.label(ctx, word)
 	r.show(ctx, false)
 }
 
-// label makes runs findable in Temporal by what they published.
+// label makes the run findable in Temporal by what it published.
 func (r *run) label(ctx workflow.Context, word contract.Judged) {
 	for _, v := range word.Published {
-		key := contract.SearchDataset
+		key, names := contract.SearchDataset, &r.datasets
 		if v.Type == artifact.Model {
-			key = contract.SearchModel
+			key, names = contract.SearchModel, &r.models
 		}
-		attribute := temporal.NewSearchAttributeKeyKeyword(key).ValueSet(v.Name)
+		*names = append(*names, v.Name)
+		attribute := temporal.NewSearchAttributeKeyKeywordList(key).ValueSet(*names)
 		if err := workflow.UpsertTypedSearchAttributes(ctx, attribute); err != nil {
 			workflow.GetLogger(ctx).Warn("a search attribute was not set", "attribute", key, "error", err)
 		}

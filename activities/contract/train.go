@@ -73,6 +73,8 @@ type TrainPlan struct {
 	Pool     string `json:"pool"`
 	MinNodes int    `json:"min_nodes"`
 	MaxNodes int    `json:"max_nodes"`
+	// USDPerHour is the price of a node.
+	USDPerHour float64 `json:"usd_per_hour,omitempty"`
 }
 
 // SealInput opens a generation.
@@ -164,4 +166,5 @@ type CollectInput struct {
 	Generations []dsl.Generation `json:"generations"`
 	Outputs     map[string]any   `json:"outputs"`
 	Metrics     string           `json:"metrics"`
+	USDPerHour  float64          `json:"usd_per_hour,omitempty"`
 }

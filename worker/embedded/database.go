@@ -9,24 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/server/common/config"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/schema/sqlite"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluiceml/sluice/activities/contract"
 )
 
 // retention is how long Temporal keeps the history of a closed workflow. The library's own helper would say 24 hours.
 const retention = 90 * 24 * time.Hour
-
-// searchAttributes are known to the namespace from its first moment.
-var searchAttributes = map[string]enums.IndexedValueType{
-	"SluicePipeline": enums.INDEXED_VALUE_TYPE_KEYWORD,
-	"SluiceStep":     enums.INDEXED_VALUE_TYPE_KEYWORD,
-	"SluiceVerdict":  enums.INDEXED_VALUE_TYPE_KEYWORD,
-	"SluiceModel":    enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-	"SluiceDataset":  enums.INDEXED_VALUE_TYPE_KEYWORD_LIST,
-}
 
 // databasePath is the folder's database. Temporal neither checks nor migrates a SQLite schema, so that a file of another schema would
 // fail late and oddly: the schema's version is part of the name.
@@ -46,7 +38,7 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 	}
 	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
 	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
-	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, searchAttributes)
+	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, contract.SearchAttributes())
 	if err != nil {
 		return nil, fmt.Errorf("namespace %s: %w", namespace, err)
 	}

@@ -1,0 +1,61 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// ensureSearchAttributes creates the search attributes that a cluster's namespace lacks: runs cannot be started without them. The
+// embedded server has them from its beginning.
+func (s *Session) ensureSearchAttributes(ctx context.Context) error {
+	operator := s.Client.OperatorService()
+	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: s.Info.Namespace})
+	if err != nil {
+		return s.attributesError(contract.SearchAttributes(), err)
+	}
+	missing := contract.SearchAttributes()
+	for name, want := range contract.SearchAttributes() {
+		got, there := known.GetCustomAttributes()[name]
+		if !there {
+			continue
+		}
+		if got != want {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", s.Info.Namespace, name, got, want), nil)
+		}
+		delete(missing, name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: s.Info.Namespace, SearchAttributes: missing,
+	})
+	var exists *serviceerror.AlreadyExists
+	if err == nil || errors.As(err, &exists) { // another worker was faster
+		return nil
+	}
+	return s.attributesError(missing, err)
+}
+
+// attributesError says what somebody who may has to do.
+func (s *Session) attributesError(missing map[string]enums.IndexedValueType, err error) error {
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"the search attributes that runs are found by cannot be made sure of in namespace %s of %s: %v\n"+
+			"help: have somebody who may do so run: temporal operator search-attribute create --namespace %s %s",
+		s.Info.Namespace, s.Info.TemporalAddress, err, s.Info.Namespace, strings.Join(flags, " ")), err)
+}

@@ -1,0 +1,39 @@
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// costUSD is what the generations that have ended have cost.
+func (t *train) costUSD() float64 {
+	var hours float64
+	for _, g := range t.carried.Generations {
+		hours += float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Hours()
+	}
+	return hours * t.plan.USDPerHour
+}
+
+// affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.
+func (t *train) affords(ctx workflow.Context) (left time.Duration, ok bool) {
+	perHour := float64(t.current.Nodes) * t.plan.USDPerHour
+	if t.in.BudgetUSD <= 0 || perHour <= 0 {
+		return 0, false
+	}
+	hours := (t.in.BudgetUSD - t.costUSD()) / perHour
+	const ever = 365 * 24
+	return time.Duration(min(hours, ever)*float64(time.Hour)) - workflow.Now(ctx).Sub(t.current.StartedAt), true
+}
+
+// failure is the error of a training that has failed. What it has cost goes with it, for the ledger.
+func (t *train) failure(end trainEnd) error {
+	spent, err := json.Marshal(map[string]float64{"cost_usd": t.costUSD()})
+	if err != nil {
+		return err
+	}
+	return contract.ErrorWithOutputs(end.errType, end.message(), spent)
+}
