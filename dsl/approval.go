@@ -104,7 +104,7 @@ func (f Field) check(c *checker, key, n *yaml.Node) {
 	case byDefault != nil && f.Required:
 		c.src.errorf(keyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
 	case byDefault != nil && f.celType() != nil:
-		if _, err := f.convert(fieldText(f.Default)); err != nil {
+		if _, err := f.convert(written(f.Default)); err != nil {
 			c.src.errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
 		}
 	}
@@ -130,7 +130,7 @@ func (spec *Approval) CheckFields(given map[string]string) (map[string]any, erro
 		text := strings.TrimSpace(given[name])
 		switch {
 		case text == "" && f.Default != nil:
-			text = fieldText(f.Default)
+			text = written(f.Default)
 		case text == "" && f.Required:
 			bad = append(bad, fmt.Errorf("the field `%s` (%s) must be given", name, f.what()))
 			continue
@@ -194,12 +194,4 @@ func (f Field) what() string {
 		return "one of " + strings.Join(f.Values, ", ")
 	}
 	return article(f.Type)
-}
-
-// fieldText is a default as a person would write it.
-func fieldText(v any) string {
-	if f, ok := v.(float64); ok {
-		return formatDouble(f)
-	}
-	return fmt.Sprint(v)
 }

@@ -24,8 +24,10 @@ func TestCheckFields(t *testing.T) {
 	}{
 		{"defaults", map[string]string{"why": "fix"}, map[string]any{"share": int64(10), "why": "fix"}, nil},
 		{
-			"all", map[string]string{"share": "5", "why": "better", "factor": "1e3", "sure": "true", "note": " a b "},
-			map[string]any{"share": int64(5), "why": "better", "factor": 1000.0, "sure": true, "note": "a b"}, nil,
+			"all",
+			map[string]string{"share": "5", "why": "better", "factor": "1e3", "sure": "true", "note": " a b "},
+			map[string]any{"share": int64(5), "why": "better", "factor": 1000.0, "sure": true, "note": "a b"},
+			nil,
 		},
 		{"left empty", map[string]string{"why": "fix", "sure": " ", "share": ""}, map[string]any{"share": int64(10), "why": "fix"}, nil},
 		{"wrong", map[string]string{"share": "5.5", "why": "worse", "factor": "NaN", "sure": "yes", "notes": "x"}, nil, []string{

@@ -253,7 +253,6 @@ func drawTree(t *rapid.T, depth int, shared **yaml.Node) *yaml.Node {
 
 // TestChildAliases: a few aliases of aliases do not make a document of millions of values.
 func TestChildAliases(t *testing.T) {
-
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "x"}
 	for range 20 {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{{Kind: yaml.AliasNode, Alias: n}, {Kind: yaml.AliasNode, Alias: n}}}
@@ -261,5 +260,4 @@ func TestChildAliases(t *testing.T) {
 	if left := maxPlain; plain(n, &left) == nil || left >= 0 {
 		t.Error("a million values were written")
 	}
-
 }

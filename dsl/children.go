@@ -15,7 +15,7 @@ import (
 // Bounds on children of children.
 const (
 	maxGenerations = 8
-	maxChildren    = 200 // of one compilation
+	maxChildren    = 100 // of one compilation
 )
 
 var childOutputsType = reflect.TypeFor[ChildOutputs]()

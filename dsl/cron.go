@@ -74,8 +74,10 @@ func parseCron(text string) (c cron, err *cronError) {
 		words, offsets = append([]string{"0"}, words...), append([]int{0}, offsets...)
 	case 6:
 	default:
-		return c, &cronError{0, fmt.Sprintf("it has %s", plural(len(words), "field")),
-			"five fields are minute, hour, day of month, month, day of week; with six, seconds come first"}
+		return c, &cronError{
+			0, fmt.Sprintf("it has %s", plural(len(words), "field")),
+			"five fields are minute, hour, day of month, month, day of week; with six, seconds come first",
+		}
 	}
 	for i, f := range cronFields {
 		if c.values[i], err = f.parse(words[i]); err != nil {

@@ -258,12 +258,12 @@ func (c *checker) anyOutputs(e *expression, s *step, extra map[string]*cel.Type)
 // compileFree checks an expression that sees nothing of the pipeline but params: over rows, a stage's counts or a trigger's value.
 func (c *checker) compileFree(e *expression) {
 	ts, vars := stageNames()
-	switch e.scope {
-	case scopeRow:
+	switch {
+	case e.scope == scopeRow:
 		ts, vars = c.ts, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": c.vars["params"]}
-	case scopeValue:
+	case e.scope == scopeValue:
 		ts, vars = valueNames()
-	case scopeParams:
+	case e.scope == scopeParams:
 		ts, vars = c.ts, map[string]*cel.Type{"params": c.vars["params"]}
 	}
 	key := fmt.Sprint("free ", e.scope)

@@ -151,12 +151,7 @@ func (m *MetricTrigger) Last(steps map[string]StepResult) (float64, bool) {
 func (t Trigger) Given() map[string]string {
 	given := make(map[string]string, len(t.Params))
 	for name, v := range t.Params {
-		text, ok := v.(string)
-		if !ok {
-			raw, _ := json.Marshal(v) // plain data, read from JSON
-			text = string(raw)
-		}
-		given[name] = text
+		given[name] = written(v)
 	}
 	return given
 }

@@ -186,12 +186,16 @@ func TestRunFacts(t *testing.T) {
 	}{
 		{"by hand", RunFacts{StartedAt: began}, true, []string{"echo", "manual", "", "", "2026-05-01T03:00:05Z", "2026-05-01T03:00:05Z"}},
 		{
-			"data", RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "mail", Kind: "data", Time: began.Add(-time.Second), Files: []string{"a", "b"}}},
-			true, []string{"echo", "data", "mail", "a b", "2026-05-01T03:00:05Z", "2026-05-01T03:00:04Z"},
+			"data",
+			RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "mail", Kind: "data", Time: began.Add(-time.Second), Files: []string{"a", "b"}}},
+			true,
+			[]string{"echo", "data", "mail", "a b", "2026-05-01T03:00:05Z", "2026-05-01T03:00:04Z"},
 		},
 		{
-			"schedule", RunFacts{StartedAt: began, ScheduledAt: began.Truncate(time.Hour), Trigger: TriggerFacts{Name: "nightly", Kind: "schedule"}},
-			true, []string{"echo", "schedule", "nightly", "", "2026-05-01T03:00:00Z", "2026-05-01T03:00:05Z"},
+			"schedule",
+			RunFacts{StartedAt: began, ScheduledAt: began.Truncate(time.Hour), Trigger: TriggerFacts{Name: "nightly", Kind: "schedule"}},
+			true,
+			[]string{"echo", "schedule", "nightly", "", "2026-05-01T03:00:00Z", "2026-05-01T03:00:05Z"},
 		},
 		{"metric", RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "drift", Kind: "metric", Value: 1.5}}, false, nil},
 	}

@@ -133,7 +133,7 @@ func mappingOf(n *yaml.Node, name string) func(yield func(key, val *yaml.Node) b
 
 func (c *checker) checkSchedule(key, n *yaml.Node, s *ScheduleTrigger) {
 	kind := exactlyOne(c.src, key, n, "a schedule", "cron", "every")
-	c.checkCron(n, s)
+	c.checkCron(n)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
 	if at := lookup(n, "offset"); at != nil && kind == "cron" {
@@ -151,7 +151,7 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *ScheduleTrigger) {
 	}
 }
 
-func (c *checker) checkCron(n *yaml.Node, s *ScheduleTrigger) {
+func (c *checker) checkCron(n *yaml.Node) {
 	at := lookup(n, "cron")
 	switch {
 	case at == nil:
