@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+const hidden = "deep/quartz+9471 sphinx?vow"
+
+// secretive is a node whose environment has a secret, and a step's input for it.
+func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInput) {
+	t.Helper()
+	t.Setenv("DEEP_TOKEN", hidden)
+	s, err := store.Open(t.Context(), "mem://"+t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace, err := s.PutTree(t.Context(), artifact.Workspace, t.TempDir(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(contract.Submission{
+		EnvFile: "e.yaml", Environment: []byte("sluice: environment/v1\nname: test\nsecrets: {token: {env: DEEP_TOKEN}, nowhere: {env: NOT_SET_AT_ALL}}\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submission, _, err := s.PutBlob(t.Context(), bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	n := &node{
+		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
+		store:  s, log: slog.Default(), resolver: secret.NewResolver(), stallFloor: stallFloor,
+	}
+	return n, contract.StepInput{Run: "r", Step: "s", Kind: dsl.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
+}
+
+// lay prepares a generation that runs a script.
+func (n *node) lay(t *testing.T, in contract.StepInput, program string) (*prepared, error) {
+	t.Helper()
+	p := &prepared{key: keyOf(in, 1), seal: checkpoint.Seal{Generation: 1}}
+	p.spec.Command = dsl.Command{
+		Command: []string{"bash", "-euc", program},
+		Outputs: map[string]dsl.OutputDecl{"said": {Type: "string"}},
+	}
+	if err := p.makeDirs(n.config); err != nil {
+		t.Fatal(err)
+	}
+	return p, n.layOut(t.Context(), p, in)
+}
+
+// TestRanksKeepSecrets: a rank is given the secrets it asks for and no others, and their values are in nothing that it leaves behind.
+func TestRanksKeepSecrets(t *testing.T) {
+	const said = `; echo '{"said": "nothing"}' > "$SLUICE_OUTPUT_DIR/outputs.json"`
+	asked := map[string]string{"TOKEN": "token"}
+	tests := []struct {
+		name, program string
+		secrets       map[string]string
+		code          int
+		errType, says string
+	}{
+		{name: "told", program: `echo "it is $TOKEN"; printf %s "$TOKEN" | base64` + said, secrets: asked},
+		{name: "broken", program: `echo "cannot log in with $TOKEN" >&2; exit 3`, secrets: asked, code: 3, says: "cannot log in with ***"},
+		{
+			name: "metrics", program: `echo "{\"step\":1,\"by\":\"$TOKEN\"}" >> "$SLUICE_METRICS"; echo '{"step":2}' >> "$SLUICE_METRICS"` + said,
+			secrets: asked, errType: contract.ErrUser, says: "secret to $SLUICE_METRICS",
+		},
+		{
+			name: "metrics of a broken one", program: `echo "{\"step\":1,\"by\":\"$TOKEN\"}" >> "$SLUICE_METRICS"; exit 3`,
+			secrets: asked, code: 3,
+		},
+		{
+			name: "outputs", program: `echo "{\"said\": \"$TOKEN\"}" > "$SLUICE_OUTPUT_DIR/outputs.json"`,
+			secrets: asked, errType: contract.ErrUser, says: `output "said" holds the value of a secret`,
+		},
+		{
+			name: "outputs of another type", program: `echo "{\"said\": {\"x\": \"$TOKEN\"}}" > "$SLUICE_OUTPUT_DIR/outputs.json"`,
+			secrets: asked, errType: contract.ErrUser, says: "map[x:***]",
+		},
+		{name: "not asked for", program: `test -z "${DEEP_TOKEN+x}${TOKEN+x}"` + said},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n, in := secretive(t, tt.secrets)
+			p, err := n.lay(t, in, tt.program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.prepared = p
+			r, err := n.launch(contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-r.done:
+			case <-time.After(time.Minute):
+				r.kill()
+				<-r.done
+				t.Fatal("the rank does not end")
+			}
+			if contract.ErrorType(r.err) != tt.errType || r.ended.Code != tt.code {
+				t.Errorf("it ended with code %d, %v", r.ended.Code, r.err)
+			}
+			if all := r.ended.Tail + contract.Message(r.err); !strings.Contains(all, tt.says) || strings.Contains(all, "quartz") {
+				t.Errorf("it says %q", all)
+			}
+			for _, path := range []string{training.LogPath(p.key, 0), training.MetricsPath(p.key, 0)} {
+				raw, err := os.ReadFile(filepath.Join(n.config.LogDir, path))
+				if err != nil || bytes.Contains(raw, []byte("quartz")) || bytes.Contains(raw, []byte("ZGVlcC9xdWFydHor")) {
+					t.Errorf("%s: %q, %v", path, raw, err)
+				}
+			}
+			if lines, err := r.metrics.upTo(10); err != nil || strings.Contains(contentOf(t, lines), "quartz") {
+				t.Errorf("the metrics to keep hold the secret (%v)", err)
+			}
+		})
+	}
+}
+
+func contentOf(t *testing.T, r io.Reader) string {
+	t.Helper()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestSecretIsMissing: what a node cannot find is nobody's to try again.
+func TestSecretIsMissing(t *testing.T) {
+	for name, says := range map[string]string{"nowhere": "NOT_SET_AT_ALL is not set where the step runs", "other": `no secret "other"`} {
+		n, in := secretive(t, map[string]string{"TOKEN": name})
+		if _, err := n.lay(t, in, "true"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	n, in := secretive(t, nil)
+	in.Submission = "sha256:" + strings.Repeat("0", 64)
+	if _, err := n.lay(t, in, "true"); contract.ErrorType(err) != contract.ErrInfrastructure {
+		t.Errorf("without a submission: %v", err)
+	}
+}
