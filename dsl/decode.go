@@ -15,6 +15,7 @@ type decoder struct {
 	src     *source
 	scope   scope // of the expressions met
 	exprs   []*expression
+	met     int  // expressions so far, of all steps
 	fixed   bool // no ${} here, as in an environment
 	partial bool // the next mapping may lack keys, as defaults do
 	depth   int
@@ -58,8 +59,7 @@ var coreTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!map"
 
 // checkTag refuses everything outside YAML's core schema: an unquoted `!x` would silently lose its meaning.
 func (d *decoder) checkTag(n *yaml.Node) bool {
-	written := d.src.line(n.Line)
-	runes := []rune(written)
+	runes := d.src.characters(n.Line)
 	tagged := n.Style&yaml.TaggedStyle != 0 || n.Column <= len(runes) && n.Column > 0 && runes[n.Column-1] == '!'
 	if n.Tag == "!!merge" {
 		d.src.errorf(n, "tag", "write the keys out, or use an alias for a whole value", "merge keys (`<<`) are not part of YAML 1.2")

@@ -128,12 +128,22 @@ func (d *decoder) expression(n *yaml.Node, r rules) value {
 
 func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *expression {
 	e := &expression{text: text, node: n, start: start, scope: s, want: w}
+	if d.met++; d.met > maxExprs {
+		if d.met == maxExprs+1 {
+			d.src.errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
+		}
+		return e // no run starts, so that nobody misses it
+	}
 	d.exprs = append(d.exprs, e)
 	return e
 }
 
 // interpolate reads a scalar that holds ${}.
 func (d *decoder) interpolate(n *yaml.Node, w want) value {
+	if len(n.Value) > maxText {
+		d.src.errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
+		return nil
+	}
 	parts, err := splitText(n.Value)
 	if err != nil {
 		var at *splitError

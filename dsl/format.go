@@ -3,6 +3,7 @@ package dsl
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -67,6 +68,7 @@ type outLine struct {
 
 type layout struct {
 	lexemes   []lexeme
+	next      []int // the next one that is no comment, or -1
 	lines     []outLine
 	b         strings.Builder // the line being written
 	width     int
@@ -80,9 +82,17 @@ type layout struct {
 }
 
 func newLayout(lexemes []lexeme, newline bool) *layout {
-	// Only a block scalar at the very end can tell whether a newline follows it.
-	last := len(lexemes) - 1
-	return &layout{lexemes: lexemes, newline: newline || last < 0 || lexemes[last].kind != lexemeBlock}
+	l := &layout{lexemes: lexemes, next: make([]int, len(lexemes)), newline: true}
+	if last := len(lexemes) - 1; last >= 0 && lexemes[last].kind == lexemeBlock {
+		l.newline = newline // only a block scalar at the very end can tell
+	}
+	next := -1
+	for i, t := range slices.Backward(lexemes) {
+		if l.next[i] = next; t.kind != lexemeComment {
+			next = i
+		}
+	}
+	return l
 }
 
 func (l *layout) write() []byte {
@@ -226,13 +236,7 @@ func (l *layout) place(t lexeme) (keep, column int) {
 // commentColumn is where a comment goes that has a line to itself: before what follows it, or, when it is deeper than that, at the
 // end of the block it is in.
 func (l *layout) commentColumn(i int) int {
-	next := -1
-	for j := i + 1; j < len(l.lexemes) && next < 0; j++ {
-		if l.lexemes[j].kind != lexemeComment {
-			next = j
-		}
-	}
-	follower := -1
+	next, follower := l.next[i], -1
 	if next >= 0 {
 		follower = l.lexemes[next].col
 	}

@@ -130,7 +130,7 @@ func TestLimits(t *testing.T) {
 	tests := []struct {
 		name, source, want string
 	}{
-		{"size", strings.Repeat("# padding\n", 1<<20+1<<18), "larger than 10 MB"},
+		{"size", strings.Repeat("# padding\n", 1<<20+1<<18), "larger than 512 kB"},
 		{"nul", "sluice: pipeline/v1\x00\n", "NUL"},
 		{"utf-8", "sluice: pipeline/v1\nname: \xff\n", "not valid UTF-8"},
 		{"depth", deep, "nest deeper"},

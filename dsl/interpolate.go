@@ -33,6 +33,7 @@ func splitText(text string) ([]part, error) {
 			literal.Reset()
 		}
 	}
+	counted, offset := 0, 0 // bytes counted so far, and the characters in them
 	for i := 0; i < len(text); {
 		switch rest := text[i:]; {
 		case strings.HasPrefix(rest, "$${"):
@@ -42,7 +43,8 @@ func splitText(text string) ([]part, error) {
 			flush()
 			start := i + 2
 			end := closingBrace(text, start)
-			offset := utf8.RuneCountInString(text[:start])
+			offset += utf8.RuneCountInString(text[counted:start])
+			counted = start
 			if end < 0 {
 				return nil, &splitError{offset - 2, "this `${` has no closing `}`"}
 			}

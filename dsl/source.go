@@ -15,13 +15,18 @@ import (
 
 // MaxSource bounds a document in bytes; a larger one is refused. Like the other bounds it refuses what is a mistake or an attack, far
 // above any real pipeline.
-const MaxSource = 10 << 20
+const MaxSource = 512 << 10
 
 // Bounds on what is in a document.
 const (
 	maxDepth      = 100    // nested values
 	maxAliased    = 10_000 // values reached through aliases
 	maxAliasDepth = 20     // aliases within aliases
+	maxFindings   = 1000
+	maxLine       = 16 << 10 // bytes of a line
+	maxText       = 16 << 10 // bytes of a text with ${}
+	maxExprs      = 10_000   // expressions
+	maxSteps      = 5_000
 )
 
 // source is a document's text with its findings.
@@ -29,6 +34,9 @@ type source struct {
 	name  string
 	lines []string
 	diags Diagnostics
+	// The characters of the line asked for last: values are read in the order of the document, and many may share a long line.
+	runesOf int
+	runes   []rune
 }
 
 // lineBreak is what YAML 1.1, which the parser speaks, takes for the end of a line.
@@ -50,10 +58,24 @@ func (s *source) line(n int) string {
 	return s.lines[n-1]
 }
 
-// add reports a finding. What the parser places behind the end of the document is placed at its end.
+// characters returns the characters of line n, which the caller does not change.
+func (s *source) characters(n int) []rune {
+	if s.runesOf != n {
+		s.runesOf, s.runes = n, []rune(s.line(n))
+	}
+	return s.runes
+}
+
+// add reports a finding. After as many as anybody reads there is only one more, that there are others. What the parser places behind the end of the document is placed at its end.
 func (s *source) add(sev Severity, line, col int, code, hint, message string) {
 	if line > len(s.lines) {
 		line, col = len(s.lines), utf8.RuneCountInString(s.line(len(s.lines)))+1
+	}
+	switch {
+	case len(s.diags) > maxFindings || len(s.diags) == maxFindings && sev == SeverityWarning:
+		return
+	case len(s.diags) == maxFindings:
+		code, hint, message = "limit", "mend those first", fmt.Sprintf("there are more than %d findings", maxFindings)
 	}
 	s.diags = append(s.diags, Diagnostic{
 		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: s.line(line),
@@ -75,7 +97,7 @@ var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
 func (s *source) parse(data []byte) *yaml.Node {
 	switch {
 	case len(data) > MaxSource:
-		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d MB", MaxSource>>20))
+		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d kB", MaxSource>>10))
 		return nil
 	case !utf8.Valid(data):
 		line, col := position(data, invalidUTF8(data))
@@ -85,6 +107,12 @@ func (s *source) parse(data []byte) *yaml.Node {
 		line, col := position(data, bytes.IndexByte(data, 0))
 		s.add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
 		return nil
+	}
+	for i, line := range s.lines {
+		if len(line) > maxLine {
+			s.add(SeverityError, i+1, 1, "limit", "break it into several", fmt.Sprintf("the line is longer than %d bytes", maxLine))
+			return nil
+		}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -245,7 +273,7 @@ type cursor struct {
 }
 
 func (c *cursor) enter(line int) {
-	c.line, c.runes = line, []rune(c.src.line(line))
+	c.line, c.runes = line, c.src.characters(line)
 }
 
 // properties skips an anchor and a tag in front of the value.

@@ -20,6 +20,10 @@ func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 		l.src.errorf(n, "type", "write `id: {run: {...}}`, one entry a step", "steps are a mapping from id to step, not %s", nodeKind(n))
 		return
 	}
+	if len(n.Content)/2 > maxSteps {
+		l.src.errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or make several pipelines of it", "there are more than %d steps", maxSteps)
+		return
+	}
 	outer := d.exprs
 	d.eachKey(n, func(key, val *yaml.Node) {
 		if !d.checkName(key) {

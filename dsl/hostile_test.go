@@ -1,0 +1,69 @@
+package dsl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHostile: what is too large, too deep or no text is refused in words, and soon. The time is no measure of speed: it only keeps
+// work that grows faster than the document from passing.
+func TestHostile(t *testing.T) {
+	const head = "sluice: pipeline/v1\nname: x\n"
+	command := func(items string) string { return head + "steps:\n  a:\n    run: {command: [" + items + "]}\n" }
+	steps := func(n int, step func(i int) string) string {
+		var b strings.Builder
+		b.WriteString(head + "steps:\n")
+		for i := range n {
+			fmt.Fprintf(&b, "  s%d: %s\n", i, step(i))
+		}
+		return b.String()
+	}
+	bomb := "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		bomb += fmt.Sprintf("b%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"10 MB", head + strings.Repeat("# a comment\n", 900_000), "error[limit]: the document is larger than 512 kB"},
+		{"a long line", command(strings.Repeat("a,", 100_000)), "x:5:1: error[limit]: the line is longer than 16384 bytes"},
+		{"many items", command(strings.Repeat("a,\n", 100_000)), ""},
+		{"10,000 steps", steps(10_000, func(int) string { return "{run: {command: [echo]}}" }), "x:5004:3: error[limit]: there are more than 5000 steps"},
+		{"a chain of 2,000", steps(2000, func(i int) string {
+			return fmt.Sprintf("{needs: [%s], run: {command: [echo], outputs: {n: {type: int}}}, gate: n > 1}", strings.Repeat(fmt.Sprint("s", i-1), min(i, 1)))
+		}), ""},
+		{"many expressions", command("\n" + strings.Repeat("\"${run.id}${run.id}${run.id}${run.id}\",\n", 3000)), "error[limit]: the document has more than 10000 expressions"},
+		{"a long text", command("\"" + strings.Repeat("${run.id}\n", 10_000) + "\""), "error[limit]: a text with ${} is longer than 16384 bytes"},
+		{"many mistakes", steps(4000, func(int) string { return "{rum: {command: [echo]}}" }), "error[limit]: there are more than 1000 findings"},
+		{"many in one text", command("\"" + strings.Repeat("${rn.id}\n", 1500) + "\""), "error[limit]: there are more than 1000 findings"},
+		{"a long expression", command("\"${" + strings.Repeat("1+", 5000) + "1}\""), "error[syntax]"},
+		{"a deep expression", command("\"${" + strings.Repeat("(", 1000) + "}\""), "error[syntax]"},
+		{"deep brackets", command(strings.Repeat("[", 8000) + strings.Repeat("]", 8000)), "error["},
+		{"open brackets", command(strings.Repeat("[", 8000)), "error[yaml]"},
+		{"deep blocks", head + "steps:\n" + strings.Repeat("- ", 8000), "error["},
+		{"question marks", head + strings.Repeat("? ", 8000), "error["},
+		{"aliases of aliases", head + bomb, "error["},
+		{"an endless quote", head + "steps: \"" + strings.Repeat("a\n", 100_000), "error[yaml]"},
+		{"one key again and again", head + "steps:\n" + strings.Repeat("  a: {run: {command: [x]}}\n", 4000), "error[duplicate]"},
+		{"a NUL", head + "steps: \x00", "x:3:8: error[encoding]"},
+		{"no UTF-8", head + "steps: \xff", "x:3:8: error[encoding]"},
+		{"UTF-16", "\xff\xfes\x00l\x00", "x:1:1: error[encoding]"},
+		{"a byte order mark", "\ufeff" + command("a"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			began := time.Now()
+			_, diags := Compile(File{Name: "x", Source: []byte(c.text)}, File{}, nil)
+			text := diags.Text(false)
+			if c.want == "" && len(diags) > 0 || !strings.Contains(text, c.want) {
+				t.Errorf("want %q, got %.400s", c.want, text)
+			}
+			if len(diags) > maxFindings+1 {
+				t.Errorf("%d findings", len(diags))
+			}
+			Format(File{Name: "x", Source: []byte(c.text)})
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
