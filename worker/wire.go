@@ -62,6 +62,7 @@ func (s *Session) register(o Options) error {
 		contract.ExpandActivity:  engine.Expand,
 		contract.JudgeActivity:   engine.Judge,
 		contract.GatherActivity:  engine.Gather,
+		contract.ChildActivity:   engine.Child,
 		contract.FinishActivity:  engine.Finish,
 		contract.AliveActivity:   s.alive,
 

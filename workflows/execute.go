@@ -88,6 +88,7 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 	err := within(ctx, j.timeout(), func(ctx workflow.Context) error {
 		return j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
 	})
+	j.costUSD += out.CostUSD
 	if err == nil && out.Status == dsl.StatusDeclined {
 		err = contract.Error(contract.ErrDeclined, out.Error, nil)
 	}

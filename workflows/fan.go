@@ -35,6 +35,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.steps[i].Of = all.Of
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
+	end.CostUSD = done.CostUSD
 	end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
 	if node.Fan != dsl.FanRepeat {
 		end.Of = all.Of

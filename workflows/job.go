@@ -21,8 +21,9 @@ type job struct {
 	show  func(workflow.Context)
 	// held is called when the job begins to wait for a person.
 	held func(workflow.Context, *contract.ApprovalInput)
-	// budgetUSD is what the job may cost; 0: any sum.
+	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
 	budgetUSD float64
+	costUSD   float64
 }
 
 // do takes the job to its end. It always has one: what goes wrong is in it.
@@ -82,6 +83,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 // after a cancel.
 func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
+	end.CostUSD = j.costUSD
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		var word contract.Judged

@@ -43,7 +43,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 			within, _ = workflow.NewDisconnectedContext(ctx)
 		}
 		if status := r.outcome(ctx).Status; section == dsl.SectionOnFailure && status != dsl.StatusFailed && status != dsl.StatusCanceled {
-			r.omit(section)
+			r.omit(within, section)
 		} else {
 			r.walk(within, section)
 		}

@@ -27,12 +27,21 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 }
 
 // omit ends a section that is not wanted.
-func (r *run) omit(section dsl.Section) {
+func (r *run) omit(ctx workflow.Context, section dsl.Section) {
 	for i, node := range r.in.Graph {
-		if node.Section == section {
-			r.steps[i].Status = dsl.StatusSkipped
+		if node.Section == section && !isOver(r.steps[i].Status) {
+			r.end(ctx, i, dsl.StatusSkipped, "nothing failed", "")
 		}
 	}
+}
+
+// end ends a step that is not done.
+func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errType string) {
+	j := r.job(ctx, i)
+	end := contract.JudgeInput{
+		At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: status, Error: message, ErrorType: errType,
+	}
+	r.settle(ctx, i, j.judge(ctx, end))
 }
 
 // pump starts what is ready, each step in a coroutine of its own.
@@ -56,36 +65,38 @@ func (r *run) pump(ctx workflow.Context) {
 
 // step takes one step from pending to its end.
 func (r *run) step(ctx workflow.Context, i int) {
+	node := r.in.Graph[i]
+	if status := r.admit(ctx, node); status != dsl.StatusPending {
+		message, errType := r.blame(ctx, node, status)
+		r.end(ctx, i, status, message, errType)
+		return
+	}
+	j := r.job(ctx, i)
+	j.state.Status = dsl.StatusRunning
+	r.show(ctx, true)
+	if node.Fan != dsl.FanNone {
+		r.settle(ctx, i, r.fan(ctx, i, j.in))
+		return
+	}
+	r.settle(ctx, i, j.do(ctx))
+}
+
+// job is the execution of step i, beginning now.
+func (r *run) job(ctx workflow.Context, i int) *job {
 	node, state := r.in.Graph[i], &r.steps[i]
 	state.StartedAt = workflow.Now(ctx)
-	in := contract.ResolveInput{
-		At:        contract.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: state.StartedAt},
-		Reuse:     r.in.Reuse,
-		Situation: r.situation(ctx, node.Section),
-	}
-	j := &job{
-		in: in, pipeline: r.in.Name, node: node, state: state, budgetUSD: r.left(),
+	return &job{
+		in: contract.ResolveInput{
+			At:        contract.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: state.StartedAt},
+			Reuse:     r.in.Reuse,
+			Situation: r.situation(ctx, node.Section),
+		},
+		pipeline: r.in.Name, node: node, state: state, budgetUSD: r.left(),
 		show: func(ctx workflow.Context) { r.show(ctx, true) },
 		held: func(ctx workflow.Context, q *contract.ApprovalInput) {
 			r.notify(ctx, contract.EventHold, node.ID+": "+q.Question())
 		},
 	}
-	var word contract.Judged
-	switch status := r.admit(ctx, node); {
-	case status != dsl.StatusPending:
-		end := contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: status}
-		end.Error, end.ErrorType = r.blame(ctx, node, status)
-		word = j.judge(ctx, end)
-	case node.Fan != dsl.FanNone:
-		state.Status = dsl.StatusRunning
-		r.show(ctx, true)
-		word = r.fan(ctx, i, in)
-	default:
-		state.Status = dsl.StatusRunning
-		r.show(ctx, true)
-		word = j.do(ctx)
-	}
-	r.settle(ctx, i, word)
 }
 
 // settle takes over the judge's word on a step.

@@ -1,0 +1,80 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Child makes the run of a child pipeline: what it is submitted with, and its graph. Asked again, it says the same again.
+func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.RunInput, error) {
+	sub, err := e.submission(ctx, in.Submission)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
+	var spec dsl.ChildPipeline
+	if err := LoadSpec(ctx, e.Store, in.StepInput, &spec); err != nil {
+		return contract.RunInput{}, err
+	}
+	child := contract.Submission{
+		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace,
+	}
+	if child.Values == nil {
+		child.Values = map[string]any{}
+	}
+	file, source := spec.Document()
+	if child.Pipeline = source; file != "" {
+		child.File = file
+		if child.Pipeline, err = (workspace{ctx, e.Store, sub.Workspace}).ReadFile(file); err != nil {
+			return contract.RunInput{}, contract.Error(contract.ErrInvalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
+		}
+	}
+	raw, err := json.Marshal(child)
+	if err != nil {
+		return contract.RunInput{}, fmt.Errorf("encode the submission of %s: %w", in.Step, err)
+	}
+	digest, _, err := e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	if err != nil {
+		return contract.RunInput{}, err
+	}
+	compiled, err := e.submission(ctx, digest)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
+	run := contract.RunInput{
+		Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
+		Graph: compiled.program.Graph(), Reuse: contract.Reuse{NoCache: in.Reuse.NoCache},
+	}
+	run.Reuse.From, err = e.earlierChild(ctx, in)
+	return run, err
+}
+
+// earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
+// that is done again.
+func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput) (string, error) {
+	earlier := ""
+	step, _ := contract.SplitStep(in.Step)
+	switch {
+	case in.Attempt > 1:
+		return contract.ChildRun(in.Run, in.Step, in.Attempt-1), nil
+	case in.Reuse.From == "" || slices.Contains(in.Reuse.Again, step):
+		return "", nil
+	}
+	for attempt := 1; ; attempt++ { // the last of its attempts there
+		run := contract.ChildRun(in.Reuse.From, in.Step, attempt)
+		switch _, err := e.record(ctx, run); {
+		case errors.Is(err, store.ErrNotFound):
+			return earlier, nil
+		case err != nil:
+			return "", err
+		}
+		earlier = run
+	}
+}
