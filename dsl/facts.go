@@ -14,10 +14,13 @@ import (
 const TriggerManual = "manual"
 
 func triggerType() *objectType {
-	return &objectType{name: "trigger", code: "name", what: "a fact of the trigger", fields: map[string]*cel.Type{
-		"name": cel.StringType, "kind": cel.StringType, "time": cel.TimestampType, "files": cel.ListType(cel.StringType),
-		"value": cel.OptionalType(cel.DoubleType),
-	}}
+	return &objectType{
+		name: "trigger", code: "name", what: "a fact of the trigger", optional: map[string]bool{"value": true},
+		fields: map[string]*cel.Type{
+			"name": cel.StringType, "kind": cel.StringType, "time": cel.TimestampType, "files": cel.ListType(cel.StringType),
+			"value": cel.DoubleType,
+		},
+	}
 }
 
 // complete fills in what a run that nothing triggered has instead.
@@ -34,14 +37,14 @@ func (r RunFacts) complete() RunFacts {
 }
 
 func triggerValue(ts *typeSystem, t TriggerFacts) *object {
-	value := types.OptionalNone
-	if t.Kind == "metric" {
-		value = types.OptionalOf(types.Double(t.Value))
-	}
-	return ts.fixed("trigger", map[string]ref.Val{
+	fields := map[string]ref.Val{
 		"name": types.String(t.Name), "kind": types.String(t.Kind), "time": types.Timestamp{Time: t.Time},
-		"files": types.NewStringList(ts, t.Files), "value": value,
-	})
+		"files": types.NewStringList(ts, t.Files),
+	}
+	if t.Kind == "metric" {
+		fields["value"] = types.Double(t.Value)
+	}
+	return ts.fixed("trigger", fields)
 }
 
 // published are the newest versions of artifacts, by name.

@@ -138,7 +138,7 @@ absent is an optional: it is read with %[1]s.?%[1]s, and %[1]s.orValue(...)%[1]s
 | %[1]srun.scheduled_at%[1]s | when a schedule meant it to start; else when it started |
 | %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started it and when; the kind of a run started by hand is manual, its name empty |
 | %[1]srun.trigger.files%[1]s | what a data trigger found, a list of addresses |
-| %[1]srun.trigger.value%[1]s | what a metric trigger measured, an optional |
+| %[1]srun.trigger.?value%[1]s | what a metric trigger measured, an optional |
 | %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the newest published version, an optional; without the %[1]s?%[1]s it must be there |
 | %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, when there is one |
 | %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run behind what a target serves now |

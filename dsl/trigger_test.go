@@ -102,7 +102,7 @@ triggers:
 notify: {hook: {webhook: {url: "https://example.com"}}}
 steps:
   score:
-    when: run.trigger.value.orValue(0.0) < 1.0
+    when: run.trigger.?value.orValue(0.0) < 1.0
     evaluate:
       command: [echo, "${run.trigger.kind}", "${run.trigger.name}", "${run.trigger.files.join(' ')}", "${run.scheduled_at}", "${run.trigger.time}"]
       inputs: {mail: '${datasets["spam-mail"]}'}
