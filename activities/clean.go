@@ -65,7 +65,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	return pipelines.Job{
-		Spec: spec, Params: sub.params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
+		Spec: spec, Params: sub.params, ParamTypes: sub.program.Pipeline().Params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
 		Memory: sub.program.Environment().Clean.Memory,
 	}, cleanup, err
 }

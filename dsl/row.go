@@ -1,6 +1,10 @@
 package dsl
 
-import "github.com/google/cel-go/cel"
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+)
 
 // maxRowCost bounds one evaluation over one row, in CEL's cost units: enough for a scan of a row of megabytes, and an end for
 // nested comprehensions over it.
@@ -36,6 +40,26 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 		return nil, err
 	}
 	return &RowProgram{program: program, params: params}, nil
+}
+
+// RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
+func RowParams(declared map[string]Param, params map[string]any) (map[string]any, error) {
+	ts := newTypeSystem()
+	typed := make(map[string]any, len(params))
+	for name, v := range params {
+		t := declared[name].celType()
+		if t == nil {
+			return nil, fmt.Errorf("the parameter `%s` is not declared", name)
+		}
+		raw, err := encode(v)
+		if err != nil {
+			return nil, err
+		}
+		if typed[name], err = ts.decode(t, raw); err != nil {
+			return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
+		}
+	}
+	return typed, nil
 }
 
 // Eval returns the expression's value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any. Timestamps and

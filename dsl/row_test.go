@@ -42,3 +42,27 @@ func TestRow(t *testing.T) {
 		t.Error("half an expression compiled")
 	}
 }
+
+// TestRowParams: a parameter that travelled as JSON has the type it had when its expression was checked.
+func TestRowParams(t *testing.T) {
+	declared := map[string]Param{"n": {Type: "int"}, "window": {Type: "duration"}, "sizes": {Type: "list", Items: "int"}, "since": {Type: "timestamp"}}
+	params, err := RowParams(declared, map[string]any{"n": 4.0, "window": "90m", "sizes": []any{1.0, 2.0}, "since": "2026-01-31T12:00:00Z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for expr, want := range map[Expr]any{
+		`params.n + 1`: int64(5), `params.window > duration("1h")`: true, `params.sizes[1] * 3`: int64(6), `params.since.getFullYear()`: int64(2026),
+		`params.?other.orValue("none")`: "none",
+	} {
+		p, err := CompileRow(expr, params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(map[string]any{}); err != nil || got != want {
+			t.Errorf("%s: %v, %v", expr, got, err)
+		}
+	}
+	if _, err := RowParams(declared, map[string]any{"x": 1}); err == nil {
+		t.Error("a parameter that nobody declared has a type")
+	}
+}

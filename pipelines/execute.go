@@ -19,7 +19,7 @@ import (
 // execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
 // succeeds; the work folder is the caller's to remove.
 func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutput, error) {
-	p, err := compilePlan(job.Spec, job.Params)
+	p, err := compilePlan(job)
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}

@@ -13,6 +13,8 @@ type Job struct {
 	Spec dsl.Clean `json:"spec"`
 	// Params are the pipeline's parameters, as row expressions see them.
 	Params map[string]any `json:"params,omitempty"`
+	// ParamTypes declares them: JSON alone does not tell an int from a double.
+	ParamTypes map[string]dsl.Param `json:"param_types,omitempty"`
 	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl, schema.json and profile.json. It must be on
 	// the file system of its parent, which exists, and either not exist or be empty.
 	OutputDir string `json:"output_dir"`

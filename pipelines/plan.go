@@ -31,8 +31,12 @@ type segment struct {
 }
 
 // compilePlan compiles a chain. Its errors are of type invalid and name the transform.
-func compilePlan(spec dsl.Clean, params map[string]any) (*plan, error) {
-	chain, err := named(spec.Transforms)
+func compilePlan(job Job) (*plan, error) {
+	params, err := dsl.RowParams(job.ParamTypes, job.Params)
+	if err != nil {
+		return nil, fault(TypeInvalid, "%w", err)
+	}
+	chain, err := named(job.Spec.Transforms)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 		return err
 	}
 	s.session = sessionOf(s.job.WorkDir)
-	s.plan, err = compilePlan(s.job.Spec, s.job.Params)
+	s.plan, err = compilePlan(s.job)
 	return err
 }
 
