@@ -52,6 +52,8 @@ type submitted struct {
 	contract.Submission
 	program *dsl.Program
 	params  map[string]any
+	// files of a workspace that is not stored; nil when Workspace names them.
+	files []artifact.File
 }
 
 // submission loads and compiles what was submitted under a digest. It was checked when it was submitted; that it no longer
@@ -132,6 +134,10 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	key := RunKey(in.Run)
 	var record contract.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &record); err == nil {
+		if !record.StartedAt.Equal(in.StartedAt) { // a schedule's time, made up for a second time
+			return begun, contract.Error(contract.ErrInvalid,
+				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
+		}
 		return begun, nil // a retry: what was settled stays settled
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return begun, err

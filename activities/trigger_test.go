@@ -309,3 +309,21 @@ func TestNoteOfAnother(t *testing.T) {
 		t.Errorf("%q was struck out by the note of another", due.Run)
 	}
 }
+
+// TestBeginOnce: a run whose ID was used, since a time was made up for twice, does not touch the record of the first.
+func TestBeginOnce(t *testing.T) {
+	b := newBench(t, "steps: {a: {run: {command: [\"true\"]}}}\n")
+	b.begin("p-nightly-20260102T030405Z")
+	b.begin("p-nightly-20260102T030405Z") // a retry
+	in := contract.BeginInput{
+		RunInput:  contract.RunInput{Run: "p-nightly-20260102T030405Z", Name: "p", Submission: b.submission, Graph: b.program.Graph()},
+		StartedAt: b.began.Add(time.Hour),
+	}
+	if _, err := b.engine.Begin(t.Context(), in); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "sluice rerun") {
+		t.Errorf("got %v", err)
+	}
+	record, err := LoadRun(t.Context(), b.engine.Store, in.Run)
+	if err != nil || !record.StartedAt.Equal(b.began) {
+		t.Errorf("the record is %+v, %v", record.RunRecord, err)
+	}
+}

@@ -1,0 +1,53 @@
+package view
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker/schedule"
+)
+
+func TestTriggers(t *testing.T) {
+	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.Local) // the view writes local times
+	at := noon.Add
+	failed := schedule.Run{Run: "spam-nightly-20260314T030000Z", At: at(-9 * time.Hour), Status: dsl.StatusFailed, Error: "score: gate\nmore"}
+	triggers := []schedule.Trigger{{
+		Name: "spam/nightly", Kind: "schedule", Next: []time.Time{at(15 * time.Hour), at(39 * time.Hour)}, Skipped: 1,
+		Spec: dsl.Trigger{
+			Schedule: &dsl.ScheduleTrigger{Cron: []string{"0 3 * * *", "0 4 * * 6"}, Timezone: "Europe/Berlin"},
+			Params:   map[string]any{"epochs": 8.0},
+		},
+		Runs: []schedule.Run{failed, {Run: "spam-nightly-20260313T030000Z", At: at(-33 * time.Hour), Status: dsl.StatusSucceeded}},
+	}, {
+		Name: "spam/inbox", Kind: "data", Paused: true, Note: "the disk moves", Spec: dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in"}},
+		Look: &schedule.Look{At: at(-time.Minute), Saw: "3 objects, 0 new, 1 not settled yet"},
+	}, {
+		Name: "spam/drift", Kind: "metric", Next: []time.Time{at(-time.Hour)}, Spec: dsl.Trigger{Metric: &dsl.MetricTrigger{Query: "up"}},
+		Look: &schedule.Look{At: at(-time.Minute), Error: "query `up` at http://127.0.0.1:9090: connection refused"},
+	}}
+	golden(t, "triggers", func(w io.Writer) error {
+		err := Theme{}.Triggers(w, triggers, noon)
+		for _, tr := range triggers {
+			err = errors.Join(err, Theme{}.Trigger(w, tr))
+		}
+		return errors.Join(err, Theme{}.Triggers(w, nil, noon))
+	})
+}
+
+func TestTriggerPlan(t *testing.T) {
+	golden(t, "triggerplan", func(w io.Writer) error {
+		return Theme{}.TriggerPlan(w, schedule.Plan{Pipeline: "spam", Changes: []schedule.Change{
+			{Trigger: "spam/inbox", Kind: "data", Action: schedule.Create, Fields: []schedule.FieldChange{
+				{Field: "kind", New: "data"}, {Field: "url", New: "file:///in"},
+			}},
+			{Trigger: "spam/nightly", Kind: "schedule", Action: schedule.Update, Fields: []schedule.FieldChange{
+				{Field: "cron", Old: `["0 3 * * *"]`, New: `["0 4 * * *"]`}, {Field: "jitter", Old: "5m"},
+			}},
+			{Trigger: "spam/old", Kind: "metric", Action: schedule.Delete},
+			{Trigger: "spam/weekly", Kind: "schedule", Action: schedule.Keep},
+		}})
+	})
+}
