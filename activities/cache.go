@@ -72,6 +72,9 @@ func usesFiles(kind dsl.Kind) bool {
 // filesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
 // are in the specs.
 func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string) (string, error) {
+	if sub.files != nil {
+		return digestOfFiles(sub, sub.files, names), nil
+	}
 	if sub.Workspace.IsZero() {
 		return "", nil
 	}
@@ -81,15 +84,19 @@ func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string
 		if err != nil {
 			return "", fmt.Errorf("the workspace: %w", err)
 		}
-		sum := sha256.New()
-		for _, f := range manifest.Files {
-			if f.Path == sub.File || f.Path == sub.EnvFile || !isAmong(f.Path, names) {
-				continue
-			}
-			fmt.Fprintln(sum, f.Path, f.Digest, f.Exec)
-		}
-		return hex.EncodeToString(sum.Sum(nil))[:16], nil
+		return digestOfFiles(sub, manifest.Files, names), nil
 	})
+}
+
+func digestOfFiles(sub *submitted, files []artifact.File, names []string) string {
+	sum := sha256.New()
+	for _, f := range files {
+		if f.Path == sub.File || f.Path == sub.EnvFile || !isAmong(f.Path, names) {
+			continue
+		}
+		fmt.Fprintln(sum, f.Path, f.Digest, f.Exec)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
 // isAmong reports whether a file is one of names, or lies in a folder that is; no names mean all files.
@@ -121,7 +128,7 @@ func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(&e.mu
 // hit is an earlier result of what a step is about to do.
 type hit struct {
 	run    string
-	output contract.StepOutput
+	record contract.StepRecord
 }
 
 // cached is an entry of the step cache: where the result of a key is.
@@ -168,18 +175,18 @@ func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, er
 	case record.Status != dsl.StatusSucceeded || record.Key != key:
 		return nil, nil
 	}
-	output := contract.StepOutput{Outputs: record.Outputs, OutputsRef: record.OutputsRef}
-	if len(record.Outputs) > inlineLimit {
-		digest, _, err := e.Store.PutBlob(ctx, strings.NewReader(string(record.Outputs)))
-		if err != nil {
-			return nil, err
-		}
-		output = contract.StepOutput{OutputsRef: digest}
-	}
 	if whole, err := e.isWhole(ctx, record.Outputs); !whole || err != nil {
 		return nil, err
 	}
-	return &hit{run: at.Run, output: output}, nil
+	return &hit{run: at.Run, record: record}, nil
+}
+
+// handOn makes a record's outputs small enough for history.
+func (e *Engine) handOn(ctx context.Context, record contract.StepRecord) (contract.StepOutput, error) {
+	if record.OutputsRef != "" || record.Outputs == nil {
+		return contract.StepOutput{OutputsRef: record.OutputsRef}, nil
+	}
+	return StoreOutputs(ctx, e.Store, record.Outputs)
 }
 
 // isWhole reports whether every artifact among outputs is in the store.

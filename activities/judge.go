@@ -55,13 +55,15 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
 		Decision: in.Decision, CostUSD: in.CostUSD, Summary: in.Line,
 	}
+	var err error
 	if in.Instance != nil {
-		record.Index = in.Instance.Index
+		if err = e.describe(ctx, *in.Instance, &record); err != nil {
+			return record, err
+		}
 	}
 	if in.Key != "" {
 		record.Parts, _ = e.keys.get(&e.mu, in.Key, func() (map[string]string, error) { return nil, nil })
 	}
-	var err error
 	if !in.Output.IsZero() {
 		record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output)
 	}
@@ -69,6 +71,20 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 		record.CostUSD = cost(record.Outputs)
 	}
 	return record, err
+}
+
+// describe adds to an instance's record which one it is.
+func (e *Engine) describe(ctx context.Context, of contract.Instance, record *contract.StepRecord) error {
+	record.Index = of.Index
+	if of.List == "" {
+		return nil
+	}
+	all, err := e.list(ctx, of.List)
+	if err != nil {
+		return err
+	}
+	record.Matrix, record.Item = all[of.Index].Matrix, all[of.Index].Item
+	return nil
 }
 
 // cost is what a training step says it cost.

@@ -43,8 +43,9 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 	}
 	switch {
 	case found != nil:
-		out.Hit, out.Output = found.run, found.output
-		return out, nil
+		out.Hit = found.run
+		out.Output, err = e.handOn(ctx, found.record)
+		return out, err
 	case isLeftOut(in.Reuse, node):
 		out.Skip = "it was left out, and there is no earlier result to take over"
 		return out, nil

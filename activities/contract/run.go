@@ -109,6 +109,9 @@ type RunCarried struct {
 	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
 	Canceled bool `json:"canceled,omitempty"`
 	Broke    bool `json:"broke,omitempty"`
+	// Datasets and Models are the names that the run has published.
+	Datasets []string `json:"datasets,omitempty"`
+	Models   []string `json:"models,omitempty"`
 }
 
 // RunOutput is a pipeline workflow's result.
@@ -377,6 +380,9 @@ type StepRecord struct {
 	Index  int `json:"index,omitempty"`
 	Of     int `json:"of,omitempty"`
 	Passed int `json:"passed,omitempty"`
+	// Matrix or Item is what an instance is about.
+	Matrix json.RawMessage `json:"matrix,omitempty"`
+	Item   json.RawMessage `json:"item,omitempty"`
 	// Decision is what a person said of the gate that held the step.
 	Decision *Decision `json:"decision,omitempty"`
 	CostUSD  float64   `json:"cost_usd,omitempty"`

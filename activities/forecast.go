@@ -1,0 +1,352 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// Prospect is what a run would do with a step.
+type Prospect string
+
+// The prospects.
+const (
+	ProspectRuns    Prospect = "runs"
+	ProspectChanged Prospect = "changed" // runs, since what it would do has changed since it was last done
+	ProspectCached  Prospect = "cached"
+	ProspectSkipped Prospect = "skipped"
+	ProspectNotRun  Prospect = "not run"
+)
+
+// Outlook is what a run would do with a step, as far as that can be told before it starts.
+type Outlook struct {
+	Prospect Prospect `json:"state"`
+	// From is the run whose result would be taken over, or that Changed compares with.
+	From string `json:"from,omitempty"`
+	// Changed are the parts of what the step would do that have changed: keys of its spec, inputs.NAME, env.NAME, files.
+	Changed []string `json:"changed,omitempty"`
+	// After are steps that run before this one: more is known only when they have ended.
+	After []string `json:"after,omitempty"`
+	// Reason is one line.
+	Reason string `json:"reason,omitempty"`
+	// Of is how many instances a fanned-out step would have, where that is known, Cached how many of them would be taken over.
+	Of     int `json:"of,omitempty"`
+	Cached int `json:"cached,omitempty"`
+	// Seconds and CostUSD are estimates from earlier runs; 0 when there are none, or nothing would be done.
+	Seconds float64 `json:"seconds,omitempty"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
+}
+
+// Forecast is what a run would do.
+type Forecast struct {
+	Steps map[string]Outlook
+	// Seconds and CostUSD are estimates of the whole run, of those steps that have run before.
+	Seconds float64
+	CostUSD float64
+}
+
+// ForecastInput is a run that may be started.
+type ForecastInput struct {
+	contract.Submission
+	Program *dsl.Program
+	// Files of the workspace, which need not be in the store.
+	Files []artifact.File
+	// Reuse as the run would have it. Its From is also the run that is compared with; else that is the pipeline's newest.
+	Reuse contract.Reuse
+	Now   time.Time
+}
+
+// futureRun names the run that a forecast is about. It exists in the memory of the forecast's engine alone.
+const futureRun = "future"
+
+// NewForecast says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
+// advance where it would be taken over, so that those after it can be looked at in their turn.
+func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecast, error) {
+	f := &forecaster{
+		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]dsl.Node{},
+		out: Forecast{Steps: map[string]Outlook{}},
+	}
+	var err error
+	if f.past, err = loadPast(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
+		return f.out, err
+	}
+	if err := f.begin(ctx); err != nil {
+		return f.out, err
+	}
+	ends := map[string]float64{}
+	for _, node := range in.Program.Graph() { // in topological order
+		f.nodes[node.ID] = node
+		look, err := f.look(ctx, node)
+		if err != nil {
+			return f.out, fmt.Errorf("step %s: %w", node.ID, err)
+		}
+		f.past.estimate(node, &look)
+		for _, id := range node.After {
+			ends[node.ID] = max(ends[node.ID], ends[id])
+		}
+		ends[node.ID] += look.Seconds
+		if node.Section != dsl.SectionOnFailure {
+			f.out.Seconds, f.out.CostUSD = max(f.out.Seconds, ends[node.ID]), f.out.CostUSD+look.CostUSD
+		}
+		f.out.Steps[node.ID] = look
+	}
+	return f.out, nil
+}
+
+// forecaster is the state of one forecast.
+type forecaster struct {
+	ForecastInput
+	engine *Engine
+	sub    *submitted
+	nodes  map[string]dsl.Node
+	past   *past
+	// known are the ends of steps that can be told in advance.
+	known map[string]contract.StepRecord
+	out   Forecast
+}
+
+// begin settles what Begin would settle, in the engine's memory.
+func (f *forecaster) begin(ctx context.Context) error {
+	files := f.Files
+	if files == nil {
+		files = []artifact.File{}
+	}
+	f.sub = &submitted{Submission: f.Submission, program: f.Program, files: files}
+	var bad dsl.Diagnostics
+	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
+		return contract.Error(contract.ErrInvalid, bad.Text(false), nil)
+	}
+	b := &begun{nodes: map[string]dsl.Node{}, RunRecord: contract.RunRecord{
+		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},
+	}}
+	for _, node := range b.Graph {
+		b.nodes[node.ID] = node
+	}
+	f.engine.begun.put(&f.engine.mu, futureRun, b)
+	return f.engine.settle(ctx, f.sub, &b.RunRecord)
+}
+
+// look says what would become of a step.
+func (f *forecaster) look(ctx context.Context, node dsl.Node) (Outlook, error) {
+	switch {
+	case node.Section == dsl.SectionOnFailure:
+		return Outlook{Prospect: ProspectNotRun, Reason: "it runs when a step fails"}, nil
+	case node.Section == dsl.SectionFinally:
+		return Outlook{Prospect: ProspectRuns, Reason: "last, whatever happened"}, nil
+	}
+	if open := f.open(node); len(open) > 0 {
+		return Outlook{Prospect: ProspectRuns, After: open}, nil
+	}
+	if look, isOut := f.admit(node); isOut {
+		return look, nil
+	}
+	_, vars, err := f.engine.vars(ctx, f.sub, contract.At{Run: futureRun, Step: node.ID}, contract.Situation{})
+	if err != nil {
+		return Outlook{}, err
+	}
+	switch holds, values, err := f.Program.When(node.ID, vars); {
+	case err != nil:
+		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
+	case !holds:
+		f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
+		return Outlook{Prospect: ProspectSkipped, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
+	}
+	switch node.Fan {
+	case dsl.FanNone:
+		return f.plain(ctx, node, vars)
+	case dsl.FanRepeat:
+		return f.repeat(ctx, node, vars)
+	default:
+		return f.fan(ctx, node, vars)
+	}
+}
+
+// seen writes what an expression read.
+func seen(values map[string]any) string { return summary([]dsl.Check{{Values: values}}) }
+
+// open lists the steps that node needs and of which the end is not known.
+func (f *forecaster) open(node dsl.Node) []string {
+	return slices.DeleteFunc(slices.Clone(node.After), func(id string) bool { _, known := f.known[id]; return known })
+}
+
+// admit reports whether the known ends of the steps that node needs keep it from running.
+func (f *forecaster) admit(node dsl.Node) (look Outlook, isOut bool) {
+	for _, id := range node.After {
+		need, status := node.Needs[id], f.known[id].Status
+		if status == dsl.StatusFailed && f.nodes[id].ContinueOnError && need != dsl.NeedFailed {
+			status = dsl.StatusSkipped
+		}
+		switch {
+		case need == dsl.NeedEnded,
+			need == dsl.NeedFailed && status == dsl.StatusFailed,
+			need != dsl.NeedFailed && status == dsl.StatusSucceeded,
+			need == dsl.NeedNotFailed && status == dsl.StatusSkipped:
+			continue
+		case need == dsl.NeedFailed || status == dsl.StatusSkipped:
+			f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
+			return Outlook{Prospect: ProspectSkipped, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}, true
+		}
+		f.settle(node, contract.StepRecord{Status: dsl.StatusUpstream})
+		return Outlook{Prospect: ProspectNotRun, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}, true
+	}
+	return Outlook{}, false
+}
+
+// settle notes an end that is known in advance, for the steps after it.
+func (f *forecaster) settle(node dsl.Node, record contract.StepRecord) {
+	f.known[node.ID] = record
+	result := dsl.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
+	f.engine.results.put(&f.engine.mu, futureRun+"/"+node.ID, result)
+}
+
+// plain looks at a step that runs once.
+func (f *forecaster) plain(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+	one, err := f.one(ctx, node, vars, nil)
+	if err != nil || one.hit == nil {
+		return one.look, err
+	}
+	look := Outlook{Prospect: ProspectCached, From: one.hit.run}
+	record := one.hit.record
+	record.Outputs, err = LoadOutputs(ctx, f.engine.Store, contract.StepOutput{Outputs: record.Outputs, OutputsRef: record.OutputsRef})
+	if err != nil {
+		return look, err
+	}
+	if f.judge(node, vars, &record, &look) {
+		f.settle(node, record)
+	}
+	return look, nil
+}
+
+// judge applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
+func (f *forecaster) judge(node dsl.Node, vars dsl.Vars, record *contract.StepRecord, look *Outlook) bool {
+	checks, verdict := f.Program.Judge(node.ID, record.Outputs, vars)
+	if verdict == dsl.VerdictHold {
+		look.Reason = "its gate would ask a person"
+		return false
+	}
+	record.Checks = checks
+	if decide(record, nil); record.Status != dsl.StatusSucceeded {
+		look.Reason = record.Error
+	}
+	return true
+}
+
+// single is what was found of one execution of a step.
+type single struct {
+	hit  *hit
+	look Outlook // without a hit
+}
+
+// one looks for the result of one execution.
+func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, instance *dsl.Instance) (single, error) {
+	in := contract.ResolveInput{At: contract.At{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
+	if vars.Instance = instance; instance != nil {
+		in.Instance = &contract.Instance{Index: instance.Index}
+	}
+	resolved, err := f.Program.Resolve(node.ID, vars)
+	if err != nil { // it would be the run's failure, not the forecast's
+		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}}, nil
+	}
+	parts, err := f.engine.parts(ctx, f.sub, node, resolved)
+	if err != nil {
+		return single{}, err
+	}
+	key := keyOf(parts)
+	if h, err := f.engine.lookup(ctx, in, resolved.Cache, key); h != nil || err != nil {
+		return single{hit: h}, err
+	}
+	if node.Kind == dsl.KindApproval {
+		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it asks a person"}}, nil
+	}
+	look, err := f.past.compare(ctx, in.At, resolved.Cache, key, parts)
+	return single{look: look}, err
+}
+
+// fan looks at each instance of a step with a matrix or a foreach.
+func (f *forecaster) fan(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+	all, err := f.Program.Expand(node.ID, vars)
+	switch {
+	case err != nil:
+		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
+	case len(all) == 0:
+		f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
+		return Outlook{Prospect: ProspectSkipped, Reason: "it has no instances: its list is empty"}, nil
+	}
+	look := Outlook{Prospect: ProspectCached, Of: len(all)}
+	outputs := []json.RawMessage{}
+	isKnown := true
+	for i := range all {
+		one, err := f.one(ctx, node, vars, &all[i])
+		if err != nil {
+			return look, err
+		}
+		if one.hit == nil {
+			if look.Cached == i { // the first that would be done tells why
+				look.Prospect, look.From, look.Changed, look.Reason = one.look.Prospect, one.look.From, one.look.Changed, one.look.Reason
+			}
+			isKnown = false
+			continue
+		}
+		look.Cached++
+		if look.Prospect == ProspectCached {
+			look.From = one.hit.run
+		}
+		record, here := one.hit.record, vars
+		here.Instance = &all[i]
+		if !f.judge(node, here, &record, &look) || record.Status != dsl.StatusSucceeded {
+			isKnown = false // whether the step passes depends on how many of its instances do
+			continue
+		}
+		with, err := withInstance(record.Outputs, all[i])
+		if err != nil {
+			return look, err
+		}
+		outputs = append(outputs, with)
+	}
+	if !isKnown {
+		return look, nil
+	}
+	raw, err := json.Marshal(outputs)
+	f.settle(node, contract.StepRecord{Status: dsl.StatusSucceeded, Outputs: raw})
+	return look, err
+}
+
+// repeat looks at one iteration after the other, as long as each would be taken over.
+func (f *forecaster) repeat(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+	look := Outlook{Prospect: ProspectCached}
+	instance := dsl.Instance{}
+	for ; look.Cached < node.Max; look.Cached++ {
+		one, err := f.one(ctx, node, vars, &instance)
+		if err != nil || one.hit == nil {
+			one.look.Cached = look.Cached
+			return one.look, err
+		}
+		look.From = one.hit.run
+		record, here := one.hit.record, vars
+		here.Instance = &instance
+		if !f.judge(node, here, &record, &look) || record.Status != dsl.StatusSucceeded {
+			return look, nil
+		}
+		done, err := f.Program.Until(node.ID, record.Outputs, here)
+		if err != nil {
+			look.Reason = "it would fail: " + err.Error()
+			return look, nil
+		}
+		if done {
+			look.Cached++
+			look.Of = look.Cached
+			f.settle(node, contract.StepRecord{Status: dsl.StatusSucceeded, Outputs: record.Outputs})
+			return look, nil
+		}
+		instance = dsl.Instance{Index: instance.Index + 1, Previous: record.Outputs}
+	}
+	return look, nil
+}

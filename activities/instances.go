@@ -1,0 +1,65 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// LoadInstances reads the records of those of a fanned-out step's instances that have ended, at most limit of them: those that did not
+// succeed first, each kind in the order of their indices. total is how many have ended.
+func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit int) (records []contract.StepRecord, total int, err error) {
+	indices, err := instancesOf(ctx, s, run, step)
+	if err != nil {
+		return nil, 0, err
+	}
+	var well []contract.StepRecord
+	for _, index := range indices {
+		record, err := LoadInstance(ctx, s, run, step, index)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case record.Status != dsl.StatusSucceeded && len(records) < limit:
+			records = append(records, record)
+		case record.Status == dsl.StatusSucceeded && len(well) < limit:
+			well = append(well, record)
+		}
+	}
+	records = append(records, well...)
+	return records[:min(limit, len(records))], len(indices), nil
+}
+
+// LoadInstance reads the record of one instance; one that has not ended is pending.
+func LoadInstance(ctx context.Context, s *store.Store, run, step string, index int) (contract.StepRecord, error) {
+	at := contract.At{Run: run, Step: step, Instance: &contract.Instance{Index: index}}
+	record := contract.StepRecord{Step: step, Index: index, Status: dsl.StatusPending}
+	if err := s.GetJSON(ctx, recordKey(at), &record); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return record, fmt.Errorf("the record of %s: %w", at.ID(), err)
+	}
+	return record, nil
+}
+
+// instancesOf lists the indices of the instances that have ended.
+func instancesOf(ctx context.Context, s *store.Store, run, step string) ([]int, error) {
+	var indices []int
+	folder := "instances/" + run + "/" + step + "/"
+	for info, err := range s.Driver().List(ctx, folder) {
+		if err != nil {
+			return nil, fmt.Errorf("the instances of %s: %w", step, err)
+		}
+		index, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(info.Key, folder), ".json"))
+		if err != nil {
+			return nil, fmt.Errorf("the instances of %s: %s is none: %w", step, info.Key, err)
+		}
+		indices = append(indices, index)
+	}
+	slices.Sort(indices)
+	return indices, nil
+}

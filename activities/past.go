@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	// pastRuns is how many of a pipeline's runs a forecast looks at.
+	pastRuns = 20
+	// pastTimes is how many executions of a step an estimate is made of.
+	pastTimes = 5
+)
+
+// past is what earlier runs of a pipeline did.
+type past struct {
+	store *store.Store
+	// last is the newest execution of each step that says what it was made of, and where it was.
+	last map[string]contract.StepRecord
+	in   map[string]string
+	// done are the newest executions of each step that took their time, newest first.
+	done map[string][]contract.StepRecord
+}
+
+// loadPast reads the newest runs of a pipeline. With against, steps are compared with that run alone.
+func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*past, error) {
+	p := &past{store: s, last: map[string]contract.StepRecord{}, in: map[string]string{}, done: map[string][]contract.StepRecord{}}
+	if against != "" {
+		run, err := LoadRun(ctx, s, against)
+		if err != nil {
+			return nil, err
+		}
+		p.remember(run)
+	}
+	runs, err := Runs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(r contract.RunRecord) bool { return r.Pipeline != pipeline })
+	for _, r := range runs[:min(pastRuns, len(runs))] {
+		run, err := LoadRun(ctx, s, r.Run)
+		if err != nil {
+			return nil, err
+		}
+		if against == "" {
+			p.remember(run)
+		}
+		for _, step := range run.Steps {
+			if step.Status == dsl.StatusSucceeded && step.ReusedFrom == "" && len(p.done[step.Step]) < pastTimes {
+				p.done[step.Step] = append(p.done[step.Step], step)
+			}
+		}
+	}
+	return p, nil
+}
+
+// remember keeps those steps of a run that no newer one had.
+func (p *past) remember(run Run) {
+	for _, step := range run.Steps {
+		if _, newer := p.in[step.Step]; !newer && (step.Key != "" || step.Of > 0) {
+			p.last[step.Step], p.in[step.Step] = step, run.Run
+		}
+	}
+}
+
+// compare says why a step, or an instance of one, would be done, and not taken over.
+func (p *past) compare(ctx context.Context, at contract.At, cache dsl.Cache, key string, parts map[string]string) (Outlook, error) {
+	run, known := p.in[at.Step]
+	if !known {
+		return Outlook{Prospect: ProspectRuns, Reason: "it was not done before"}, nil
+	}
+	last := p.last[at.Step]
+	if at.Instance != nil {
+		at.Run = run
+		switch err := p.store.GetJSON(ctx, recordKey(at), &last); {
+		case errors.Is(err, store.ErrNotFound):
+			return Outlook{Prospect: ProspectRuns, Reason: "it was not done before"}, nil
+		case err != nil:
+			return Outlook{}, err
+		}
+	}
+	switch {
+	case last.Key != key && last.Parts != nil:
+		return Outlook{Prospect: ProspectChanged, From: run, Changed: differing(last.Parts, parts)}, nil
+	case last.Status != dsl.StatusSucceeded:
+		return Outlook{Prospect: ProspectRuns, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
+	case !cache.Enabled:
+		return Outlook{Prospect: ProspectRuns, Reason: "its results are not cached"}, nil
+	case cache.MaxAge > 0:
+		return Outlook{Prospect: ProspectRuns, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
+	}
+	return Outlook{Prospect: ProspectRuns, Reason: "the result of " + run + " is gone"}, nil
+}
+
+// estimate says how long a step that would be done took before, and what it cost: the middle of the last times. Of a fanned-out step,
+// which takes less time where instances are taken over, it is the longest.
+func (p *past) estimate(node dsl.Node, look *Outlook) {
+	done := p.done[node.ID]
+	if len(done) == 0 || look.Prospect != ProspectRuns && look.Prospect != ProspectChanged {
+		return
+	}
+	seconds, cost := make([]float64, len(done)), make([]float64, len(done))
+	for i, step := range done {
+		seconds[i], cost[i] = step.EndedAt.Sub(step.StartedAt).Seconds(), step.CostUSD
+	}
+	slices.Sort(seconds)
+	slices.Sort(cost)
+	at := len(done) / 2
+	if node.Fan != dsl.FanNone {
+		at = len(done) - 1
+	}
+	look.Seconds, look.CostUSD = max(0, seconds[at]), cost[at]
+	if share := float64(look.Of-look.Cached) / float64(max(1, look.Of)); look.Of > 0 {
+		look.Seconds, look.CostUSD = share*look.Seconds, share*look.CostUSD
+	}
+}
