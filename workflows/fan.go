@@ -51,6 +51,8 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
+	case usesUp(r.left(), done.CostUSD):
+		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "the run's budget is spent", contract.ErrBudget
 	case node.Fan == dsl.FanRepeat && !done.Satisfied:
 		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrGate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
@@ -68,42 +70,55 @@ func allowedFailures(node dsl.Node, of int) int {
 	return of - int(math.Ceil(float64(node.Require)*float64(of)-1e-9))
 }
 
-// lanes spreads the instances and adds up what became of them. When one lane has given up, the others start nothing further.
-func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all contract.Expanded) contract.LaneOutput {
-	node := r.in.Graph[i]
-	parallel := node.MaxParallel
+// parallelOf is how many instances of a step run at once, and lanesOf in how many lanes.
+func parallelOf(node dsl.Node) int {
 	switch {
 	case node.Fan == dsl.FanRepeat:
-		parallel = 1
-	case parallel == 0:
-		parallel = defaultParallel
+		return 1
+	case node.MaxParallel == 0:
+		return defaultParallel
 	}
-	parallel = min(parallel, all.Of)
-	lanes := (parallel + laneWindow - 1) / laneWindow
+	return node.MaxParallel
+}
+
+func lanesOf(parallel int) int { return (parallel + laneWindow - 1) / laneWindow }
+
+// lanes spreads the instances and adds up what became of them. When too many have failed, or the budget is spent, no lane starts
+// further ones.
+func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all contract.Expanded) contract.LaneOutput {
+	node := r.in.Graph[i]
+	parallel := min(parallelOf(node), all.Of)
+	lanes := lanesOf(parallel)
 	results := workflow.NewBufferedChannel(ctx, lanes)
 	for n := range lanes {
 		lane := contract.LaneInput{
 			ResolveInput: in, Pipeline: r.in.Name, Node: node, List: all.List, BudgetUSD: r.left(),
 			Next: n * all.Of / lanes, To: (n + 1) * all.Of / lanes,
 			Window:  (n+1)*parallel/lanes - n*parallel/lanes,
-			Allowed: allowedFailures(node, all.Of),
+			Allowed: allowedFailures(node, all.Of), Every: max(1, all.Of/tells),
 		}
 		workflow.Go(ctx, func(ctx workflow.Context) { results.Send(ctx, r.lane(ctx, i, n, lane)) })
 	}
 	var sum contract.LaneOutput
+	drained := false
 	waiting, _ := workflow.NewDisconnectedContext(ctx)
 	for range lanes {
 		var one contract.LaneOutput
 		results.Receive(waiting, &one)
 		sum = sum.Add(one)
-		if sum.Failed > allowedFailures(node, all.Of) {
-			for n := range lanes {
-				workflow.SignalExternalWorkflow(ctx, contract.LaneWorkflowID(r.in.Run, node.ID, n), "", contract.DrainSignal, nil)
-			}
+		if enough := sum.Failed > allowedFailures(node, all.Of) || usesUp(r.left(), sum.CostUSD); !enough || drained {
+			continue
+		}
+		drained = true
+		for n := range lanes {
+			workflow.SignalExternalWorkflow(ctx, contract.LaneWorkflowID(r.in.Run, node.ID, n), "", contract.DrainSignal, nil)
 		}
 	}
 	return sum
 }
+
+// usesUp reports whether a cost uses up what is left of a budget; 0 left means that there is none.
+func usesUp(left, usd float64) bool { return left > 0 && usd >= left }
 
 func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contract.LaneOutput {
 	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.steps[i]}
