@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -16,18 +17,19 @@ const (
 	longHistory = 2500
 	// laneWindow is how many instances a lane runs at once; more are spread over further lanes.
 	laneWindow = 64
-	// tellEvery spaces what a lane tells its run of ended instances.
+	// tellEvery spaces what a lane tells its run of ended instances, and tells is about how often all of a step's lanes do: what they
+	// tell is in the history of the run, which cannot be continued while they are under way.
 	tellEvery = 5 * time.Second
+	tells     = 20
 )
 
 // Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
 // the other.
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
-	l := &lane{in: in, out: in.Done}
+	l := &lane{in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, l.query); err != nil {
 		return l.out, err
 	}
-	l.listen(ctx)
 	for range in.Window {
 		l.workers++
 		workflow.Go(ctx, l.work)
@@ -36,7 +38,6 @@ func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, err
 	if err := workflow.Await(watching, func() bool { return l.workers == 0 }); err != nil {
 		return l.out, err
 	}
-	l.report(ctx, 0)
 	if l.more(ctx) { // only a long history kept the workers from it
 		l.in.Done = l.out
 		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)
@@ -50,9 +51,8 @@ type lane struct {
 	out      contract.LaneOutput
 	workers  int
 	running  []*contract.StepState
+	drain    workflow.ReceiveChannel // hears when the run wants no further instances
 	draining bool
-	untold   int
-	toldAt   time.Time
 }
 
 func (l *lane) query() (contract.RunState, error) {
@@ -63,19 +63,19 @@ func (l *lane) query() (contract.RunState, error) {
 	return s, nil
 }
 
-// listen hears when the run wants no further instances.
-func (l *lane) listen(ctx workflow.Context) {
-	drain := workflow.GetSignalChannel(ctx, contract.DrainSignal)
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		if drain.Receive(ctx, nil) {
-			l.draining = true
-		}
-	})
-}
-
 // more reports whether there are instances left that are wanted.
 func (l *lane) more(ctx workflow.Context) bool {
-	return l.in.Next < l.in.To && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed && ctx.Err() == nil
+	l.draining = l.drain.ReceiveAsync(nil) || l.draining
+	return l.in.Next < l.in.To && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
+		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
+}
+
+// left is what an instance may cost: what the lane has of the run's budget; 0: any sum.
+func (l *lane) left() float64 {
+	if l.in.BudgetUSD == 0 {
+		return 0
+	}
+	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
 }
 
 // work does one instance after the other.
@@ -95,18 +95,16 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
-		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, budgetUSD: l.in.BudgetUSD,
+		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, budgetUSD: l.left(),
 		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
+			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == dsl.StatusHold }) {
+				return // whoever decides on the others sees this one, too
+			}
 			tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
 		},
 	}
 	word := j.do(ctx)
-	for i, s := range l.running {
-		if s == state {
-			l.running = append(l.running[:i], l.running[i+1:]...)
-			break
-		}
-	}
+	l.running = slices.DeleteFunc(l.running, func(s *contract.StepState) bool { return s == state })
 	return word
 }
 
@@ -125,20 +123,20 @@ func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 			l.out.Error, l.out.ErrorType, l.out.Declined = word.Error, word.ErrorType, word.Status == dsl.StatusDeclined
 		}
 	}
-	l.untold++
-	l.report(ctx, tellEvery)
+	l.in.Untold++
+	l.report(ctx)
 }
 
-// report says to the run how many instances have ended, not more often than every.
-func (l *lane) report(ctx workflow.Context, every time.Duration) {
+// report says to the run how many instances have ended, now and then.
+func (l *lane) report(ctx workflow.Context) {
 	now := workflow.Now(ctx)
-	if l.untold == 0 || now.Sub(l.toldAt) < every {
+	if l.in.Untold < l.in.Every || now.Sub(l.in.ToldAt) < tellEvery {
 		return
 	}
 	text := ""
 	if l.out.Failed > 0 {
 		text = fmt.Sprintf("%d failed", l.out.Failed)
 	}
-	tell(ctx, contract.Note{Step: l.in.Step, Done: l.untold, Text: text})
-	l.untold, l.toldAt = 0, now
+	tell(ctx, contract.Note{Step: l.in.Step, Done: l.in.Untold, Text: text})
+	l.in.Untold, l.in.ToldAt = 0, now
 }

@@ -73,8 +73,8 @@ type run struct {
 	waiting     []int   // how many needed steps have not ended
 	readers     [][]int // who waits for a step
 	section     dsl.Section
-	ready       []int // steps that wait for nothing, and were not started yet
-	inFlight    int
+	ready       []int     // steps that wait for nothing, and were not started yet
+	inFlight    int       // weight of the steps that are under way
 	shown       time.Time // when the details were last written
 }
 
@@ -101,6 +101,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
 		r.declined, r.costUSD, r.canceled, r.broke = c.Declined, c.CostUSD, c.Canceled, c.Broke
+		r.datasets, r.models = c.Datasets, c.Models
 		r.in.Carried = nil
 	}
 	for i, node := range in.Graph {
@@ -126,7 +127,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Carried = &contract.RunCarried{
 		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined,
-		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke,
+		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models,
 	}
 	return in
 }
@@ -178,10 +179,11 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 		canceled = temporal.NewCanceledError()
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := r.close(ctx, &out); err != nil {
+	err := r.close(ctx, &out)
+	r.leave(ctx)
+	if err != nil {
 		return out, err
 	}
-	r.leave(ctx)
 	switch out.Status {
 	case dsl.StatusCanceled:
 		return out, canceled

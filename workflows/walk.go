@@ -12,6 +12,14 @@ import (
 // maxInFlight is how many steps of a run are done at once. It bounds how far a history grows once nothing new is begun in it.
 const maxInFlight = 100
 
+// weight is for how many steps a step counts, by what it adds to the history while it runs: lanes begin, tell how far they are and end.
+func weight(node dsl.Node) int {
+	if node.Fan == dsl.FanNone {
+		return 1
+	}
+	return 6 + lanesOf(parallelOf(node))
+}
+
 // walk does a section's steps: each starts when those it needs have ended, side by side with whatever else is ready. It returns when
 // all have ended, or when the history is long and nothing is under way; r.ready then holds what is left.
 func (r *run) walk(ctx workflow.Context, section dsl.Section) {
@@ -46,10 +54,14 @@ func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errTy
 
 // pump starts what is ready, each step in a coroutine of its own.
 func (r *run) pump(ctx workflow.Context) {
-	for len(r.ready) > 0 && r.inFlight < maxInFlight && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
+	for len(r.ready) > 0 && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
 		i := r.ready[0]
+		weighs := weight(r.in.Graph[i])
+		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {
+			return
+		}
 		r.ready = r.ready[1:]
-		r.inFlight++
+		r.inFlight += weighs
 		workflow.GoNamed(ctx, r.in.Graph[i].ID, func(ctx workflow.Context) {
 			r.step(ctx, i)
 			for _, reader := range r.readers[i] {
@@ -57,7 +69,7 @@ func (r *run) pump(ctx workflow.Context) {
 					r.ready = append(r.ready, reader)
 				}
 			}
-			r.inFlight--
+			r.inFlight -= weighs
 			r.pump(ctx)
 		})
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -31,6 +32,10 @@ type LaneInput struct {
 	Done LaneOutput `json:"done,omitzero"`
 	// BudgetUSD is what is left of the run's budget; 0: any sum.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
+	// Every is how many instances must end before the lane tells its run of them; Untold have since it told at ToldAt.
+	Every  int       `json:"every"`
+	Untold int       `json:"untold,omitempty"`
+	ToldAt time.Time `json:"told_at,omitzero"`
 }
 
 // LaneOutput counts ends.

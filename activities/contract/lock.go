@@ -1,11 +1,11 @@
 package contract
 
-// Signals between runs and the lock of a concurrency group. FreeSignal gives the lock back, WantSignal asks for it, TurnSignal says
-// to a run that waits that it may try.
+// Signals between runs and the lock of a concurrency group. WantSignal asks for the lock (a Want), TurnSignal says to a run that
+// it holds it now, and FreeSignal, with the run's ID, gives it back or asks for it no longer.
 const (
-	FreeSignal = "sluice.free"
 	WantSignal = "sluice.want"
 	TurnSignal = "sluice.turn"
+	FreeSignal = "sluice.free"
 )
 
 // LockWorkflowID is the workflow ID of a concurrency group's lock.
@@ -18,7 +18,7 @@ type LockInput struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// Want asks for a lock. Evict: the run that holds it is to be cancelled.
+// Want asks for a lock. Evict: the run that holds it, and those that wait, are to be cancelled.
 type Want struct {
 	Run   string `json:"run"`
 	Evict bool   `json:"evict,omitempty"`

@@ -1,0 +1,107 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// turnEvery is how often a run that waits for a lock asks for it again: the lock may have been ended by a person.
+const turnEvery = 30 * time.Second
+
+// enter takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
+// to wait, or it was cancelled while it waited.
+func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
+	group := r.begun.Concurrency.Group
+	if group == "" {
+		return nil, nil
+	}
+	for {
+		taken, err := r.lock(ctx)
+		switch {
+		case err != nil:
+			return r.turnedAway(ctx, err)
+		case !taken:
+			return nil, nil
+		case r.begun.Concurrency.OnConflict == dsl.OnConflictSkip:
+			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "another run holds the group `" + group + "`"}
+			return &end, r.close(ctx, &end)
+		}
+		workflow.SetCurrentDetails(ctx, "waits: another run holds the group `"+group+"`")
+		switch held, err := r.queue(ctx); {
+		case err != nil:
+			return r.turnedAway(ctx, err)
+		case held:
+			return nil, nil
+		}
+	}
+}
+
+// lock tries to start the group's lock workflow; taken is true when there is one.
+func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:        contract.LockWorkflowID(r.begun.Concurrency.Group),
+		ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, // other runs wait for it
+		StaticSummary:     "concurrency group " + r.begun.Concurrency.Group,
+	})
+	in := contract.LockInput{Group: r.begun.Concurrency.Group, Run: r.in.Run}
+	err = workflow.ExecuteChildWorkflow(ctx, contract.LockWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil)
+	var other *temporal.ChildWorkflowExecutionAlreadyStartedError
+	if errors.As(err, &other) {
+		return true, nil
+	}
+	return false, err
+}
+
+// queue asks for the lock and waits for its turn. It is not held after turnEvery, nor when the lock has ended in the meantime.
+func (r *run) queue(ctx workflow.Context) (held bool, err error) {
+	want := contract.Want{Run: r.in.Run, Evict: r.begun.Concurrency.OnConflict == dsl.OnConflictCancelOther}
+	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
+	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
+		return false, workflow.Sleep(ctx, time.Second)
+	}
+	timing, stop := workflow.WithCancel(ctx)
+	defer stop()
+	workflow.NewSelector(ctx).
+		AddReceive(workflow.GetSignalChannel(ctx, contract.TurnSignal), func(c workflow.ReceiveChannel, _ bool) {
+			c.Receive(ctx, nil)
+			held = true
+		}).
+		AddFuture(workflow.NewTimer(timing, turnEvery), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		Select(ctx)
+	return held, err
+}
+
+// turnedAway ends a run that was cancelled while it waited.
+func (r *run) turnedAway(ctx workflow.Context, err error) (*contract.RunOutput, error) {
+	out := r.outcome(ctx)
+	if !r.isCanceled(ctx) {
+		out = contract.RunOutput{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+	}
+	closing, _ := workflow.NewDisconnectedContext(ctx)
+	r.leave(closing)
+	if failed := r.close(closing, &out); failed != nil {
+		return &out, failed
+	}
+	return &out, err
+}
+
+// leave gives the lock back, and waits until the lock has heard it: what is still to be sent when a workflow ends never is.
+func (r *run) leave(ctx workflow.Context) {
+	if r.begun.Concurrency.Group == "" {
+		return
+	}
+	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
+	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.FreeSignal, r.in.Run).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("the lock was not given back", "group", r.begun.Concurrency.Group, "error", err)
+	}
+}
