@@ -17,7 +17,7 @@ import (
 
 // TestReference keeps docs/reference.md what the spec structs say.
 func TestReference(t *testing.T) {
-	w := &referenceWriter{t: t, comments: comments(t)}
+	w := &referenceWriter{t: t, comments: comments(t), examples: keyExamples(t)}
 	w.line("# The language, key by key\n")
 	w.line("Written by `make generate` from the structs in `dsl/`. A pipeline and an environment are YAML documents; `sluice lint` checks them whole\nbefore anything runs, and `schema.json` gives an editor the same knowledge.\n")
 	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%`, sizes `16GiB`.\n")
@@ -48,6 +48,7 @@ func TestReference(t *testing.T) {
 type referenceWriter struct {
 	t        *testing.T
 	comments map[string]string
+	examples map[string]example
 	b        strings.Builder
 }
 
@@ -150,7 +151,7 @@ absent is an optional: it is read with %[1]s.?%[1]s, and %[1]s.orValue(...)%[1]s
 
 // table lists the keys of a struct, those of structs in it with their path.
 func (w *referenceWriter) table(t reflect.Type) {
-	w.line("| key | value | |\n| --- | --- | --- |")
+	w.line("| key | value | | example |\n| --- | --- | --- | --- |")
 	w.rows(t, "", false)
 	w.line("")
 }
@@ -176,12 +177,31 @@ func (w *referenceWriter) rows(t reflect.Type, prefix string, fixed bool) {
 			value += " (" + strings.Join(notes, ", ") + ")"
 		}
 		path := prefix + f.name
-		w.line("| `%s` | %s | %s |", path, value, strings.ReplaceAll(strings.TrimSpace(doc), "|", "\\|"))
+		w.line("| `%s` | %s | %s | %s |", path, value, tableText(doc), w.example(goName(t, f), f.name))
 		if inner, infix := innerStruct(f.typ); inner != nil {
 			w.rows(inner, path+infix, fixed || f.rules.literal)
 		}
 	}
 }
+
+// longExample is how much of an example a table has room for, in bytes.
+const longExample = 180
+
+// example is a key as it stands in a document.
+func (w *referenceWriter) example(name, key string) string {
+	text := key + ": " + w.examples[name].text
+	if len(text) > longExample {
+		w.t.Errorf("the shortest example of %s is too long for a table: add a shorter one to testdata/examples", name)
+	}
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + tableText(text) + fence
+}
+
+// tableText is a text in a cell of a table.
+func tableText(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "|", "\\|") }
 
 // statedDefault is a default told in a comment; the table has it in a column.
 var statedDefault = regexp.MustCompile(` ?(Default [^.]*\.$|\(default\))`)
@@ -241,21 +261,55 @@ func valueName(t reflect.Type, r rules) string {
 	return want{typ: t, artifact: r.artifact}.String()
 }
 
-// TestExamples: every example of the reference passes the linter without a word.
+// TestExamples: every example of the reference passes the linter without a word, and each kind has one.
 func TestExamples(t *testing.T) {
-	for _, k := range kinds {
-		data, err := os.ReadFile("testdata/examples/" + string(k.kind) + ".yaml")
+	paths, err := filepath.Glob("testdata/examples/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment, err := os.ReadFile("testdata/examples/environment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[Kind]bool{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, diags := Compile(File{Name: string(k.kind) + ".yaml", Source: data}, File{}, nil)
+		if environmentExample(data) {
+			if _, diags := LoadEnvironment(File{Name: path, Source: data}); len(diags) > 0 {
+				t.Errorf("%s", diags.Text(false))
+			}
+			continue
+		}
+		env := File{Name: "environment.yaml", Source: environment}
+		if kindByName(strings.TrimSuffix(filepath.Base(path), ".yaml")) != nil {
+			env = File{} // what a page begins with runs without one
+		}
+		p, diags := Compile(File{Name: path, Source: data}, env, exampleFiles{})
 		if len(diags) > 0 {
 			t.Errorf("%s", diags.Text(false))
 		}
-		if p != nil && !slices.ContainsFunc(p.Graph(), func(n Node) bool { return n.Kind == k.kind }) {
-			t.Errorf("the example of %s has no such step", k.kind)
+		for _, k := range kinds {
+			shown[k.kind] = shown[k.kind] || p != nil && filepath.Base(path) == string(k.kind)+".yaml" &&
+				slices.ContainsFunc(p.Graph(), func(n Node) bool { return n.Kind == k.kind })
 		}
 	}
+	for _, k := range kinds {
+		if !shown[k.kind] {
+			t.Errorf("%s.yaml has no such step", k.kind)
+		}
+	}
+}
+
+// exampleFiles is a workspace that has every file; those that are pipelines are the examples.
+type exampleFiles struct{}
+
+func (exampleFiles) Exists(string) bool { return true }
+
+func (exampleFiles) ReadFile(path string) ([]byte, error) {
+	return os.ReadFile(filepath.Join("testdata/examples", path))
 }
 
 // TestRepositoryExamples: the pipelines under examples/ pass the linter with their environment and files.

@@ -20,7 +20,7 @@ const schemaFile = "../schema.json"
 
 // TestSchema keeps schema.json (JSON Schema, draft 2020-12) what the spec structs say.
 func TestSchema(t *testing.T) {
-	s := &schemaWriter{comments: comments(t), defs: map[string]any{}}
+	s := &schemaWriter{comments: comments(t), examples: keyExamples(t), defs: map[string]any{}}
 	root := map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "Sluice pipelines and environments",
@@ -56,6 +56,7 @@ func generated(t *testing.T, path string, want []byte) {
 
 type schemaWriter struct {
 	comments map[string]string
+	examples map[string]example
 	defs     map[string]any
 }
 
@@ -182,7 +183,7 @@ func (s *schemaWriter) structure(t reflect.Type, fixed bool) any {
 func (s *schemaWriter) properties(t reflect.Type, fixed bool) (properties map[string]any, required []string) {
 	properties = map[string]any{}
 	for _, f := range fieldsOf(t) {
-		p := map[string]any{"description": s.comments[goName(t, f)]}
+		p := map[string]any{"description": s.comments[goName(t, f)], "examples": []any{s.examples[goName(t, f)].value}}
 		if f.rules.byDefault != "" {
 			p["default"] = f.rules.byDefault
 		}
