@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"mime/quotedprintable"
 	"net"
@@ -48,7 +49,7 @@ func Mail(ctx context.Context, server dsl.SMTP, password string, to []string, m 
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // after QUIT the server has closed it already
 	if err := login(c, server, password); err != nil {
 		return err
 	}
@@ -56,39 +57,37 @@ func Mail(ctx context.Context, server dsl.SMTP, password string, to []string, m 
 }
 
 // dial connects, encrypted as the environment says.
-func dial(ctx context.Context, server dsl.SMTP) (*smtp.Client, error) {
+func dial(ctx context.Context, server dsl.SMTP) (_ *smtp.Client, err error) {
 	address := net.JoinHostPort(server.Host, strconv.Itoa(server.Port))
-	secure := &tls.Config{ServerName: server.Host, RootCAs: roots, MinVersion: tls.VersionTLS12}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, temporary("mail server %s: %v", address, err)
 	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
 	if deadline, ok := ctx.Deadline(); ok {
-		err = conn.SetDeadline(deadline)
+		if err := conn.SetDeadline(deadline); err != nil {
+			return nil, temporary("mail server %s: %v", address, err)
+		}
 	}
-	if server.TLS == "tls" && err == nil {
+	secure := &tls.Config{ServerName: server.Host, RootCAs: roots, MinVersion: tls.VersionTLS12}
+	if server.TLS == "tls" {
 		conn = tls.Client(conn, secure)
 	}
-	var c *smtp.Client
-	if err == nil {
-		c, err = smtp.NewClient(conn, server.Host)
-	}
+	c, err := smtp.NewClient(conn, server.Host)
 	if err != nil {
-		conn.Close()
 		return nil, refused("mail server "+address, err)
 	}
 	if server.TLS == "tls" || server.TLS == "none" {
 		return c, nil
 	}
 	if ok, _ := c.Extension("STARTTLS"); !ok {
-		c.Close()
 		return nil, permanent("mail server %s does not offer STARTTLS: set smtp `tls: tls`, or `none` where the way to it is safe", address)
 	}
-	if err := c.StartTLS(secure); err != nil {
-		c.Close()
-		return nil, refused("mail server "+address+": STARTTLS", err)
-	}
-	return c, nil
+	return c, refused("mail server "+address+": STARTTLS", c.StartTLS(secure))
 }
 
 func login(c *smtp.Client, server dsl.SMTP, password string) error {
@@ -175,11 +174,12 @@ func (m Message) mail(from *mail.Address, to []*mail.Address) []byte {
 	header("Content-Type", "text/plain; charset=utf-8")
 	header("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\r\n")
-	body := quotedprintable.NewWriter(&b)
-	fmt.Fprintf(body, "%s.\n\nRun: %s\nEnvironment: %s\nTime: %s\n", m.Title, m.Run, m.Environment, m.Time.Format(time.RFC3339))
+	text := fmt.Sprintf("%s.\n\nRun: %s\nEnvironment: %s\nTime: %s\n", m.Title, m.Run, m.Environment, m.Time.Format(time.RFC3339))
 	if m.Text != "" {
-		fmt.Fprintf(body, "\n%s\n", m.Text)
+		text += "\n" + m.Text + "\n"
 	}
-	body.Close() // of a buffer: cannot fail
+	body := quotedprintable.NewWriter(&b) // into a buffer, which takes everything
+	_, _ = io.WriteString(body, text)
+	_ = body.Close()
 	return b.Bytes()
 }

@@ -164,16 +164,17 @@ func TestVault(t *testing.T) {
 
 func TestVaultTriesAgain(t *testing.T) {
 	tests := []struct {
-		name     string
-		stumbles []int
-		sealed   bool
-		requests int
-		reason   error
+		name      string
+		stumbles  []int
+		sealed    bool
+		requests  int
+		reason    error
+		temporary bool
 	}{
 		{name: "after some failures", stumbles: []int{500, 502, 429}, requests: 4},
-		{name: "not for ever", stumbles: []int{500, 502, 503, 500, 500}, requests: tries, reason: ErrUnavailable},
+		{name: "not for ever", stumbles: []int{500, 502, 503, 500, 500}, requests: tries, reason: ErrUnavailable, temporary: true},
 		{name: "not what stays wrong", stumbles: []int{400}, requests: 1, reason: ErrUnusable},
-		{name: "not a sealed one", sealed: true, requests: 1, reason: ErrSealed},
+		{name: "not a sealed one", sealed: true, requests: 1, reason: ErrSealed, temporary: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestVaultTriesAgain(t *testing.T) {
 			if !errors.Is(err, tt.reason) || len(v.seen) != tt.requests {
 				t.Errorf("%d requests, then %v", len(v.seen), err)
 			}
-			if tt.reason != nil && Temporary(err) != (tt.reason != ErrUnusable) {
+			if Temporary(err) != tt.temporary {
 				t.Errorf("temporary is %v for %v", Temporary(err), err)
 			}
 		})
