@@ -90,6 +90,7 @@ func asRead(t *cel.Type) *cel.Type {
 // matrixType is the object of a matrix: its axes, and what include adds. What not every combination has is optional.
 func (c *checker) matrixType(s *step) *cel.Type {
 	m := s.matrix
+	c.expandFixed(m)
 	o := &objectType{name: "matrix of " + s.ID, code: "matrix", what: "an axis of the matrix of `" + s.ID + "`", fields: map[string]*cel.Type{}}
 	found := map[string][]*cel.Type{}
 	for i, axis := range m.axes.keys {
@@ -201,30 +202,53 @@ func (c *checker) unionObject(name string, ts []*cel.Type) *cel.Type {
 
 func isNumber(t *cel.Type) bool { return t.Kind() == types.IntKind || t.Kind() == types.DoubleKind }
 
-// optional are the keys that a combination may lack: exactly, where nothing in the matrix is an expression.
+// expandFixed finds the combinations of a matrix without expressions, while the document has not had too many of them.
+func (c *checker) expandFixed(m *matrix) {
+	if !m.isKnown() {
+		return
+	}
+	size := 1
+	for _, axis := range m.axes.values {
+		if size *= len(axis.(list)); size > maxInstances {
+			c.src.errorf(m.node, "limit", "", "%s", errTooMany)
+			return
+		}
+	}
+	if c.tried += size * (1 + len(m.include) + len(m.exclude)); c.tried > maxTried {
+		return
+	}
+	all, err := m.combinations(nil)
+	if err != nil {
+		c.src.errorf(m.node, "limit", "", "%s", err)
+		return
+	}
+	m.fixed = all
+	if len(all) == 0 && len(m.axes.keys) > 0 {
+		c.src.errorf(m.node, "matrix", "", "`exclude` leaves no combination")
+	}
+}
+
+// maxTried bounds the combinations that are tried for a whole document: a small document can have very many.
+const maxTried = 200_000
+
+// optional are the keys that a combination may lack: exactly, where the combinations are known.
 func (m *matrix) optional() map[string]bool {
 	optional := map[string]bool{}
-	if m.isKnown() {
-		all, err := m.combinations(nil)
-		if err != nil {
-			return optional
+	for _, c := range m.fixed {
+		for key := range c {
+			optional[key] = false
 		}
-		count := map[string]int{}
-		for _, c := range all {
-			for key := range c {
-				count[key]++
+	}
+	if len(m.fixed) > 0 {
+		for _, c := range m.fixed {
+			for key := range optional {
+				optional[key] = optional[key] || c[key] == nil
 			}
-		}
-		for key, n := range count {
-			optional[key] = n < len(all)
 		}
 		return optional
 	}
 	for _, entry := range m.include {
-		onAxis := false
-		for _, axis := range m.axes.keys {
-			onAxis = onAxis || slices.Contains(entry.keys, axis)
-		}
+		onAxis := slices.ContainsFunc(m.axes.keys, func(axis string) bool { return slices.Contains(entry.keys, axis) })
 		for _, key := range entry.keys {
 			optional[key] = optional[key] || !slices.Contains(m.axes.keys, key)
 		}

@@ -22,6 +22,8 @@ type matrix struct {
 	node             *yaml.Node
 	axes             entries // each a list, or a hole of one
 	include, exclude []mapping
+	// fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
+	fixed []combination
 }
 
 // mapping is one entry of include or exclude.

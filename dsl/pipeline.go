@@ -126,6 +126,10 @@ func (l *loader) read() bool {
 		return literal{nil}, true
 	}
 	startForms(d)
+	if l.root.Kind == yaml.ScalarNode {
+		d.structure(l.root, reflect.TypeFor[Pipeline](), nil) // says that it is no mapping, even of an expression
+		return false
+	}
 	v, ok := d.decode(l.root, reflect.TypeFor[Pipeline](), rules{}).(entries)
 	if !ok {
 		return false

@@ -91,6 +91,7 @@ type checker struct {
 	afterVars  map[string]*cel.Type
 	envs       map[string]*cel.Env // by the signature of their variables
 	usedParams map[string]bool
+	tried      int // combinations of matrices
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
