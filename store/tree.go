@@ -48,6 +48,15 @@ func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta
 	return refOf(manifest, digest), nil
 }
 
+// ListTree returns the files that PutTree would store, with their digests, and stores nothing.
+func ListTree(ctx context.Context, dir string, skip func(path string) bool) ([]artifact.File, error) {
+	manifest, err := readTree(ctx, dir, skip, func(f *os.File) (string, int64, error) { return digestOf(ctx, f) })
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", dir, err)
+	}
+	return manifest.Files, nil
+}
+
 func refOf(m artifact.Manifest, digest string) artifact.Ref {
 	ref := artifact.Ref{Type: m.Type, Digest: digest, Files: len(m.Files)}
 	for _, f := range m.Files {

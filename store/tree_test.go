@@ -473,3 +473,28 @@ func onlyEntries(t *testing.T, dir string, want ...string) {
 		t.Errorf("entries of the folder (-want +got):\n%s", diff)
 	}
 }
+
+func TestListIsWhatWouldBeStored(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, []string{"a", "b/c", "skipped"}, map[string]file{"a": {Content: "1"}, "b/c": {Content: "2", Exec: true}})
+	skip := func(path string) bool { return path == "skipped" }
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := s.PutTree(t.Context(), artifact.Workspace, dir, nil, skip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := s.Manifest(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := store.ListTree(t.Context(), dir, skip)
+	if diff := cmp.Diff(manifest.Files, listed); diff != "" || err != nil {
+		t.Errorf("%v (-stored +listed):\n%s", err, diff)
+	}
+	if _, err := store.ListTree(t.Context(), filepath.Join(dir, "none"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
