@@ -168,17 +168,28 @@ func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Prog
 		return fmt.Errorf("%s wants the store %s, but Sluice runs on %s: set SLUICE_STORE=%s where it is started",
 			req.EnvFile, want, s.Store.URL(), want)
 	}
-	switch sub.Workspace, err = s.snapshot(ctx, req); {
-	case errors.Is(err, store.ErrIrregular):
-		return contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
-	case err != nil:
-		return fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err)
+	if sub.Workspace, err = s.snapshot(ctx, req); err != nil {
+		return irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
 	}
-	sub.File = filepath.Base(sub.File) // where the files lie makes no other run of them
+	*sub = packed(*sub)
+	return nil
+}
+
+// packed is a submission that can be taken elsewhere: where its files lie makes no other run of them.
+func packed(sub contract.Submission) contract.Submission {
+	sub.File = filepath.Base(sub.File)
 	if sub.EnvFile != "" {
 		sub.EnvFile = filepath.Base(sub.EnvFile)
 	}
-	return nil
+	return sub
+}
+
+// irregular says what to do about something in a folder that is no file.
+func irregular(err error) error {
+	if errors.Is(err, store.ErrIrregular) {
+		return contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+	}
+	return err
 }
 
 // keep stores a submission and returns its digest.
@@ -213,7 +224,7 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 	}
 	in := contract.RunInput{Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph}
 	if req.File != "" {
-		given, err := s.params(ctx, old)
+		given, err := paramsOf(ctx, s.Store, old.RunRecord)
 		if err != nil {
 			return Submitted{}, err
 		}
@@ -228,9 +239,9 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph}, s.start(ctx, in)
 }
 
-// params are those that a run was given.
-func (s *Session) params(ctx context.Context, run activities.Run) (map[string]string, error) {
-	sub, err := activities.LoadSubmission(ctx, s.Store, run.Submission)
+// paramsOf are the parameters that a run was given.
+func paramsOf(ctx context.Context, s *store.Store, run contract.RunRecord) (map[string]string, error) {
+	sub, err := activities.LoadSubmission(ctx, s, run.Submission)
 	return sub.Params, err
 }
 

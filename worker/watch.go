@@ -43,16 +43,65 @@ type Detail struct {
 	Train         *contract.TrainState
 	TrainProgress *contract.TrainProgress
 	Rollout       *contract.RolloutState
+	// Child is where the run of a child pipeline is.
+	Child *contract.RunState
+	// Instances are some of those of a fanned-out step that run or wait now.
+	Instances []InstanceDetail
+}
+
+// InstanceDetail is where an instance of a fanned-out step is.
+type InstanceDetail struct {
+	contract.StepState
+	Detail Detail
 }
 
 // Detail asks a running step how far it is: its child workflow for its state, and Temporal for the newest heartbeat details, since
 // progress never enters history.
 func (s *Session) Detail(ctx context.Context, run string, step contract.StepState) (Detail, error) {
+	if step.Of > 0 {
+		return s.instances(ctx, run, step)
+	}
+	return s.detail(ctx, contract.RunWorkflowID(run), step)
+}
+
+const (
+	// shownLanes is how many lanes of a fanned-out step are asked, and shownInstances how many instances: each question costs the worker
+	// a little.
+	shownLanes     = 2
+	shownInstances = 3
+)
+
+// instances asks some of those of a fanned-out step.
+func (s *Session) instances(ctx context.Context, run string, step contract.StepState) (Detail, error) {
+	d := Detail{Progress: contract.Progress{Share: float64(step.Done) / float64(step.Of)}}
+	lanes, err := s.lanes(ctx, run, step.ID, shownLanes)
+	if err != nil {
+		return d, err
+	}
+	for _, l := range lanes {
+		for _, at := range l.Steps {
+			if len(d.Instances) == shownInstances {
+				return d, nil
+			}
+			one := InstanceDetail{StepState: at, Detail: Detail{Progress: contract.Progress{Share: -1}}}
+			if at.Status == dsl.StatusRunning {
+				if detail, err := s.detail(ctx, l.id, at); err == nil { // else it has only just begun, or ended
+					one.Detail = detail
+				}
+			}
+			d.Instances = append(d.Instances, one)
+		}
+	}
+	return d, nil
+}
+
+// detail asks a step, or an instance of one, that workflow does.
+func (s *Session) detail(ctx context.Context, workflow string, step contract.StepState) (Detail, error) {
 	d := Detail{Progress: contract.Progress{Share: -1}}
 	switch {
 	case step.Child == "":
 		id := contract.ActivityID(step.ID, step.Attempt)
-		return d, s.heartbeat(ctx, contract.RunWorkflowID(run), &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
+		return d, s.heartbeat(ctx, workflow, &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
 			return a.GetActivityId() == id
 		})
 	case step.Kind == dsl.KindTrain:
@@ -63,10 +112,14 @@ func (s *Session) Detail(ctx context.Context, run string, step contract.StepStat
 		return d, s.heartbeat(ctx, step.Child, d.TrainProgress, func(a *workflowpb.PendingActivityInfo) bool {
 			return a.GetActivityType().GetName() == contract.RunRanksActivity
 		})
-	default:
+	case step.Kind == dsl.KindRollout:
 		d.Rollout = &contract.RolloutState{}
 		return d, s.query(ctx, step.Child, d.Rollout)
+	case step.Kind == dsl.KindPipeline:
+		d.Child = &contract.RunState{}
+		return d, s.query(ctx, step.Child, d.Child)
 	}
+	return d, nil
 }
 
 // heartbeat reads the newest details of the first pending activity that is meant into out; none yet is no error.
