@@ -114,13 +114,18 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contra
 	return decision, err
 }
 
-// approve performs an approval step: its outputs are the decision.
+// approve performs an approval step: its outputs are who decided, when and why, beside the fields of the form.
 func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (contract.StepOutput, error) {
 	decision, err := j.ask(ctx, question)
 	if err != nil {
 		return contract.StepOutput{}, err
 	}
-	outputs, err := json.Marshal(decision)
+	fields := decision.Fields
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	fields["by"], fields["at"], fields["reason"] = decision.By, decision.At, decision.Reason
+	outputs, err := json.Marshal(fields)
 	if err != nil {
 		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
 	}
