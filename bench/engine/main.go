@@ -113,7 +113,9 @@ func measure(ctx context.Context, c client.Client, s *store.Store) error {
 	for i := range samples + 1 {
 		run := fmt.Sprintf("chain-%d", i)
 		took, err := timed(ctx, c, contract.RunWorkflowID(run), contract.PipelineWorkflow,
-			contract.RunInput{Run: run, Name: "chain", Submission: submission, Graph: graph})
+			contract.RunInput{
+				Run: run, Name: "chain", Submission: submission, Graph: graph, Reuse: contract.Reuse{NoCache: true},
+			})
 		if err != nil {
 			return err
 		}
