@@ -1,0 +1,215 @@
+package worker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// asking is a pipeline with an approval that has a form, and a step that reads it.
+const asking = `name: asking
+steps:
+  sign:
+    approval:
+      who: ["user:ann", "user:bob"]
+      message: Ship it?
+      fields:
+        tier: {type: enum, values: [gold, silver], required: true}
+        note: {type: string}
+  ship:
+    run: {command: ["true"]}
+    env: {TIER: "${steps.sign.tier}", BY: "${steps.sign.by}", REASON: "${steps.sign.reason}"}
+`
+
+// awaitWaiting waits until something in a run waits for a person.
+func awaitWaiting(t *testing.T, s *Session, run, step string) contract.ApprovalState {
+	t.Helper()
+	var at contract.ApprovalState
+	await(t, "a question of "+run, func() bool {
+		var err error
+		at, err = s.FindWaiting(t.Context(), run, step)
+		return err == nil
+	})
+	return at
+}
+
+func record(t *testing.T, run activities.Run, step string) contract.StepRecord {
+	t.Helper()
+	for _, r := range run.Steps {
+		if r.Step == step {
+			return r
+		}
+	}
+	t.Fatalf("%s has no step %s", run.Run, step)
+	return contract.StepRecord{}
+}
+
+// TestDecide: what may not be is refused with what may, and changes nothing; what may be is kept with who and when.
+func TestDecide(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, nil)}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	at := awaitWaiting(t, s, run, "")
+	if at.Step != "sign" || at.Question() != "Ship it?" || at.Until.IsZero() || !cmp.Equal(at.Users, []string{"user:ann", "user:bob"}) {
+		t.Errorf("it asks %+v", at)
+	}
+	gold := map[string]string{"tier": "gold"}
+	for _, refused := range []struct {
+		name string
+		d    contract.Decide
+		says []string
+	}{
+		{"a stranger", contract.Decide{Approve: true, By: "user:eve", Fields: gold}, []string{"user:eve", "user:ann", "user:bob"}},
+		{"nobody", contract.Decide{Approve: true, Fields: gold}, []string{"who decides"}},
+		{"without a required field", contract.Decide{Approve: true, By: "user:ann"}, []string{"`tier`", "gold, silver"}},
+		{"another value than there is", contract.Decide{Approve: true, By: "user:ann", Fields: map[string]string{"tier": "tin"}}, []string{"`tier`", "gold, silver"}},
+		{"a field there is not", contract.Decide{Approve: true, By: "user:ann", Fields: map[string]string{"tier": "gold", "x": ""}}, []string{"`x`"}},
+	} {
+		t.Run(refused.name, func(t *testing.T) {
+			_, err := s.Decide(t.Context(), at, refused.d)
+			if contract.ErrorType(err) != contract.ErrInvalid {
+				t.Fatalf("got %v, want an invalid error", err)
+			}
+			for _, want := range refused.says {
+				if !strings.Contains(contract.Message(err), want) {
+					t.Errorf("%q does not say %s", contract.Message(err), want)
+				}
+			}
+		})
+	}
+	got, err := s.Decide(t.Context(), at, contract.Decide{Approve: true, By: "user:ann", Reason: "good numbers", Fields: gold})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := contract.Decision{Approved: true, By: "user:ann", Reason: "good numbers", Fields: map[string]any{"tier": "gold"}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(contract.Decision{}, "At")); diff != "" || got.At.IsZero() {
+		t.Errorf("decided at %s (-want +got):\n%s", got.At, diff)
+	}
+	out, ended := wait(t, s, run)
+	if out.Status != dsl.StatusSucceeded {
+		t.Errorf("the run ended as %+v", out)
+	}
+	var outputs map[string]any
+	if err := json.Unmarshal(record(t, ended, "sign").Outputs, &outputs); err != nil {
+		t.Fatal(err)
+	}
+	delete(outputs, "at")
+	if diff := cmp.Diff(map[string]any{"by": "user:ann", "reason": "good numbers", "tier": "gold"}, outputs); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+	if _, err := s.Decide(t.Context(), at, contract.Decide{By: "user:bob"}); contract.ErrorType(err) != contract.ErrInvalid {
+		t.Errorf("a second decision: %v, want an invalid error", err)
+	}
+	if _, err := s.FindWaiting(t.Context(), run, "sign"); err == nil || !strings.Contains(err.Error(), "approved by user:ann: good numbers") {
+		t.Errorf("what was decided is not said: %v", err)
+	}
+	if _, err := s.FindWaiting(t.Context(), run, ""); contract.ErrorType(err) != contract.ErrInvalid {
+		t.Errorf("something waits: %v", err)
+	}
+}
+
+// TestReject: a rejection fails the step, and the run, as a gate does.
+func TestReject(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, map[string]string{"reject": ""})}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	at := awaitWaiting(t, s, run, "sign")
+	if _, err := s.Decide(t.Context(), at, contract.Decide{By: "user:bob", Reason: "too slow"}); err != nil {
+		t.Fatal(err)
+	}
+	out, ended := wait(t, s, run)
+	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrGate || !strings.Contains(out.Error, "rejected by user:bob: too slow") {
+		t.Errorf("the run ended as %+v", out)
+	}
+	if diff := cmp.Diff(map[string]dsl.Status{"sign": dsl.StatusFailed, "ship": dsl.StatusUpstream}, statuses(ended)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestDecideBySignal: Temporal's UI can send a signal in every version. One that is not valid changes nothing.
+func TestDecideBySignal(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, map[string]string{"signal": ""})}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	awaitWaiting(t, s, run, "sign")
+	for _, by := range []string{"user:eve", "user:bob"} {
+		d := contract.Decide{Approve: true, By: by, Fields: map[string]string{"tier": "silver"}}
+		if err := s.Client.SignalWorkflow(t.Context(), contract.ApprovalWorkflowID(run, "sign"), "", contract.DecideUpdate, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, ended := wait(t, s, run)
+	if sign := string(record(t, ended, "sign").Outputs); out.Status != dsl.StatusSucceeded || !strings.Contains(sign, "user:bob") {
+		t.Errorf("the run ended as %+v, signed %s", out, sign)
+	}
+}
+
+// TestNobodyDecides: when the time is over, the default decides.
+func TestNobodyDecides(t *testing.T) {
+	s := session(t)
+	const late = "name: late\nsteps:\n  sign: {approval: {message: Now, timeout: 100ms, default: %DEFAULT%}}\n"
+	for byDefault, want := range map[string]dsl.Status{"approve": dsl.StatusSucceeded, "reject": dsl.StatusFailed} {
+		t.Run(byDefault, func(t *testing.T) {
+			file := project(t, strings.ReplaceAll(late, "%DEFAULT%", byDefault), nil)
+			out, ended := wait(t, s, submit(t, s, SubmitRequest{PipelineFile: file}).Run)
+			if out.Status != want {
+				t.Errorf("the run ended as %+v, want %s", out, want)
+			}
+			if sign := string(record(t, ended, "sign").Outputs); !strings.Contains(sign, `"by":""`) {
+				t.Errorf("somebody decided: %s", sign)
+			}
+		})
+	}
+}
+
+// TestHold: a gate that holds asks with what it saw, for one instance of a matrix, which goes on when somebody approves.
+func TestHold(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: holding
+steps:
+  fit:
+    matrix: {size: [1, 2, 3]}
+    run: {script: 'echo "{\"n\": $N}" > "$SLUICE_OUTPUT_DIR/outputs.json"', outputs: {n: {type: int}}}
+    env: {N: "${matrix.size}"}
+    gate:
+      - {check: n != 2, message: two is odd, on_fail: hold, hold: {who: ["user:ann"], timeout: 1h, default: fail}}
+`, nil)}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	at := awaitWaiting(t, s, run, "")
+	if at.Step != "fit.1" || !strings.Contains(at.Question(), "two is odd (`n != 2`): n = 2") {
+		t.Errorf("it asks %+v", at)
+	}
+	state, err := s.State(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detail, err := s.Detail(t.Context(), run, state.Steps[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := func(d InstanceDetail) bool { return d.ID == "fit.1" && d.Status == dsl.StatusHold }
+	if state.Steps[0].Of != 3 || len(detail.Instances) == 0 || !held(detail.Instances[len(detail.Instances)-1]) {
+		t.Errorf("the step is %+v, with %+v", state.Steps[0], detail)
+	}
+	if _, err := s.Decide(t.Context(), at, contract.Decide{Approve: true, By: "user:ann", Reason: "even so"}); err != nil {
+		t.Fatal(err)
+	}
+	out, ended := wait(t, s, run)
+	if fit := record(t, ended, "fit"); out.Status != dsl.StatusSucceeded || fit.Of != 3 || fit.Passed != 3 {
+		t.Errorf("the run ended as %+v, the step as %+v", out, fit)
+	}
+	all, total, err := activities.LoadInstances(t.Context(), s.Store, run, "fit", 2)
+	if err != nil || total != 3 || len(all) != 2 {
+		t.Fatalf("%d of %d instances, %v", len(all), total, err)
+	}
+	if d := all[1].Decision; string(all[1].Matrix) != `{"size":2}` || d == nil || d.By != "user:ann" || d.Reason != "even so" {
+		t.Errorf("the instance is %+v", all[1])
+	}
+}

@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+const predictable = `name: %NAME%
+params: {n: {type: int, default: 5}}
+steps:
+  count:
+    run: {script: 'echo "{\"n\": $N}" > "$SLUICE_OUTPUT_DIR/outputs.json"', files: [count.txt], outputs: {n: {type: int}}}
+    env: {N: "${params.n}"}
+    gate: n > 0
+  fit:
+    matrix: {size: [1, 2]}
+    run: {script: 'echo "{\"n\": $N}" > "$SLUICE_OUTPUT_DIR/outputs.json"', files: [fit.txt], outputs: {n: {type: int}}}
+    env: {N: "${matrix.size * steps.count.n}"}
+  best:
+    run: {script: 'echo "{\"n\": $N}" > "$SLUICE_OUTPUT_DIR/outputs.json"', files: [best.txt], outputs: {n: {type: int}}}
+    env: {N: "${steps.fit.best(f, f.n).n}"}
+  tell: {run: {command: [echo, "${steps.best.n}"]}}
+  never: {when: steps.count.n > 100, run: {command: ["true"]}}
+on_failure: {page: {run: {command: ["true"]}}}
+`
+
+// forecast is what is forecast of each step, without figures that depend on the machine.
+func forecast(t *testing.T, s *Session, req SubmitRequest, against string) map[string]activities.Outlook {
+	t.Helper()
+	_, got, err := Forecast(t.Context(), s.Store, req, against)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Steps
+}
+
+// TestForecast: what is forecast before a run, after it and after edits is what then happens.
+func TestForecast(t *testing.T) {
+	s := session(t)
+	source := strings.ReplaceAll(predictable, "%NAME%", "predictable")
+	file := project(t, source, map[string]string{"count.txt": "", "fit.txt": "", "best.txt": ""})
+	req := SubmitRequest{PipelineFile: file}
+	const runs, changed, cached = activities.ProspectRuns, activities.ProspectChanged, activities.ProspectCached
+	page := activities.Outlook{Prospect: activities.ProspectNotRun, Reason: "it runs when a step fails"}
+	check := func(name string, req SubmitRequest, against string, want map[string]activities.Outlook) {
+		t.Helper()
+		want["page"] = page
+		got := forecast(t, s, req, against)
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(activities.Outlook{}, "Seconds", "CostUSD")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	check("before the first run", req, "", map[string]activities.Outlook{
+		"count": {Prospect: runs, Reason: "it was not done before"},
+		"fit":   {Prospect: runs, After: []string{"count"}},
+		"best":  {Prospect: runs, After: []string{"fit"}},
+		"tell":  {Prospect: runs, After: []string{"best"}},
+		"never": {Prospect: runs, After: []string{"count"}},
+	})
+	run := submit(t, s, req).Run
+	if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+		t.Fatalf("the run ended as %+v", out)
+	}
+	never := activities.Outlook{Prospect: activities.ProspectSkipped, Reason: "its `when` is false: steps.count.n = 5"}
+	check("after it", req, "", map[string]activities.Outlook{
+		"count": {Prospect: cached, From: run},
+		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
+		"best":  {Prospect: cached, From: run},
+		"tell":  {Prospect: runs, Reason: "its results are not cached"},
+		"never": never,
+	})
+	if got := forecast(t, s, req, "")["tell"]; got.Seconds <= 0 {
+		t.Errorf("no estimate of a step that ran: %+v", got)
+	}
+	check("a rerun of it", req, run, map[string]activities.Outlook{
+		"count": {Prospect: cached, From: run},
+		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
+		"best":  {Prospect: cached, From: run},
+		"tell":  {Prospect: cached, From: run},
+		"never": never,
+	})
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("pipeline.yaml", "sluice: pipeline/v1\n"+strings.Replace(source, "[1, 2]", "[1, 2, 3]", 1))
+	edited := map[string]activities.Outlook{
+		"count": {Prospect: cached, From: run},
+		"fit":   {Prospect: runs, Of: 3, Cached: 2, Reason: "it was not done before"},
+		"best":  {Prospect: runs, After: []string{"fit"}},
+		"tell":  {Prospect: runs, After: []string{"best"}},
+		"never": never,
+	}
+	check("one more instance", req, "", edited)
+	write("fit.txt", "edited")
+	edited["fit"] = activities.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Of: 3}
+	check("a file was edited", req, run, edited)
+	other := SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
+	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {
+		t.Errorf("another parameter: %+v", got)
+	}
+	if _, _, err := Forecast(t.Context(), s.Store, SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
+		t.Error("a parameter that is wrong was taken")
+	}
+}
