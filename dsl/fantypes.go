@@ -229,7 +229,7 @@ func (c *checker) expandFixed(m *matrix) {
 }
 
 // maxTried bounds the combinations that are tried for a whole document: a small document can have very many.
-const maxTried = 200_000
+const maxTried = 50_000
 
 // optional are the keys that a combination may lack: exactly, where the combinations are known.
 func (m *matrix) optional() map[string]bool {

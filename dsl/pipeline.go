@@ -101,6 +101,7 @@ func (l *loader) section(s Section) *Steps {
 		return &l.pipeline.OnFailure
 	case SectionFinally:
 		return &l.pipeline.Finally
+	case SectionMain:
 	}
 	return &l.pipeline.Steps
 }

@@ -239,6 +239,8 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *MetricTrigger) {
 	case s == nil && slices.Contains(c.unreadable, m.Step):
 	case s == nil:
 		c.src.errorf(step, "step", suggest(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
+	case s.listed():
+		c.src.errorf(step, "instances", "read an output of a step that picks one", "`%s` is a list of instances, and the trigger reads one number", m.Step)
 	case output == nil:
 		c.src.errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
 	default:
