@@ -182,7 +182,7 @@ func (x *lexer) atScalar() bool {
 func (x *lexer) scalar() *formatError {
 	n := x.scalars[0]
 	x.scalars = x.scalars[1:]
-	end := -1
+	var end int
 	switch {
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		x.block(n)

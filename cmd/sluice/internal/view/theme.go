@@ -62,6 +62,8 @@ func mark(s dsl.Status) (glyph, style string) {
 		return "■", yellow
 	case dsl.StatusRunning:
 		return "●", cyan
+	case dsl.StatusHold:
+		return "◆", yellow
 	case dsl.StatusSkipped, dsl.StatusUpstream:
 		return "–", faint
 	case dsl.StatusPending:
