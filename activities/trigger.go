@@ -177,7 +177,7 @@ func specDigest(spec dsl.Trigger) (string, error) {
 func shortDigest(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(h, "%d:%s", len(part), part) // a hash's writer never fails
+		h.Write(fmt.Appendf(nil, "%d:%s", len(part), part)) // never fails, by hash.Hash's documentation
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }

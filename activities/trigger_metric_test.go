@@ -104,8 +104,13 @@ func TestMetric(t *testing.T) {
 		{"a look without a number", []look{{0, high, false}, {2 * time.Minute, nil, false}, {3 * time.Minute, high, false}, {6 * time.Minute, high, true}}},
 		{"nobody looked for a while", []look{{0, high, false}, {time.Hour, high, false}, {time.Hour + 3*time.Minute, high, true}}},
 		{"cooling down", []look{
-			{0, high, false}, {3 * time.Minute, high, true}, {4 * time.Minute, high, false},
-			{7 * time.Minute, high, false}, {10 * time.Minute, high, false}, {12 * time.Minute, high, false}, {13 * time.Minute, high, true},
+			{0, high, false},
+			{3 * time.Minute, high, true},
+			{4 * time.Minute, high, false},
+			{7 * time.Minute, high, false},
+			{10 * time.Minute, high, false},
+			{12 * time.Minute, high, false},
+			{13 * time.Minute, high, true},
 		}},
 		{"never", []look{{0, low, false}, {3 * time.Minute, low, false}}},
 	}

@@ -83,13 +83,9 @@ func (w *watcher) look(t TB, strokes int) contract.Look {
 
 // TestDataOnce: whatever is written, replaced, taken away or brought back, and wherever a look is cut off, each settled version starts
 // exactly one run, and none that did not settle starts any.
-func TestDataOnce(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "sluice-data-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
+func TestDataOnce(test *testing.T) {
+	rapid.Check(test, func(t *rapid.T) {
+		dir := test.TempDir()
 		w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: "file://" + dir, Settle: 10 * second, Every: 5 * second}})
 		versions := map[string]time.Time{} // the newest version of each file that is there
 		version := began
@@ -252,8 +248,14 @@ func TestMatches(t *testing.T) {
 		glob, name string
 		want       bool
 	}{
-		{"", "a/b", true}, {"*.csv", "a.csv", true}, {"*.csv", "deep/down/a.csv", true}, {"*.csv", "a.txt", false},
-		{"in/*.csv", "in/a.csv", true}, {"in/*.csv", "in/deep/a.csv", false}, {"/a.csv", "a.csv", true}, {"/a.csv", "in/a.csv", false},
+		{"", "a/b", true},
+		{"*.csv", "a.csv", true},
+		{"*.csv", "deep/down/a.csv", true},
+		{"*.csv", "a.txt", false},
+		{"in/*.csv", "in/a.csv", true},
+		{"in/*.csv", "in/deep/a.csv", false},
+		{"/a.csv", "a.csv", true},
+		{"/a.csv", "in/a.csv", false},
 	} {
 		if got := matches(tt.glob, tt.name); got != tt.want {
 			t.Errorf("%q, %q: %v", tt.glob, tt.name, got)

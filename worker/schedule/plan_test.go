@@ -112,25 +112,47 @@ func TestSpec(t *testing.T) {
 		policy client.SchedulePolicies
 		id     string
 	}{
-		{"cron of five fields", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
-			Cron: []string{"0 3 * * 1-5"}, Timezone: "Europe/Berlin", Catchup: minute(time.Hour), OnConflict: dsl.OnConflictSkip,
-		}}, client.ScheduleSpec{CronExpressions: []string{"0 0 3 * * 1-5 *"}, TimeZoneName: "Europe/Berlin"},
-			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: time.Hour}, "run/spam-t"},
+		{
+			"cron of five fields",
+			dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
+				Cron: []string{"0 3 * * 1-5"}, Timezone: "Europe/Berlin", Catchup: minute(time.Hour), OnConflict: dsl.OnConflictSkip,
+			}},
+			client.ScheduleSpec{CronExpressions: []string{"0 0 3 * * 1-5 *"}, TimeZoneName: "Europe/Berlin"},
+			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: time.Hour},
+			"run/spam-t",
+		},
 		{"cron with seconds", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
 			Cron: []string{"*/5 * * * * *", "@daily"}, Jitter: minute(time.Minute), Start: start, End: start.AddDate(1, 0, 0), OnConflict: dsl.OnConflictQueue,
 		}}, client.ScheduleSpec{
 			CronExpressions: []string{"*/5 * * * * * *", "0 0 0 * * * *"}, Jitter: time.Minute, StartAt: start, EndAt: start.AddDate(1, 0, 0),
 		}, client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL}, "run/spam-t"},
-		{"every so often", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
-			Every: minute(time.Hour), Offset: minute(time.Minute), OnConflict: dsl.OnConflictCancelOther, PauseOnFailure: true,
-		}}, client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Hour, Offset: time.Minute}}},
-			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER, PauseOnFailure: true}, "run/spam-t"},
-		{"data", dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}}, looks, "watch/spam/t"},
-		{"metric", dsl.Trigger{Metric: &dsl.MetricTrigger{Every: minute(time.Minute)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}}, looks, "watch/spam/t"},
-		{"pipeline", dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}}, looks, "watch/spam/t"},
+		{
+			"every so often",
+			dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
+				Every: minute(time.Hour), Offset: minute(time.Minute), OnConflict: dsl.OnConflictCancelOther, PauseOnFailure: true,
+			}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Hour, Offset: time.Minute}}},
+			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER, PauseOnFailure: true},
+			"run/spam-t",
+		},
+		{
+			"data",
+			dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}},
+			looks, "watch/spam/t",
+		},
+		{
+			"metric",
+			dsl.Trigger{Metric: &dsl.MetricTrigger{Every: minute(time.Minute)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}},
+			looks, "watch/spam/t",
+		},
+		{
+			"pipeline",
+			dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
+			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}},
+			looks, "watch/spam/t",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
