@@ -60,6 +60,8 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 // validate refuses what cannot be a decision. It changes nothing.
 func (a *approval) validate(d contract.Decide) error {
 	switch {
+	case a.state.Decision != nil && a.state.Decision.By == "":
+		return contract.Error(contract.ErrInvalid, "it is decided already: "+a.state.Decision.Reason, nil)
 	case a.state.Decision != nil:
 		return contract.Error(contract.ErrInvalid, "it is decided already, by "+a.state.Decision.By, nil)
 	case d.By == "":

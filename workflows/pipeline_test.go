@@ -29,24 +29,51 @@ type world struct {
 	hits  map[string]string
 	costs map[string]float64
 	begun contract.Begun
+	// of maps a fanned-out step to how many instances it has, until a repeated one to its last iteration, and holds a step to the
+	// question its gate asks.
+	of    map[string]int
+	until map[string]int
+	holds map[string]contract.ApprovalInput
 
 	mu       sync.Mutex
 	started  []string
 	judged   map[string]contract.JudgeInput
-	finished contract.RunOutput
+	gathered map[string]contract.GatherInput
+	// clock counts what happens; began and ended say when a step was first resolved and when it was over, and final how.
+	clock        int
+	began, ended map[string]int
+	final        map[string]dsl.Status
+	finished     contract.RunOutput
 }
 
-func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
+// tester is a test, or a check of a property.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+}
+
+func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
-	env.RegisterWorkflowWithOptions(Pipeline, workflow.RegisterOptions{Name: contract.PipelineWorkflow})
-	w.judged = map[string]contract.JudgeInput{}
+	for name, f := range map[string]any{
+		contract.PipelineWorkflow: Pipeline, contract.LaneWorkflow: Lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
+	} {
+		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	if w.judged == nil {
+		w.judged, w.gathered = map[string]contract.JudgeInput{}, map[string]contract.GatherInput{}
+		w.began, w.ended, w.final = map[string]int{}, map[string]int{}, map[string]dsl.Status{}
+	}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
 	register(contract.ResolveActivity, w.resolve)
+	register(contract.SyncActivity, func(context.Context, contract.SyncInput) error { return nil })
+	register(contract.ExpandActivity, w.expand)
+	register(contract.GatherActivity, w.gather)
 	register(contract.RunActivity, w.run)
 	register(contract.JudgeActivity, w.judge)
 	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (contract.RunOutput, error) {
@@ -57,6 +84,7 @@ func (w *world) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 }
 
 func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.Resolved, error) {
+	w.begin(in.Step)
 	if yes, set := w.when[in.Step]; set && !yes {
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
@@ -77,15 +105,64 @@ func (w *world) run(_ context.Context, in contract.StepInput) (contract.StepOutp
 	return contract.StepOutput{Outputs: json.RawMessage(`{}`)}, nil
 }
 
-func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judged, error) {
+func (w *world) begin(step string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock++
+	if w.began[step] == 0 {
+		w.began[step] = w.clock
+	}
+}
+
+func (w *world) end(step string, status dsl.Status) {
+	w.clock++
+	w.ended[step], w.final[step] = w.clock, status
+}
+
+func (w *world) judge(_ context.Context, in contract.JudgeInput) (out contract.Judged, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.judged[in.ID()] = in
-	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
-	if gated, set := w.gates[in.Step]; set && in.Status == dsl.StatusSucceeded {
+	defer func() {
+		if in.Instance == nil {
+			w.end(in.Step, out.Status)
+		}
+	}()
+	out = contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
+	if in.Status != dsl.StatusSucceeded {
+		return out, nil
+	}
+	if gated, set := w.gates[in.Step]; set {
 		out.Status, out.Error, out.ErrorType = gated, "gate", contract.ErrGate
 	}
+	switch question, set := w.holds[in.Step]; {
+	case set && in.Decision == nil:
+		question.Run, question.Step = in.Run, in.ID()
+		return contract.Judged{Status: dsl.StatusHold, Hold: &question}, nil
+	case set && !in.Decision.Approved:
+		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, "rejected", contract.ErrGate
+	}
+	if in.Instance != nil {
+		last, set := w.until[in.Step]
+		out.Done = set && in.Instance.Index >= last
+	}
 	return out, nil
+}
+
+func (w *world) expand(_ context.Context, in contract.ResolveInput) (contract.Expanded, error) {
+	w.begin(in.Step)
+	if w.of[in.Step] == 0 {
+		return contract.Expanded{Skip: "its list is empty"}, nil
+	}
+	return contract.Expanded{List: "sha256:list", Of: w.of[in.Step]}, nil
+}
+
+func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.Judged, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gathered[in.Step] = in
+	w.end(in.Step, in.Status)
+	return contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}, nil
 }
 
 // statuses runs a graph and returns how each step and the run ended.
@@ -252,19 +329,23 @@ func TestSections(t *testing.T) {
 		{"after success", &world{}, map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "succeeded"}, "succeeded"},
 		{
 			"after a failure", &world{ends: map[string][]error{"a": {userError()}}},
-			map[string]dsl.Status{"a": "failed", "b": "upstream", "page": "succeeded", "tidy": "succeeded"}, "failed",
+			map[string]dsl.Status{"a": "failed", "b": "upstream", "page": "succeeded", "tidy": "succeeded"},
+			"failed",
 		},
 		{
 			"after a decline", &world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
-			map[string]dsl.Status{"a": "declined", "b": "upstream", "page": "skipped", "tidy": "succeeded"}, "declined",
+			map[string]dsl.Status{"a": "declined", "b": "upstream", "page": "skipped", "tidy": "succeeded"},
+			"declined",
 		},
 		{
 			"a failure at the end fails the run", &world{ends: map[string][]error{"tidy": {userError()}}},
-			map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "failed"}, "failed",
+			map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "failed"},
+			"failed",
 		},
 		{
 			"after the budget is spent", &world{costs: map[string]float64{"a": 5}, begun: contract.Begun{BudgetUSD: 4}},
-			map[string]dsl.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"}, "failed",
+			map[string]dsl.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"},
+			"failed",
 		},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,191 @@
+package workflows
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// answer takes what becomes of an update.
+type answer struct {
+	rejected error
+	decision contract.Decision
+	err      error
+}
+
+func (a *answer) Accept()          {}
+func (a *answer) Reject(err error) { a.rejected = err }
+func (a *answer) Complete(success any, err error) {
+	a.err = err
+	if d, ok := success.(contract.Decision); ok {
+		a.decision = d
+	}
+}
+
+func question() contract.ApprovalInput {
+	limit := dsl.Duration(time.Hour)
+	return contract.ApprovalInput{
+		Run: "r", Step: "ship", Users: []string{"user:ann", "user:bob"},
+		Approval: dsl.Approval{
+			Message: "ship it?", Timeout: &limit, Fields: map[string]dsl.Field{"share": {Type: "double", Required: true}},
+		},
+	}
+}
+
+func TestApprovalIsDecidedOnce(t *testing.T) {
+	approve := contract.Decide{Approve: true, By: "user:ann", Reason: "fine", Fields: map[string]string{"share": "0.5"}}
+	tests := []struct {
+		name     string
+		given    []contract.Decide // one a minute, by update
+		rejected []string
+		want     contract.Decision
+	}{{
+		name: "approved", given: []contract.Decide{approve},
+		rejected: []string{""},
+		want:     contract.Decision{Approved: true, By: "user:ann", Reason: "fine", Fields: map[string]any{"share": 0.5}},
+	}, {
+		name: "what is not valid changes nothing",
+		given: []contract.Decide{
+			{Approve: true, Fields: approve.Fields},
+			{Approve: true, By: "user:eve", Fields: approve.Fields},
+			{Approve: true, By: "user:ann"},
+			{Approve: true, By: "user:ann", Fields: map[string]string{"share": "much"}},
+			{By: "user:bob", Reason: "not now"},
+		},
+		rejected: []string{
+			"say who decides: `by` is empty", "user:eve may not decide; those who may: [user:ann user:bob]",
+			"share", "share", "",
+		},
+		want: contract.Decision{By: "user:bob", Reason: "not now"},
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env := (&world{}).environment(t)
+			answers := make([]answer, len(tt.given))
+			for i, d := range tt.given {
+				env.RegisterDelayedCallback(func() { env.UpdateWorkflow(contract.DecideUpdate, strconv.Itoa(i), &answers[i], d) }, time.Duration(i+1)*time.Minute)
+			}
+			env.ExecuteWorkflow(contract.ApprovalWorkflow, question())
+			var got contract.Decision
+			if err := env.GetWorkflowResult(&got); err != nil {
+				t.Fatal(err)
+			}
+			got.At = time.Time{}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("the decision (-want +got):\n%s", diff)
+			}
+			for i, want := range tt.rejected {
+				if got := answers[i].rejected; (got == nil) != (want == "") || !strings.Contains(contract.Message(got), want) {
+					t.Errorf("update %d was rejected with %v, want %q", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestSecondDecision: one that comes in when the workflow has not yet come to its end.
+func TestSecondDecision(t *testing.T) {
+	for by, want := range map[string]string{
+		"user:bob": "it is decided already, by user:bob", "": "it is decided already: nobody decided within 1h",
+	} {
+		decided := contract.Decision{By: by, Reason: "nobody decided within 1h"}
+		a := approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &decided}}
+		if err := a.validate(contract.Decide{By: "user:ann"}); contract.Message(err) != want {
+			t.Errorf("after %q: %v, want %q", by, err, want)
+		}
+	}
+}
+
+func TestApprovalBySignal(t *testing.T) {
+	env := (&world{}).environment(t)
+	signal := func(after time.Duration, d contract.Decide) {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.DecideUpdate, d) }, after)
+	}
+	signal(time.Minute, contract.Decide{By: "user:eve"})
+	signal(2*time.Minute, contract.Decide{By: "user:ann", Reason: "no"})
+	env.ExecuteWorkflow(contract.ApprovalWorkflow, question())
+	var got contract.Decision
+	if err := env.GetWorkflowResult(&got); err != nil || got.Approved || got.By != "user:ann" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestApprovalTimesOut(t *testing.T) {
+	for choice, approved := range map[string]bool{"": false, "reject": false, contract.DefaultApprove: true} {
+		in := question()
+		in.Approval.Default = choice
+		env := (&world{}).environment(t)
+		began := env.Now()
+		env.ExecuteWorkflow(contract.ApprovalWorkflow, in)
+		var got contract.Decision
+		if err := env.GetWorkflowResult(&got); err != nil {
+			t.Fatal(err)
+		}
+		want := contract.Decision{Approved: approved, Reason: "nobody decided within 1h"}
+		if took := got.At.Sub(began).Round(time.Minute); took != time.Hour {
+			t.Errorf("decided after %v, want an hour", took)
+		}
+		if got.At = (time.Time{}); !cmp.Equal(want, got) {
+			t.Errorf("by default %q: %+v, want %+v", choice, got, want)
+		}
+	}
+}
+
+// TestHold: a gate that holds, of a step and of instances, and an approval step.
+func TestHold(t *testing.T) {
+	limit := dsl.Duration(time.Hour)
+	ask := contract.ApprovalInput{Seen: "gate", Approval: dsl.Approval{Timeout: &limit}}
+	tests := []struct {
+		name    string
+		node    dsl.Node
+		approve bool
+		decided []string // workflow IDs of what was asked
+		want    dsl.Status
+	}{
+		{"a gate, approved", node("a"), true, []string{"a"}, dsl.StatusSucceeded},
+		{"a gate, rejected", node("a"), false, []string{"a"}, dsl.StatusFailed},
+		{"instances, approved", wide("a", dsl.FanForeach), true, []string{"a.0", "a.1"}, dsl.StatusSucceeded},
+		{"instances, rejected", wide("a", dsl.FanForeach), false, []string{"a.0", "a.1"}, dsl.StatusFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{of: map[string]int{"a": 2}, holds: map[string]contract.ApprovalInput{"a": ask}}
+			env := w.environment(t)
+			answers := make([]answer, len(tt.decided))
+			env.RegisterDelayedCallback(func() {
+				for i, id := range tt.decided {
+					d := contract.Decide{Approve: tt.approve, By: "ann"}
+					if err := env.UpdateWorkflowByID(contract.ApprovalWorkflowID("r", id), contract.DecideUpdate, id, &answers[i], d); err != nil {
+						t.Error(err)
+					}
+				}
+			}, time.Minute)
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{tt.node}})
+			for i, id := range tt.decided {
+				if end := w.judged[id]; end.Decision == nil || end.Decision.By != "ann" || end.Decision.Approved != tt.approve {
+					t.Errorf("%s was judged with the decision %+v (%+v)", id, end.Decision, answers[i])
+				}
+			}
+			if w.finished.Status != tt.want {
+				t.Errorf("the run ended as %+v, want %s", w.finished, tt.want)
+			}
+			once(t, w.started, len(tt.decided))
+		})
+	}
+}
+
+func TestCancelWhileHeld(t *testing.T) {
+	w := &world{holds: map[string]contract.ApprovalInput{"a": {Seen: "gate"}}}
+	env := w.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("a"), in(dsl.SectionFinally, node("tidy"))}})
+	if a, tidy := w.judged["a"], w.judged["tidy"]; a.Status != dsl.StatusCanceled || tidy.Status != dsl.StatusSucceeded {
+		t.Errorf("a ended as %s, tidy as %s", a.Status, tidy.Status)
+	}
+}

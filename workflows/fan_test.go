@@ -1,0 +1,231 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// wide makes a step with instances.
+func wide(id string, fan dsl.Fan) dsl.Node {
+	n := node(id)
+	n.Fan, n.Require = fan, 1
+	n.Retry = dsl.Retry{Attempts: 1}
+	return n
+}
+
+func TestFan(t *testing.T) {
+	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
+	foreach, lenient := wide("fit", dsl.FanForeach), wide("fit", dsl.FanForeach)
+	lenient.Require = 0.8
+	narrow := wide("fit", dsl.FanMatrix)
+	narrow.MaxParallel = 1
+	many := wide("fit", dsl.FanForeach)
+	many.MaxParallel = 200
+	tests := []struct {
+		name    string
+		node    dsl.Node
+		world   *world
+		status  dsl.Status
+		message string
+		started int
+	}{
+		{"all pass", foreach, &world{of: map[string]int{"fit": 10}}, "succeeded", "", 10},
+		{"in several lanes", many, &world{of: map[string]int{"fit": 300}}, "succeeded", "", 300},
+		{"none", foreach, &world{}, "skipped", "its list is empty", 0},
+		{"one of two failures", foreach, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "2 of 10 failed, the first with: exit code 1", 10},
+		{"no further ones after a failure", narrow, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "1 of 10 failed, the first with: exit code 1", 4},
+		{"as many failures as are allowed", lenient, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
+		{"one failure more", lenient, &world{of: map[string]int{"fit": 9}, ends: failing}, "failed", "2 of 9 failed, the first with: exit code 1", 9},
+		{
+			"a gate that declines", foreach, &world{of: map[string]int{"fit": 1}, gates: map[string]dsl.Status{"fit": dsl.StatusDeclined}},
+			"declined", "gate", 1,
+		},
+		{
+			"a repeat until it is done", wide("fit", dsl.FanRepeat),
+			&world{of: map[string]int{"fit": 10}, until: map[string]int{"fit": 2}}, "succeeded", "", 3,
+		},
+		{
+			"a repeat that is never done", wide("fit", dsl.FanRepeat), &world{of: map[string]int{"fit": 5}, until: map[string]int{"fit": 5}},
+			"failed", "`until` did not hold after 5 iterations", 5,
+		},
+		{
+			"a repeat that fails", wide("fit", dsl.FanRepeat), &world{of: map[string]int{"fit": 5}, ends: failing},
+			"failed", "1 of 5 failed, the first with: exit code 1", 4,
+		},
+		{
+			"a repeat in vain", wide("fit", dsl.FanRepeat), &world{
+				of: map[string]int{"fit": 10}, costs: map[string]float64{"fit": 2}, begun: contract.Begun{BudgetUSD: 5},
+				until: map[string]int{"fit": 9},
+			}, "canceled", "the run's budget is spent", 3,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.world.ends = clone(tt.world.ends)
+			statuses, _ := tt.world.statuses(t, []dsl.Node{tt.node})
+			got := tt.world.gathered["fit"]
+			if statuses["fit"] != tt.status || got.Status != tt.status || got.Error != tt.message {
+				t.Errorf("it ended as %s (%s): %q; want %s: %q", statuses["fit"], got.Status, got.Error, tt.status, tt.message)
+			}
+			once(t, tt.world.started, tt.started)
+		})
+	}
+}
+
+// clone lets two tests use the same errors.
+func clone(ends map[string][]error) map[string][]error {
+	all := map[string][]error{}
+	for step, errs := range ends {
+		all[step] = errs
+	}
+	return all
+}
+
+// once checks that as many different steps and instances were started as are wanted, none twice.
+func once(t *testing.T, started []string, want int) {
+	t.Helper()
+	if got := noneTwice(t, started); got != want {
+		t.Errorf("%d were started, want %d", got, want)
+	}
+}
+
+func noneTwice(t *testing.T, started []string) int {
+	t.Helper()
+	times := map[string]int{}
+	for _, id := range started {
+		if times[id]++; times[id] == 2 {
+			t.Errorf("%s was started twice", id)
+		}
+	}
+	return len(times)
+}
+
+func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
+	step := wide("fit", dsl.FanForeach)
+	step.MaxParallel = 2
+	w := &world{
+		of: map[string]int{"fit": 50}, costs: map[string]float64{"fit": 1}, begun: contract.Begun{BudgetUSD: 10},
+	}
+	statuses, out := w.statuses(t, []dsl.Node{step, node("next", "fit", "passed"), in(dsl.SectionFinally, node("tidy"))})
+	if statuses["fit"] != dsl.StatusCanceled || statuses["next"] != dsl.StatusCanceled || statuses["tidy"] != dsl.StatusSucceeded {
+		t.Errorf("the steps ended as %v", statuses)
+	}
+	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrBudget {
+		t.Errorf("the run ended as %+v", out)
+	}
+	if n := len(w.started); n < 10 || n > 13 { // ten, one that was beginning in the other place, and tidy
+		t.Errorf("%d were started with money for ten", n)
+	}
+}
+
+func TestCancelReachesInstances(t *testing.T) {
+	w := &world{of: map[string]int{"fit": 100}, ends: map[string][]error{}}
+	for i := range 100 {
+		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)}
+	}
+	step := wide("fit", dsl.FanForeach)
+	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}
+	env := w.environment(t)
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{step}})
+	if got := w.gathered["fit"]; got.Status != dsl.StatusCanceled || w.finished.Status != dsl.StatusCanceled {
+		t.Errorf("the step ended as %s, the run as %s", got.Status, w.finished.Status)
+	}
+	once(t, w.started, 64)
+	for id, end := range w.judged {
+		if end.Status != dsl.StatusCanceled {
+			t.Errorf("%s ended as %s", id, end.Status)
+		}
+	}
+}
+
+// TestLaneContinuesAsNew: no instance is lost or done twice where one history ends and the next begins.
+func TestLaneContinuesAsNew(t *testing.T) {
+	const of = 300
+	step := wide("fit", dsl.FanForeach)
+	start := contract.LaneInput{
+		ResolveInput: contract.ResolveInput{At: contract.At{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
+		Allowed: 2, Every: 1,
+	}
+	t.Run("to its end", func(t *testing.T) {
+		w := &world{ends: map[string][]error{"fit.20": {userError()}, "fit.280": {userError()}}}
+		last, histories := follow[contract.LaneInput](t, w, contract.LaneWorkflow, start, nil)
+		var out contract.LaneOutput
+		if err := last.GetWorkflowResult(&out); err != nil {
+			t.Fatal(err)
+		}
+		if histories < 3 || out.Passed != of-2 || out.Failed != 2 || out.Error != "exit code 1" {
+			t.Errorf("after %d histories: %+v", histories, out)
+		}
+		once(t, w.started, of)
+	})
+	t.Run("until too many have failed", func(t *testing.T) {
+		w := &world{ends: map[string][]error{"fit.1": {userError()}, "fit.120": {userError()}, "fit.250": {userError()}}}
+		last, _ := follow[contract.LaneInput](t, w, contract.LaneWorkflow, start, nil)
+		var out contract.LaneOutput
+		if err := last.GetWorkflowResult(&out); err != nil || out.Failed != 3 || out.Passed < 240 || out.Passed > 257 {
+			t.Errorf("%+v, %v", out, err)
+		}
+		once(t, w.started, out.Passed+out.Failed)
+	})
+	t.Run("until it is drained", func(t *testing.T) {
+		w := &world{}
+		last, histories := follow(t, w, contract.LaneWorkflow, start, func(env *environment, in contract.LaneInput) {
+			if in.Done.Passed > 0 { // in the second history, at its end
+				env.whenLong = func() { env.SignalWorkflow(contract.DrainSignal, nil) }
+			}
+		})
+		var out contract.LaneOutput
+		if err := last.GetWorkflowResult(&out); err != nil || histories != 2 || out.Passed == of {
+			t.Errorf("%d histories, %+v, %v", histories, out, err)
+		}
+		once(t, w.started, out.Passed)
+	})
+	t.Run("a repeat", func(t *testing.T) {
+		w := &world{until: map[string]int{"fit": 250}}
+		in := start
+		in.Node.Fan, in.List, in.Window = dsl.FanRepeat, "", 1
+		last, histories := follow[contract.LaneInput](t, w, contract.LaneWorkflow, in, nil)
+		var out contract.LaneOutput
+		if err := last.GetWorkflowResult(&out); err != nil || histories < 3 || !out.Satisfied || out.Passed != 251 {
+			t.Errorf("%d histories, %+v, %v", histories, out, err)
+		}
+		once(t, w.started, 251)
+	})
+}
+
+// TestLaneTellsSparingly: what it tells is in the history of its run.
+func TestLaneTellsSparingly(t *testing.T) {
+	var notes int
+	step := wide("fit", dsl.FanForeach)
+	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Second)}
+	w := &world{ends: map[string][]error{}}
+	for i := range 1000 {
+		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)} // each takes ten seconds
+	}
+	env := w.environment(t)
+	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.LaneInput) (out contract.LaneOutput, err error) {
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			for workflow.GetSignalChannel(ctx, contract.NoteSignal).Receive(ctx, nil) {
+				notes++
+			}
+		})
+		ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: "lane"})
+		return out, workflow.ExecuteChildWorkflow(ctx, contract.LaneWorkflow, in).Get(ctx, &out)
+	}, workflow.RegisterOptions{Name: "parent"})
+	env.ExecuteWorkflow("parent", contract.LaneInput{
+		ResolveInput: contract.ResolveInput{At: contract.At{Run: "r", Step: "fit"}}, Node: step, To: 1000, Window: 10, Every: 50,
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if notes < 15 || notes > 20 {
+		t.Errorf("%d notes on 1000 instances, want about 20", notes)
+	}
+}

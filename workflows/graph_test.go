@@ -1,0 +1,148 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// drawGraph draws a pipeline's graph and how its steps are to end.
+func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
+	w := &world{ends: map[string][]error{}, when: map[string]bool{}, gates: map[string]dsl.Status{}, of: map[string]int{}}
+	needs := []dsl.Need{dsl.NeedPassed, dsl.NeedNotFailed, dsl.NeedEnded, dsl.NeedFailed}
+	var graph []dsl.Node
+	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
+		first := len(graph)
+		for i := range rapid.IntRange(0, 8).Draw(t, "steps"+string(section)) {
+			n := in(section, node(fmt.Sprintf("s%d%s", i, section)))
+			for _, up := range graph[first:] {
+				if rapid.IntRange(0, 2).Draw(t, "edge") == 0 {
+					n.After = append(n.After, up.ID)
+					n.Needs[up.ID] = rapid.SampledFrom(needs).Draw(t, "need")
+				}
+			}
+			n.ContinueOnError = rapid.IntRange(0, 4).Draw(t, "continue") == 0
+			if rapid.IntRange(0, 4).Draw(t, "fan") == 0 {
+				n.Fan, n.Require = dsl.FanForeach, 1
+				w.of[n.ID] = rapid.IntRange(1, 5).Draw(t, "of")
+			}
+			drawEnd(t, w, n)
+			graph = append(graph, n)
+		}
+	}
+	return graph, w
+}
+
+func drawEnd(t *rapid.T, w *world, n dsl.Node) {
+	switch rapid.IntRange(0, 6).Draw(t, "end") {
+	case 0, 1:
+		id := n.ID
+		if n.Fan != dsl.FanNone {
+			id += ".0"
+		}
+		w.ends[id] = []error{userError()}
+	case 2:
+		if n.Fan == dsl.FanNone {
+			w.when[n.ID] = false
+		} else {
+			w.of[n.ID] = 0
+		}
+	case 3:
+		w.gates[n.ID] = dsl.StatusDeclined
+	}
+}
+
+// allows says what a need asks for, in the words of the reference.
+func allows(need dsl.Need, up dsl.Node, status dsl.Status) bool {
+	forgiven := status == dsl.StatusFailed && up.ContinueOnError // then the run goes on as if the step had been skipped
+	switch need {
+	case dsl.NeedPassed:
+		return status == dsl.StatusSucceeded
+	case dsl.NeedNotFailed:
+		return status == dsl.StatusSucceeded || status == dsl.StatusSkipped || forgiven
+	case dsl.NeedFailed:
+		return status == dsl.StatusFailed
+	case dsl.NeedEnded:
+	}
+	return true
+}
+
+// TestAnyGraph: what holds of every run, whatever its graph, its steps' ends and the moment at which it is cancelled.
+func TestAnyGraph(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		graph, w := drawGraph(r)
+		cancelAfter := rapid.SampledFrom([]int{0, 0, 1, 3, 8}).Draw(r, "cancel after; 0: never")
+		long := rapid.SampledFrom([]int{0, 200, 700}).Draw(r, "history grows by") // 0: one history
+		follow(t, w, contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph}, func(env *environment, in contract.RunInput) {
+			env.grows = long
+			if in.Carried == nil {
+				env.cancelAfter = cancelAfter
+			}
+		})
+		checkRun(r, graph, w)
+	})
+}
+
+func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
+	byID := map[string]dsl.Node{}
+	failed, stopped := false, false
+	for _, n := range graph {
+		byID[n.ID] = n
+		if !isOver(w.final[n.ID]) {
+			t.Fatalf("%s did not end: %q", n.ID, w.final[n.ID])
+		}
+		if n.Section == dsl.SectionMain {
+			failed = failed || w.final[n.ID] == dsl.StatusFailed && !n.ContinueOnError
+			stopped = stopped || w.final[n.ID] == dsl.StatusCanceled
+		}
+	}
+	canceled := w.finished.Status == dsl.StatusCanceled
+	if stopped && !canceled {
+		t.Errorf("a step was canceled, and the run ended as %s", w.finished.Status)
+	}
+	for _, n := range graph {
+		ran, met := w.began[n.ID] > 0, true
+		for _, id := range n.After {
+			met = met && allows(n.Needs[id], byID[id], w.final[id])
+			if ran && w.ended[id] > w.began[n.ID] {
+				t.Errorf("%s began before %s had ended", n.ID, id)
+			}
+		}
+		wanted := met
+		switch n.Section {
+		case dsl.SectionMain:
+			wanted = met && w.final[n.ID] != dsl.StatusCanceled
+		case dsl.SectionOnFailure:
+			if canceled && !failed && !stopped {
+				continue // it may have been cancelled before them, or after
+			}
+			wanted = met && (failed || stopped)
+		case dsl.SectionFinally:
+		}
+		if ran && !met || wanted && !ran || n.Section != dsl.SectionMain && ran != wanted {
+			t.Errorf("%s ended as %s; it ran: %v; its needs are met: %v", n.ID, w.final[n.ID], ran, met)
+		}
+	}
+	if want := endOf(graph, w); !canceled && w.finished.Status != want {
+		t.Errorf("the run ended as %s, want %s: %v", w.finished.Status, want, w.final)
+	}
+}
+
+// endOf is how a run ends that nobody cancels.
+func endOf(graph []dsl.Node, w *world) dsl.Status {
+	end := dsl.StatusSucceeded
+	for _, n := range graph {
+		switch status := w.final[n.ID]; {
+		case n.ContinueOnError:
+		case status == dsl.StatusFailed:
+			return status
+		case status == dsl.StatusDeclined:
+			end = status
+		}
+	}
+	return end
+}
