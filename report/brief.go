@@ -16,6 +16,9 @@ import (
 
 // Brief says in one line what a step handed on; empty when it handed nothing on.
 func Brief(step contract.StepRecord) string {
+	if step.Of > 0 {
+		return step.Summary // its outputs are a list of those of its instances
+	}
 	if len(step.Outputs) == 0 {
 		return ""
 	}
@@ -29,7 +32,9 @@ func Brief(step contract.StepRecord) string {
 		parts = briefCompile(decode[dsl.CompileOutput](step))
 	case dsl.KindRollout:
 		parts = briefRollout(decode[dsl.RolloutOutput](step))
-	case dsl.KindEvaluate, dsl.KindRun:
+	case dsl.KindApproval:
+		parts = briefApproval(step.Outputs)
+	case dsl.KindEvaluate, dsl.KindRun, dsl.KindPipeline:
 		parts = briefValues(step.Outputs)
 	}
 	return strings.Join(parts, " · ")
@@ -89,6 +94,25 @@ func briefRollout(out dsl.RolloutOutput) []string {
 		return []string{"rolled back to " + cmp.Or(out.Previous, "nothing"), human.Line(out.Reason)}
 	}
 	return nil
+}
+
+// briefApproval says who approved, why, and what they filled in.
+func briefApproval(raw json.RawMessage) []string {
+	var fields map[string]any
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	by, _ := fields["by"].(string)
+	parts := []string{"approved by " + cmp.Or(by, "default")}
+	if reason, _ := fields["reason"].(string); reason != "" {
+		parts[0] += ": " + human.Line(reason)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "by" && name != "at" && name != "reason" {
+			parts = append(parts, name+" "+human.Value(fields[name]))
+		}
+	}
+	return parts
 }
 
 // briefValues lists declared outputs: artifacts by size, values as they are.

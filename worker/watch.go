@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -47,6 +48,8 @@ type Detail struct {
 	Child *contract.RunState
 	// Instances are some of those of a fanned-out step that run or wait now.
 	Instances []InstanceDetail
+	// Held is true when something within the step waits for a person.
+	Held bool
 }
 
 // InstanceDetail is where an instance of a fanned-out step is.
@@ -80,8 +83,9 @@ func (s *Session) instances(ctx context.Context, run string, step contract.StepS
 	}
 	for _, l := range lanes {
 		for _, at := range l.Steps {
+			d.Held = d.Held || at.Status == dsl.StatusHold
 			if len(d.Instances) == shownInstances {
-				return d, nil
+				continue
 			}
 			one := InstanceDetail{StepState: at, Detail: Detail{Progress: contract.Progress{Share: -1}}}
 			if at.Status == dsl.StatusRunning {
@@ -117,7 +121,9 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		return d, s.query(ctx, step.Child, d.Rollout)
 	case step.Kind == dsl.KindPipeline:
 		d.Child = &contract.RunState{}
-		return d, s.query(ctx, step.Child, d.Child)
+		err := s.query(ctx, step.Child, d.Child)
+		d.Held = slices.ContainsFunc(d.Child.Steps, func(s contract.StepState) bool { return s.Status == dsl.StatusHold })
+		return d, err
 	}
 	return d, nil
 }

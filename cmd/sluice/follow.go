@@ -45,12 +45,13 @@ type follower struct {
 	live  *view.Live
 	plain *view.Plain
 	note  string
+	asked map[string]bool // the questions that a log has
 
 	briefs map[string]string // of steps that succeeded; poll's own
 }
 
 func newFollower(s *worker.Session, sub worker.Submitted, format string, out, err io.Writer) *follower {
-	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), briefs: map[string]string{}}
+	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}}
 	switch {
 	case format == "json":
 	case f.theme.Terminal:
@@ -102,12 +103,12 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		out, err := f.session.Wait(ctx, f.sub.Run)
 		ended <- ending{out, err}
 	}()
-	polled, lost := make(chan []view.Row), make(chan error, 1)
+	polled, lost := make(chan look), make(chan error, 1)
 	go f.poll(ctx, polled, lost)
 	frames := time.NewTicker(frameEvery)
 	defer frames.Stop()
 
-	var rows []view.Row
+	var last look
 	canceling := false
 	for {
 		var err error
@@ -117,11 +118,11 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		case err = <-f.session.Failed():
 			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
 		case err = <-lost:
-		case rows = <-polled:
-			err = f.show(rows)
+		case last = <-polled:
+			err = f.show(last)
 		case <-frames.C:
-			if f.live != nil && rows != nil {
-				err = f.show(rows)
+			if f.live != nil && last.rows != nil {
+				err = f.show(last)
 			}
 		case sig := <-signals:
 			if canceling || sig != os.Interrupt {
@@ -136,6 +137,12 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 	}
 }
 
+// look is what a run looked like at one moment.
+type look struct {
+	rows    []view.Row
+	waiting []contract.ApprovalState
+}
+
 type ending struct {
 	out contract.RunOutput
 	err error
@@ -143,14 +150,14 @@ type ending struct {
 
 // poll asks the run where it is, again and again. A question that fails is asked again, because a run does not depend on being
 // watched, unless the process that was to answer is gone.
-func (f *follower) poll(ctx context.Context, polled chan<- []view.Row, lost chan<- error) {
+func (f *follower) poll(ctx context.Context, polled chan<- look, lost chan<- error) {
 	again := time.NewTicker(pollEvery)
 	defer again.Stop()
 	for {
 		state, err := f.session.State(ctx, f.sub.Run)
 		if err == nil {
 			select {
-			case polled <- f.rows(ctx, state):
+			case polled <- f.look(ctx, state):
 			case <-ctx.Done():
 				return
 			}
@@ -190,22 +197,36 @@ func (f *follower) orphaned() error {
 	return errOrphaned
 }
 
-// rows puts what running steps say of themselves beside where they are.
-func (f *follower) rows(ctx context.Context, state contract.RunState) []view.Row {
+// look puts what running steps say of themselves, and what waits for a person, beside where they are.
+func (f *follower) look(ctx context.Context, state contract.RunState) look {
 	rows := make([]view.Row, len(state.Steps))
+	held := false
 	for i, step := range state.Steps {
 		rows[i] = view.Row{StepState: step, Detail: view.Detail{Share: -1}}
 		if step.Status == dsl.StatusSucceeded {
 			rows[i].Summary = f.brief(ctx, step)
 		}
+		held = held || step.Status == dsl.StatusHold
 		if step.Status != dsl.StatusRunning {
 			continue
 		}
 		if d, err := f.session.Detail(ctx, f.sub.Run, step); err == nil { // else it has only just begun, or ended
-			rows[i].Detail = describe(d)
+			rows[i].Detail = describe(step, d)
+			held = held || d.Held
 		}
 	}
-	return rows
+	l := look{rows: rows}
+	if held {
+		l.waiting, _ = f.session.Waiting(ctx, f.sub.Run) // it is asked again
+	}
+	for i := range rows {
+		for _, a := range l.waiting {
+			if rows[i].Status == dsl.StatusHold && a.Run == f.sub.Run && a.Step == rows[i].ID {
+				rows[i].Summary = a.Question()
+			}
+		}
+	}
+	return l
 }
 
 // brief is what a step that succeeded handed on; until its record can be read, what the run says of it.
@@ -220,8 +241,16 @@ func (f *follower) brief(ctx context.Context, step contract.StepState) string {
 	return cmp.Or(f.briefs[step.ID], step.Summary)
 }
 
-func describe(d worker.Detail) view.Detail {
+func describe(step contract.StepState, d worker.Detail) view.Detail {
 	switch {
+	case step.Of > 0:
+		instances := make([]view.Row, len(d.Instances))
+		for i, one := range d.Instances {
+			instances[i] = view.Row{StepState: one.StepState, Detail: describe(one.StepState, one.Detail)}
+		}
+		return view.FanDetail(step, instances)
+	case d.Child != nil:
+		return view.ChildDetail(*d.Child)
 	case d.Train != nil:
 		return view.TrainDetail(*d.Train, *d.TrainProgress)
 	case d.Rollout != nil:
@@ -230,14 +259,36 @@ func describe(d worker.Detail) view.Detail {
 	return view.Detail{Text: d.Text, Share: d.Share}
 }
 
-func (f *follower) show(rows []view.Row) error {
+func (f *follower) show(l look) error {
+	now := time.Now()
 	switch {
 	case f.live != nil:
-		return f.live.Show(rows, f.note, time.Now())
+		var notes []string
+		for _, a := range l.waiting {
+			question, command := view.Question(a, now)
+			notes = append(notes, question, "  "+command)
+		}
+		if f.note != "" {
+			notes = append(notes, f.note)
+		}
+		return f.live.Show(l.rows, notes, now)
 	case f.plain != nil:
-		return f.plain.Show(rows, time.Now())
+		return errors.Join(f.plain.Show(l.rows, now), f.ask(l.waiting, now))
 	}
-	return view.Event(f.out, "progress", map[string]any{"run": f.sub.Run, "steps": rows})
+	event := map[string]any{"run": f.sub.Run, "steps": l.rows}
+	if len(l.waiting) > 0 {
+		event["waiting"] = l.waiting
+	}
+	return view.Event(f.out, "progress", event)
+}
+
+// ask writes questions into a log, each once.
+func (f *follower) ask(waiting []contract.ApprovalState, now time.Time) error {
+	fresh := slices.DeleteFunc(slices.Clone(waiting), func(a contract.ApprovalState) bool { return f.asked[a.Run+"/"+a.Step] })
+	for _, a := range fresh {
+		f.asked[a.Run+"/"+a.Step] = true
+	}
+	return f.theme.Waiting(f.out, fresh, now)
 }
 
 // cancel asks the run to end and says what happens next.
@@ -289,7 +340,7 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 		code.code = exitOK
 	}
 	if f.format == "json" {
-		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, time.Now()))
+		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, nil, time.Now()))
 	} else {
 		err = f.sum(run, end.out)
 	}
@@ -309,7 +360,7 @@ func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
 		_, err = fmt.Fprintln(f.out)
 	}
 	if err == nil {
-		err = f.theme.Summary(f.out, run.Steps, nil, now)
+		err = f.theme.Summary(f.out, view.Summary{Graph: run.Graph, Steps: run.Steps}, now)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(f.out, "\n%s", f.served())

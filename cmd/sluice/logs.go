@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,17 +30,18 @@ func newLogs() *cobra.Command {
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
-the newest run, that step's; see ` + "`sluice show --help`" + ` for how a run is named. What the agents of a training say of themselves is in the state
+the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is named. What the agents of a training say of themselves is in the state
 folder, under logs.`,
 		Example: `  sluice logs
   sluice logs fit
+  sluice logs fit.3
   sluice logs spam-filter fit -f`,
 		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: completeRuns,
+		ValidArgsFunction: completeSteps,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until the run has ended")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		run, step, err := findLogs(cmd, args)
+		run, step, err := findStep(cmd, args)
 		if err != nil {
 			return err
 		}
@@ -64,33 +66,6 @@ folder, under logs.`,
 		return l.follow(ctx, s)
 	}
 	return cmd
-}
-
-// findLogs makes out the run and step that are meant.
-func findLogs(cmd *cobra.Command, args []string) (run activities.Run, step string, err error) {
-	switch len(args) {
-	case 2:
-		step = args[1]
-	case 1:
-		newest, err := findRun(cmd, nil)
-		if err != nil {
-			return run, "", err
-		}
-		if hasStep(newest, args[0]) {
-			return newest, args[0], nil
-		}
-	}
-	if run, err = findRun(cmd, args); err != nil {
-		return run, "", err
-	}
-	if step != "" && !hasStep(run, step) {
-		return run, "", contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
-	}
-	return run, step, nil
-}
-
-func hasStep(run activities.Run, id string) bool {
-	return slices.ContainsFunc(run.Graph, func(n dsl.Node) bool { return n.ID == id })
 }
 
 // logs copies a run's log files, each from where it was left.
@@ -125,23 +100,26 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 // copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
 func (l *logs) copy() error {
 	for _, node := range l.run.Graph {
-		if l.step != "" && node.ID != l.step {
+		patterns := []string{node.ID, node.ID + ".*"} // the step, and its instances
+		if id, index := contract.SplitStep(l.step); l.step != "" && id != node.ID {
 			continue
+		} else if index >= 0 {
+			patterns = []string{l.step}
 		}
-		files, err := filepath.Glob(filepath.Join(l.dir, node.ID, "*.log"))
-		if err != nil {
-			return fmt.Errorf("find logs: %w", err)
-		}
-		files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
-		slices.SortFunc(files, func(a, b string) int { // attempt-2 before attempt-10
-			if len(a) != len(b) {
-				return len(a) - len(b)
+		for _, pattern := range patterns {
+			files, err := filepath.Glob(filepath.Join(l.dir, pattern, "*.log"))
+			if err != nil {
+				return fmt.Errorf("find logs: %w", err)
 			}
-			return strings.Compare(a, b)
-		})
-		for _, file := range files {
-			if err := l.file(node.ID, file); err != nil {
-				return err
+			files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
+			slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
+				da, db := filepath.Dir(a), filepath.Dir(b)
+				return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+			})
+			for _, file := range files {
+				if err := l.file(filepath.Base(filepath.Dir(file)), file); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -58,18 +58,23 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 }
 
 func parseParams(cmd *cobra.Command, given []string) (map[string]string, error) {
-	params := make(map[string]string, len(given))
+	return parsePairs(cmd, "-p", "parameter", given)
+}
+
+// parsePairs reads what a flag was given again and again as name=value.
+func parsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[string]string, error) {
+	pairs := make(map[string]string, len(given))
 	for _, pair := range given {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, usageError(cmd, fmt.Sprintf("-p wants name=value, not %q", pair))
+			return nil, usageError(cmd, fmt.Sprintf("%s wants name=value, not %q", flag, pair))
 		}
-		if _, twice := params[name]; twice {
-			return nil, usageError(cmd, fmt.Sprintf("parameter %s is given twice", name))
+		if _, twice := pairs[name]; twice {
+			return nil, usageError(cmd, fmt.Sprintf("%s %s is given twice", noun, name))
 		}
-		params[name] = value
+		pairs[name] = value
 	}
-	return params, nil
+	return pairs, nil
 }
 
 // launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.

@@ -2,14 +2,17 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -37,6 +40,54 @@ func findRun(cmd *cobra.Command, args []string) (activities.Run, error) {
 		name = args[0]
 	}
 	return worker.FindRun(cmd.Context(), s, name)
+}
+
+// findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one
+// instance of it, fit.3, and is empty when none is named.
+func findStep(cmd *cobra.Command, args []string) (run activities.Run, step string, err error) {
+	switch len(args) {
+	case 2:
+		step = args[1]
+	case 1:
+		newest, err := findRun(cmd, nil)
+		if err != nil {
+			return run, "", err
+		}
+		if hasStep(newest, args[0]) {
+			return newest, args[0], nil
+		}
+	}
+	if run, err = findRun(cmd, args); err != nil {
+		return run, "", err
+	}
+	if step != "" && !hasStep(run, step) {
+		return run, "", contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+	}
+	return run, step, nil
+}
+
+// hasStep reports whether a run has a step, or the step of an instance.
+func hasStep(run activities.Run, id string) bool {
+	step, index := contract.SplitStep(id)
+	return slices.ContainsFunc(run.Graph, func(n dsl.Node) bool {
+		return n.ID == step && (index < 0 || n.Fan != dsl.FanNone)
+	})
+}
+
+// completeSteps offers the runs of the state folder for a first argument, and the run's steps for a second.
+func completeSteps(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return completeRuns(cmd, args, prefix)
+	}
+	run, err := findRun(cmd, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, step := range run.Steps {
+		names = append(names, step.Step+"\t"+string(step.Status))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
 // completeRuns offers the runs of the state folder for a first argument.

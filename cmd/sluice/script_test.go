@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
-// file, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
+// file, `eventually REGEX sluice ...` for an output, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -38,7 +39,7 @@ func TestScripts(t *testing.T) {
 			})
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await, "down": down, "term": terminate},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "await": await, "down": down, "eventually": eventually, "term": terminate},
 	})
 }
 
@@ -71,6 +72,17 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, args[0]+" is there", func() bool {
 		_, err := os.Stat(ts.MkAbs(args[0]))
 		return err == nil
+	})
+}
+
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEX command...")
+	}
+	wanted, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	until(ts, args[0]+" is seen", func() bool {
+		return ts.Exec(args[1], args[2:]...) == nil && wanted.MatchString(ts.ReadFile("stdout"))
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,53 +9,151 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
 )
 
+// How many of a step's instances are listed: for people, and for programs.
+const (
+	fewInstances = 50
+	allInstances = 100_000
+)
+
 func newShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show [RUN]",
+		Use:   "show [RUN] [STEP]",
 		Short: "Show a run: its steps, gates with the values they saw, and outputs",
-		Long: `Show a run: its steps, gates with the values they saw, outputs, attempts and times. RUN is a run's name or the beginning of it, or a
-pipeline's name, which means its newest run; without RUN the newest run of all is shown.
+		Long: `Show a run: its steps, gates with the values they saw, outputs, attempts with their reasons, times and costs, who decided, and what
+waits for whom. RUN is a run's name or the beginning of it, or a pipeline's name, which means its newest run; without RUN the newest run
+of all is shown.
+
+With STEP, that step alone is shown, with its outputs and, where it has instances, those: what failed comes first. STEP.3 is one
+instance. With one argument that is a step of the newest run, that step is shown.
 
 Records are kept in the store: nothing need be running.`,
 		Example: `  sluice show
   sluice show spam-filter
+  sluice show spam-filter fit
+  sluice show spam-filter fit.3
   sluice show --format json | jq .steps.fit.outputs.generations`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeRuns,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeSteps,
 	}
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		run, err := findRun(cmd, args)
+		run, step, err := findStep(cmd, args)
 		if err != nil {
 			return err
 		}
-		var doing map[string]view.Detail
-		carried := true
+		l := live{carried: true}
 		if run.Status == dsl.StatusRunning {
-			doing, carried = refresh(cmd.Context(), stateOf(cmd), run)
+			l = refresh(cmd.Context(), stateOf(cmd), run)
+		}
+		if step != "" {
+			return showStep(cmd, *format, run, step, l.doing)
 		}
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
-			return view.JSON(out, view.NewRecord(run.RunRecord, run.Steps, now))
+			return view.JSON(out, view.NewRecord(run.RunRecord, run.Steps, l.waiting, now))
 		}
-		if err := view.ThemeOf(out).Show(out, run.RunRecord, run.Steps, doing, now); err != nil || carried {
+		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true}
+		if err := view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now); err != nil || l.carried {
 			return err
 		}
-		_, err = fmt.Fprintln(out, "\nno Sluice carries this run now: it goes on with the command that started it, or with `sluice up`")
+		_, err = fmt.Fprintln(out, "\n"+notCarried)
 		return err
 	}
 	return cmd
 }
 
-// refresh asks a run that is under way where its steps are now and what they do, and reports whether any Sluice is there to carry it
-// on. Without one its record is all there is to know.
-func refresh(ctx context.Context, state string, run activities.Run) (doing map[string]view.Detail, carried bool) {
+// notCarried says of a run that has not ended that nothing goes on in it.
+const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`"
+
+// showStep shows a step, or an instance of one.
+func showStep(cmd *cobra.Command, format string, run activities.Run, id string, doing map[string]view.Detail) error {
+	s, err := openStore(cmd)
+	if err != nil {
+		return err
+	}
+	limit := fewInstances
+	if format == "json" {
+		limit = allInstances
+	}
+	v, err := viewOf(cmd.Context(), s, run, id, limit)
+	if err != nil {
+		return err
+	}
+	v.Doing = doing[id]
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		return view.JSON(out, view.NewStep(v, time.Now()))
+	}
+	return view.ThemeOf(out).Step(out, v, time.Now())
+}
+
+func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, limit int) (view.StepView, error) {
+	step, index := contract.SplitStep(id)
+	v := view.StepView{Run: run.RunRecord}
+	for i, node := range run.Graph {
+		if node.ID == step {
+			v.Node, v.Step = node, run.Steps[i]
+		}
+	}
+	var err error
+	if index >= 0 {
+		v.Step, err = activities.LoadInstance(ctx, s, run.Run, step, index)
+		v.Step.Step = id
+		if err == nil && v.Step.Status == dsl.StatusPending && v.Step.Kind == "" && run.Status != dsl.StatusRunning {
+			err = contract.Error(contract.ErrInvalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
+		}
+		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
+		return v, err
+	}
+	if v.Node.Fan != dsl.FanNone {
+		v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
+	}
+	return v, err
+}
+
+// live is what is known of a run that is under way beside its records.
+type live struct {
+	doing   map[string]view.Detail
+	waiting []contract.ApprovalState
+	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
+	carried bool
+}
+
+// refresh asks a run that is under way where its steps are now, what they do and what waits for a person.
+func refresh(ctx context.Context, state string, run activities.Run) live {
+	s, carried := attach(ctx, state)
+	if s == nil {
+		return live{carried: carried}
+	}
+	defer s.Close() //nolint:errcheck // it was only asked
+	now, err := s.State(ctx, run.Run)
+	if err != nil {
+		return live{carried: true}
+	}
+	view.Overlay(run.Steps, now)
+	l := live{doing: map[string]view.Detail{}, carried: true}
+	for _, step := range now.Steps {
+		if step.Status != dsl.StatusRunning {
+			continue
+		}
+		if d, err := s.Detail(ctx, run.Run, step); err == nil { // else it has only just begun, or ended
+			l.doing[step.ID] = describe(step, d)
+		}
+	}
+	l.waiting, _ = s.Waiting(ctx, run.Run) // a run that does not answer has ended meanwhile
+	return l
+}
+
+// attach opens a session with the Sluice that carries runs, if there is one; carried is false when there is none.
+func attach(ctx context.Context, state string) (s *worker.Session, carried bool) {
 	if _, held, err := holder.Find(state); !worker.ClusterNamed() && (err != nil || !held) {
 		return nil, err != nil
 	}
@@ -62,20 +161,5 @@ func refresh(ctx context.Context, state string, run activities.Run) (doing map[s
 	if err != nil {
 		return nil, true
 	}
-	defer s.Close() //nolint:errcheck // it was only asked
-	now, err := s.State(ctx, run.Run)
-	if err != nil {
-		return nil, true
-	}
-	view.Overlay(run.Steps, now)
-	doing = map[string]view.Detail{}
-	for _, step := range now.Steps {
-		if step.Status != dsl.StatusRunning {
-			continue
-		}
-		if d, err := s.Detail(ctx, run.Run, step); err == nil { // else it has only just begun, or ended
-			doing[step.ID] = describe(d)
-		}
-	}
-	return doing, true
+	return s, true
 }

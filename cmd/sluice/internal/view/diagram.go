@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
@@ -23,8 +24,10 @@ func label(s PlanStep) []string {
 		kind += " × " + string(s.Fan)
 	}
 	lines := []string{cut(s.ID, labelWidth), kind}
-	if s.Outlook.State != "" {
-		lines[1] += " · " + s.Outlook.State
+	switch p := s.Outlook.Prospect; p {
+	case activities.ProspectCached, activities.ProspectChanged, activities.ProspectSkipped:
+		lines[1] += separator + string(p)
+	case activities.ProspectRuns, activities.ProspectNotRun: // what a graph shows anyway
 	}
 	if s.When != "" {
 		lines = append(lines, cut("when "+human.Line(string(s.When)), labelWidth))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -66,7 +67,13 @@ func TestDiagrams(t *testing.T) {
 		{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
 		{ID: "report", Kind: dsl.KindRun, Section: dsl.SectionFinally},
 	}
-	plan := NewPlan(p, graph, map[string]Outlook{"mail": {"cached", "by spam-1"}, "fit": {State: "runs"}})
+	plan := NewPlan(p, graph, activities.Forecast{Seconds: 190, CostUSD: 1.5, Steps: map[string]activities.Outlook{
+		"mail":   {Prospect: activities.ProspectCached, From: "spam-1"},
+		"fit":    {Prospect: activities.ProspectChanged, From: "spam-1", Changed: []string{"command", "files"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
+		"score":  {Prospect: activities.ProspectRuns, After: []string{"fit"}},
+		"page":   {Prospect: activities.ProspectNotRun, Reason: "it runs when a step fails"},
+		"report": {Prospect: activities.ProspectCached, From: "spam-1", Reason: "its gate would ask a person"},
+	}})
 	golden(t, "plan-sections", func(w io.Writer) error { return Theme{}.Plan(w, plan) })
 	golden(t, "plan-mermaid", func(w io.Writer) error { return Mermaid(w, plan) })
 	golden(t, "plan-dot", func(w io.Writer) error { return DOT(w, plan) })

@@ -25,6 +25,8 @@ func (t Theme) gate(c dsl.Check) string {
 	case c.Verdict == dsl.VerdictPass:
 	case c.OnFail == dsl.OnFailStop:
 		glyph, style = "⊘", yellow
+	case c.OnFail == dsl.OnFailHold && c.Verdict == dsl.VerdictFail:
+		glyph, style = "◆", yellow
 	default:
 		glyph, style = "✗", red
 	}

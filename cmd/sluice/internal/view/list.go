@@ -9,8 +9,15 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// Runs writes one line per run.
-func (t Theme) Runs(w io.Writer, runs []contract.RunRecord, now time.Time) error {
+// Listed is a run as `sluice list` shows it.
+type Listed struct {
+	contract.RunRecord
+	// Waiting is what waits for a person now.
+	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
+}
+
+// Runs writes one line per run, and under it what waits for a person.
+func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 	out := writer{w: w}
 	if len(runs) == 0 {
 		out.line("no runs yet; start one with `sluice run PIPELINE`")
@@ -29,6 +36,10 @@ func (t Theme) Runs(w io.Writer, runs []contract.RunRecord, now time.Time) error
 			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
 		}
 		out.line(line)
+		for _, a := range r.Waiting {
+			question, _ := Question(a, now)
+			out.line("  ", t.paint(yellow, "◆ "+question))
+		}
 	}
 	return out.err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 )
@@ -18,6 +19,9 @@ type Plan struct {
 	Params map[string]dsl.Param `json:"params,omitempty"`
 	// Steps in the order they may start, those of `on_failure` and `finally` last.
 	Steps []PlanStep `json:"steps"`
+	// Seconds and CostUSD are estimates from earlier runs, of those steps that would run and have run before.
+	Seconds float64 `json:"seconds,omitempty"`
+	CostUSD float64 `json:"cost_usd,omitempty"`
 }
 
 // PlanStep is a step of a Plan.
@@ -40,20 +44,14 @@ type PlanStep struct {
 	Outlook Outlook `json:"outlook,omitzero"`
 }
 
-// Outlook is what a run would do with a step.
-type Outlook struct {
-	// State is one or two words, such as "runs", "cached" or "changed".
-	State string `json:"state"`
-	// Detail says why, or from where.
-	Detail string `json:"detail,omitempty"`
-}
-
 // sections are the parts of a pipeline in the order they run.
 var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
 
-// NewPlan puts a plan together from a pipeline and its graph in topological order. outlook may be nil.
-func NewPlan(p *dsl.Pipeline, graph []dsl.Node, outlook map[string]Outlook) Plan {
-	plan := Plan{Name: p.Name, Params: p.Params, Steps: make([]PlanStep, 0, len(graph))}
+// NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
+func NewPlan(p *dsl.Pipeline, graph []dsl.Node, forecast activities.Forecast) Plan {
+	plan := Plan{
+		Name: p.Name, Params: p.Params, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
+	}
 	written := map[string]dsl.Step{}
 	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
 		written[s.ID] = s
@@ -63,7 +61,8 @@ func NewPlan(p *dsl.Pipeline, graph []dsl.Node, outlook map[string]Outlook) Plan
 		s := written[node.ID]
 		step := PlanStep{
 			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, Timeout: node.Timeout,
-			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Outlook: outlook[node.ID],
+			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish,
+			Outlook: newOutlook(forecast.Steps[node.ID]),
 		}
 		for _, need := range node.After {
 			step.Wave = max(step.Wave, waves[need]+1)
@@ -105,13 +104,17 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 		out.line(t.paint(faint, lead(number, 3)), "  ", t.paint(bold, pad(s.ID, ids)), "  ", t.paint(cyan, pad(string(s.Kind), kinds)), after(t, s))
 		t.planDetails(out, strings.Repeat(" ", 5+ids+2), s)
 	}
+	if p.Seconds > 0 {
+		out.line()
+		out.line("  ", t.paint(faint, "about "+estimate(p.Seconds, p.CostUSD)+", by earlier runs"))
+	}
 	return out.err
 }
 
 // planDetails are the lines under a step.
 func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
-	if s.Outlook.State != "" {
-		out.line(indent, t.paint(yellow, s.Outlook.State), "  ", human.Line(s.Outlook.Detail))
+	if s.Outlook.Prospect != "" {
+		out.line(indent, t.paint(outlookStyle(s.Outlook.Prospect), string(s.Outlook.Prospect)), "  ", human.Line(s.Outlook.Detail))
 	}
 	if s.When != "" {
 		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))

@@ -55,6 +55,44 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 	return d
 }
 
+// ChildDetail describes a child pipeline.
+func ChildDetail(state contract.RunState) Detail {
+	done := 0
+	var running []string
+	for _, s := range state.Steps {
+		switch {
+		case !s.EndedAt.IsZero() || s.Status == dsl.StatusSkipped:
+			done++
+		case s.Status == dsl.StatusRunning || s.Status == dsl.StatusHold:
+			running = append(running, s.ID)
+		}
+	}
+	d := Detail{Text: fmt.Sprintf("%d of %s", done, human.Plural(int64(len(state.Steps)), "step")), Share: -1}
+	if len(running) > 0 {
+		d.Text += separator + strings.Join(running, ", ")
+	}
+	return d
+}
+
+// FanDetail describes a fanned-out step: how many of its instances have ended, and what some of those that run say of themselves.
+func FanDetail(step contract.StepState, instances []Row) Detail {
+	d := Detail{Text: fmt.Sprintf("%d of %d", step.Done, step.Of), Share: -1}
+	if step.Of > 0 {
+		d.Share = float64(step.Done) / float64(step.Of)
+	}
+	if step.Summary != "" {
+		d.Text += separator + step.Summary
+	}
+	for _, r := range instances {
+		said := r.Detail.Text
+		if r.Status == dsl.StatusHold {
+			said = "waits"
+		}
+		d.Text += separator + strings.TrimSpace(r.ID+" "+human.Line(said))
+	}
+	return d
+}
+
 // RolloutDetail describes a rollout.
 func RolloutDetail(state contract.RolloutState) Detail {
 	d := Detail{Share: -1}
@@ -156,7 +194,7 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 	}
 	rank := func(i int) int {
 		switch rows[i].Status {
-		case dsl.StatusRunning:
+		case dsl.StatusRunning, dsl.StatusHold:
 			return 0
 		case dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusCanceled:
 			return 1
@@ -208,13 +246,17 @@ func NewLive(w io.Writer, theme Theme, size func() (width, height int)) *Live {
 	return &Live{w: w, theme: theme, size: size}
 }
 
-// Show draws rows and note, a line under the table, over what was drawn before. A terminal that knows synchronised updates (DEC
+// Show draws rows and notes, lines under the table, over what was drawn before. A terminal that knows synchronised updates (DEC
 // private mode 2026) shows each frame whole.
-func (l *Live) Show(rows []Row, note string, now time.Time) error {
+func (l *Live) Show(rows []Row, notes []string, now time.Time) error {
 	width, height := l.size()
-	lines := l.theme.Table(rows, now, width-1, height-3, l.frame)
-	if note != "" {
-		lines = append(lines, "", l.theme.paint(yellow, cut(note, width-1)))
+	notes = notes[:max(0, min(len(notes), height/2))]
+	lines := l.theme.Table(rows, now, width-1, height-2-max(1, len(notes)), l.frame)
+	for i, note := range notes {
+		if i == 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, l.theme.paint(yellow, cut(note, width-1)))
 	}
 	l.frame++
 	var b strings.Builder

@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"time"
 
@@ -25,6 +26,11 @@ type Record struct {
 	ReuseFrom string            `json:"reuse_from,omitempty"`
 	Last      string            `json:"last,omitempty"`
 	Serving   map[string]string `json:"serving,omitempty"`
+	CostUSD   float64           `json:"cost_usd,omitempty"`
+	// Trigger is what started the run, when nobody did by hand.
+	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	// Waiting is what waits for a person now.
+	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
 	// Order lists the steps in graph order.
 	Order []string        `json:"order"`
 	Steps map[string]Step `json:"steps"`
@@ -33,6 +39,7 @@ type Record struct {
 // Step is a step of a Record.
 type Step struct {
 	Kind       dsl.Kind        `json:"kind"`
+	Section    dsl.Section     `json:"section,omitempty"`
 	Needs      []string        `json:"needs"`
 	Status     dsl.Status      `json:"status"`
 	Error      string          `json:"error,omitempty"`
@@ -46,6 +53,24 @@ type Step struct {
 	Published  []string        `json:"published,omitempty"`
 	ReusedFrom string          `json:"reused_from,omitempty"`
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
+	CostUSD    float64         `json:"cost_usd,omitempty"`
+	Summary    string          `json:"summary,omitempty"`
+	// Decision is what a person said of the gate that held the step.
+	Decision *contract.Decision `json:"decision,omitempty"`
+	// Fan says how the step has instances, Of how many, and Passed how many of them passed.
+	Fan    dsl.Fan `json:"fan,omitempty"`
+	Of     int     `json:"of,omitempty"`
+	Passed int     `json:"passed,omitempty"`
+	// Instances of the step, when it was asked for by itself.
+	Instances []Instance `json:"instances,omitempty"`
+}
+
+// Instance is one of a fanned-out step's.
+type Instance struct {
+	Index  int             `json:"index"`
+	Matrix json.RawMessage `json:"matrix,omitempty"`
+	Item   json.RawMessage `json:"item,omitempty"`
+	Step
 }
 
 // Attempts counts the tries of a step.
@@ -57,28 +82,45 @@ type Attempts struct {
 }
 
 // NewRecord puts a run's records together.
-func NewRecord(run contract.RunRecord, steps []contract.StepRecord, now time.Time) Record {
+func NewRecord(run contract.RunRecord, steps []contract.StepRecord, waiting []contract.ApprovalState, now time.Time) Record {
 	r := Record{
 		Run: run.Run, Pipeline: run.Pipeline, Status: run.Status, Error: run.Error, ErrorType: run.ErrorType,
 		StartedAt: run.StartedAt, EndedAt: run.EndedAt, Seconds: seconds(run.StartedAt, run.EndedAt, now),
 		Params: run.Params, Outputs: run.Outputs, ReuseFrom: run.Reuse.From, Last: run.Last, Serving: run.Serving,
+		CostUSD: run.CostUSD, Trigger: run.Trigger, Waiting: waiting,
 		Order: make([]string, 0, len(steps)), Steps: make(map[string]Step, len(steps)),
 	}
 	if r.Params == nil {
 		r.Params = map[string]any{}
 	}
-	needs := map[string][]string{}
+	nodes := map[string]dsl.Node{}
 	for _, node := range run.Graph {
-		needs[node.ID] = node.After
+		nodes[node.ID] = node
 	}
 	for _, s := range steps {
 		r.Order = append(r.Order, s.Step)
-		r.Steps[s.Step] = newStep(s, needs[s.Step], now)
+		r.Steps[s.Step] = newStep(s, nodes[s.Step], now)
 	}
 	return r
 }
 
-func newStep(s contract.StepRecord, needs []string, now time.Time) Step {
+// NewStep puts a step's records together: the step, or one instance of it.
+func NewStep(v StepView, now time.Time) any {
+	step := newStep(v.Step, v.Node, now)
+	for _, s := range v.Instances {
+		step.Instances = append(step.Instances, newInstance(s, v.Node, now))
+	}
+	if v.Step.Matrix != nil || v.Step.Item != nil {
+		return newInstance(v.Step, v.Node, now)
+	}
+	return step
+}
+
+func newInstance(s contract.StepRecord, node dsl.Node, now time.Time) Instance {
+	return Instance{Index: s.Index, Matrix: s.Matrix, Item: s.Item, Step: newStep(s, node, now)}
+}
+
+func newStep(s contract.StepRecord, node dsl.Node, now time.Time) Step {
 	attempts := Attempts{ByErrorType: map[string]int{}, Failed: s.Attempts, Total: len(s.Attempts)}
 	for _, a := range s.Attempts {
 		attempts.ByErrorType[a.ErrorType]++
@@ -87,10 +129,10 @@ func newStep(s contract.StepRecord, needs []string, now time.Time) Step {
 		attempts.Total++
 	}
 	return Step{
-		Kind: s.Kind, Needs: append([]string{}, needs...), Status: s.Status, Error: s.Error, ErrorType: s.ErrorType,
+		Kind: s.Kind, Section: node.Section, Needs: append([]string{}, node.After...), Status: s.Status, Error: s.Error, ErrorType: s.ErrorType,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Seconds: seconds(s.StartedAt, s.EndedAt, now),
 		Verdict: s.Verdict, Checks: s.Checks, Attempts: attempts, Published: s.Published, ReusedFrom: s.ReusedFrom,
-		Outputs: s.Outputs,
+		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, Decision: s.Decision, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
 	}
 }
 
@@ -112,7 +154,7 @@ func Overlay(steps []contract.StepRecord, state contract.RunState) {
 	}
 	for i, s := range steps {
 		if live, ok := now[s.Step]; ok && s.Status == dsl.StatusPending {
-			steps[i].Status, steps[i].StartedAt, steps[i].EndedAt = live.Status, live.StartedAt, live.EndedAt
+			steps[i].Status, steps[i].StartedAt, steps[i].EndedAt, steps[i].Of = live.Status, live.StartedAt, live.EndedAt, live.Of
 		}
 	}
 }
@@ -122,7 +164,7 @@ func Ended(steps []contract.StepRecord) []Row {
 	rows := make([]Row, len(steps))
 	for i, s := range steps {
 		rows[i].StepState = contract.StepState{
-			ID: s.Step, Kind: s.Kind, Status: s.Status, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Summary: result(s),
+			ID: s.Step, Kind: s.Kind, Status: s.Status, StartedAt: s.StartedAt, EndedAt: s.EndedAt, Summary: result(s), Of: s.Of, Done: s.Of,
 		}
 	}
 	return rows
@@ -136,8 +178,8 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// Show writes a run for people; doing is as in Summary.
-func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRecord, doing map[string]Detail, now time.Time) error {
+// Show writes a run for people.
+func (t Theme) Show(w io.Writer, run contract.RunRecord, s Summary, waiting []contract.ApprovalState, now time.Time) error {
 	out := writer{w: w}
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
@@ -145,6 +187,12 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRe
 		t.paint(faint, "  started "+run.StartedAt.Local().Format(time.DateTime))
 	if run.Reuse.From != "" {
 		line += t.paint(faint, "  reruns "+run.Reuse.From)
+	}
+	if run.Trigger.Name != "" {
+		line += t.paint(faint, "  by "+run.Trigger.Name)
+	}
+	if run.CostUSD > 0 {
+		line += "  " + dollars(run.CostUSD)
 	}
 	out.line(line)
 	if run.Error != "" && run.Status != dsl.StatusSucceeded {
@@ -160,7 +208,11 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, steps []contract.StepRe
 	if out.err != nil {
 		return out.err
 	}
-	return t.Summary(w, steps, doing, now)
+	if err := t.Summary(w, s, now); err != nil || len(waiting) == 0 {
+		return err
+	}
+	out.line()
+	return errors.Join(out.err, t.Waiting(w, waiting, now))
 }
 
 // fields writes named values in one line.

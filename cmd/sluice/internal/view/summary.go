@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -12,34 +13,74 @@ import (
 	"github.com/sluiceml/sluice/report"
 )
 
-// Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw. doing is what running
-// steps say of themselves, by step.
-func (t Theme) Summary(w io.Writer, steps []contract.StepRecord, doing map[string]Detail, now time.Time) error {
-	out := writer{w: w}
-	ids, words := len("step"), len("succeeded")
+// Summary is the steps of a run as a table.
+type Summary struct {
+	Graph []dsl.Node
+	Steps []contract.StepRecord
+	// Doing is what running steps say of themselves, by step.
+	Doing map[string]Detail
+	// Attempts adds each attempt that did not succeed, with its reason.
+	Attempts bool
+}
+
+// Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw.
+func (t Theme) Summary(w io.Writer, s Summary, now time.Time) error {
+	out := &writer{w: w}
+	sections := map[string]dsl.Section{}
+	for _, node := range s.Graph {
+		sections[node.ID] = node.Section
+	}
+	ids := t.summaryHead(out, s.Steps)
+	section := dsl.SectionMain
+	for _, step := range s.Steps {
+		if now := sections[step.Step]; now != section {
+			section = now
+			out.line(t.paint(faint, string(section)))
+		}
+		t.summaryStep(out, ids, step, s, now)
+	}
+	return out.err
+}
+
+// statusWidth is that of the column with the status.
+const statusWidth = len("succeeded") + 2
+
+func (t Theme) summaryHead(out *writer, steps []contract.StepRecord) (ids int) {
+	ids = len("step")
 	for _, s := range steps {
 		ids = max(ids, len(s.Step))
 	}
-	out.line(t.paint(faint, pad("step", ids)+"  "+pad("status", words+2)+"  "+lead("time", 8)+"  result"))
-	for _, s := range steps {
-		glyph, style := mark(s.Status)
-		out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), words+2)), "  ",
-			lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
-			cmp.Or(result(s), human.Line(doing[s.Step].Text)))
-		indent := strings.Repeat(" ", ids+2)
-		for _, c := range s.Checks {
-			out.line(indent, t.gate(c))
-		}
-		if s.Status != dsl.StatusFailed {
-			continue
-		}
-		if _, rest, more := strings.Cut(strings.TrimSpace(human.Printable(s.Error)), "\n"); more {
-			for line := range strings.Lines(rest) {
-				out.line(indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
-			}
+	out.line(t.paint(faint, pad("step", ids)+"  "+pad("status", statusWidth)+"  "+lead("time", 8)+"  result"))
+	return ids
+}
+
+// summaryStep writes one step's line, and under it its gate, who decided, its attempts and the rest of its error.
+func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summary, now time.Time) {
+	glyph, style := mark(s.Status)
+	out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), statusWidth)), "  ",
+		lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
+		cmp.Or(result(s), human.Line(of.Doing[s.Step].Text)))
+	indent := strings.Repeat(" ", ids+2)
+	for _, c := range s.Checks {
+		out.line(indent, t.gate(c))
+	}
+	if d := s.Decision; d != nil {
+		out.line(indent, t.paint(yellow, "◆ "), decision(*d), t.paint(faint, "   "+d.At.Local().Format(time.DateTime)))
+	}
+	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != dsl.StatusFailed) {
+		for i, a := range s.Attempts {
+			out.line(indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, a.ErrorType+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
+				"  ", human.Line(a.Error))
 		}
 	}
-	return out.err
+	if s.Status != dsl.StatusFailed {
+		return
+	}
+	if _, rest, more := strings.Cut(strings.TrimSpace(human.Printable(s.Error)), "\n"); more {
+		for line := range strings.Lines(rest) {
+			out.line(indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
+		}
+	}
 }
 
 // why is the first line of what is said of a step, less what its status says already.
@@ -54,6 +95,9 @@ func why(status dsl.Status, text string) string {
 // result is what a step handed on, or why it did not.
 func result(s contract.StepRecord) string {
 	var parts []string
+	if s.Matrix != nil || s.Item != nil {
+		parts = append(parts, subject(s))
+	}
 	switch {
 	case s.Status == dsl.StatusSucceeded:
 		if brief := report.Brief(s); brief != "" {
@@ -73,6 +117,9 @@ func result(s contract.StepRecord) string {
 	}
 	if s.ReusedFrom != "" {
 		parts = append(parts, "taken from "+s.ReusedFrom)
+	}
+	if s.CostUSD > 0 {
+		parts = append(parts, dollars(s.CostUSD))
 	}
 	return human.Printable(strings.Join(parts, separator))
 }

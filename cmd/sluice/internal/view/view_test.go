@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -71,7 +72,7 @@ func TestSummary(t *testing.T) {
 		r := load(t, name)
 		golden(t, "summary-"+name, func(w io.Writer) error {
 			end := contract.RunOutput{Status: r.Run.Status, Error: r.Run.Error, ErrorType: r.Run.ErrorType}
-			return errors.Join(Theme{}.Summary(w, r.Steps, nil, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
+			return errors.Join(Theme{}.Summary(w, Summary{Graph: r.Run.Graph, Steps: r.Steps}, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
 		})
 	}
 }
@@ -80,7 +81,7 @@ func TestShow(t *testing.T) {
 	r := load(t, "failed")
 	r.Steps[1] = contract.StepRecord{Step: "mail", Kind: dsl.KindClean, Status: dsl.StatusRunning, StartedAt: noon.Add(-time.Second)}
 	var b bytes.Buffer
-	if err := (Theme{}).Show(&b, r.Run, r.Steps, map[string]Detail{"mail": {Text: "kept 12 rows\nand more"}}, noon); err != nil {
+	if err := (Theme{}).Show(&b, r.Run, Summary{Steps: r.Steps, Doing: map[string]Detail{"mail": {Text: "kept 12 rows\nand more"}}}, nil, noon); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"spam-filter  spam-filter-20260314-081500-0b0b\n", "✗ failed  21.0 s", "params   epochs = 4, min_f1 = 0.95\n", "● running       1.0 s  kept 12 rows\n"} {
@@ -92,7 +93,7 @@ func TestShow(t *testing.T) {
 
 func TestRecord(t *testing.T) {
 	r := load(t, "promoted")
-	got := NewRecord(r.Run, r.Steps, noon)
+	got := NewRecord(r.Run, r.Steps, nil, noon)
 	if diff := cmp.Diff([]string{"fetch", "mail", "fit", "pack", "score", "ship"}, got.Order); diff != "" {
 		t.Error(diff)
 	}
@@ -115,7 +116,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%+v", fit)
 	}
 	failed := load(t, "failed")
-	if total := NewRecord(failed.Run, failed.Steps, noon).Steps["ship"].Attempts.Total; total != 0 {
+	if total := NewRecord(failed.Run, failed.Steps, nil, noon).Steps["ship"].Attempts.Total; total != 0 {
 		t.Errorf("a step that never ran has %d attempts", total)
 	}
 }
@@ -138,7 +139,9 @@ func TestRuns(t *testing.T) {
 	time.Local = time.UTC
 	defer func() { time.Local = local }()
 	ok, bad := load(t, "promoted"), load(t, "rolledback")
-	golden(t, "runs", func(w io.Writer) error { return Theme{}.Runs(w, []contract.RunRecord{bad.Run, ok.Run}, noon) })
+	golden(t, "runs", func(w io.Writer) error {
+		return Theme{}.Runs(w, []Listed{{RunRecord: bad.Run}, {RunRecord: ok.Run}}, noon)
+	})
 	golden(t, "runs-none", func(w io.Writer) error { return Theme{}.Runs(w, nil, noon) })
 }
 
@@ -162,7 +165,7 @@ func TestPlan(t *testing.T) {
 		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedPassed, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
 		{ID: "page", Kind: dsl.KindRun, Needs: map[string]dsl.Need{"mail": dsl.NeedFailed}, After: []string{"mail"}},
 	}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, nil)) })
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, activities.Forecast{})) })
 }
 
 func TestHealth(t *testing.T) {
@@ -331,15 +334,15 @@ func TestLiveDrawsOverItself(t *testing.T) {
 	var b bytes.Buffer
 	live := NewLive(&b, Theme{Terminal: true}, func() (int, int) { return 100, 24 })
 	s := &screen{}
-	for moment, note := range []string{"", "canceling", "", ""} {
-		if err := live.Show(rowsAt(moment), note, noon.Add(time.Minute)); err != nil {
+	for moment, notes := range [][]string{nil, {"fit waits", "sluice approve"}, {"canceling"}, nil} {
+		if err := live.Show(rowsAt(moment), notes, noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		s.write(t, b.String())
 		b.Reset()
 		want := Theme{Terminal: true}.Table(rowsAt(moment), noon.Add(time.Minute), 99, 21, moment)
-		if note != "" {
-			want = append(want, "", note)
+		if notes != nil {
+			want = append(append(want, ""), notes...)
 		}
 		if diff := cmp.Diff(want, s.lines); diff != "" {
 			t.Fatalf("frame %d (-want +got):\n%s", moment, diff)
@@ -377,8 +380,8 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestWriteErrors(t *testing.T) {
 	r := load(t, "promoted")
 	for name, err := range map[string]error{
-		"summary": Theme{}.Summary(broken{}, r.Steps, nil, noon),
-		"show":    Theme{}.Show(broken{}, r.Run, r.Steps, nil, noon),
+		"summary": Theme{}.Summary(broken{}, Summary{Steps: r.Steps}, noon),
+		"show":    Theme{}.Show(broken{}, r.Run, Summary{Steps: r.Steps}, nil, noon),
 		"runs":    Theme{}.Runs(broken{}, nil, noon),
 		"plain":   NewPlain(broken{}, noon).Show(rowsAt(0), noon),
 		"json":    JSON(broken{}, 1),

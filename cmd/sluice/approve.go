@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
+)
+
+func newApprove() *cobra.Command {
+	var given []string
+	cmd := newDecide(true, &given)
+	cmd.Use = "approve RUN [STEP]"
+	cmd.Short = "Approve what waits for a person"
+	cmd.Long = `Approve a step of kind approval, or let a step pass whose gate asks a person (on_fail: hold). What waits, for whom and until when is
+shown by ` + "`sluice show`" + `; without STEP it is the one step of the run that waits. An instance is written as fit.3, a step of a child pipeline by
+the name of the child's run.
+
+You decide as user:NAME, by your name on this machine. Who may decide is the pipeline's and the environment's say, and the fields of the
+form are checked: what may not be is refused, and changes nothing. Who decided, when and why is kept in the run's record.`
+	cmd.Example = `  sluice approve spam-filter
+  sluice approve spam-filter sign --field tier=gold --reason "the numbers are good"`
+	cmd.Flags().StringArrayVar(&given, "field", nil, "field of the form, name=value; may be repeated")
+	return cmd
+}
+
+func newReject() *cobra.Command {
+	cmd := newDecide(false, nil)
+	cmd.Use = "reject RUN [STEP]"
+	cmd.Short = "Reject what waits for a person"
+	cmd.Long = `Reject a step of kind approval, or a step whose gate asks a person (on_fail: hold). The step then fails, as behind a gate that does
+not hold. See ` + "`sluice approve --help`" + ` for how a step is named, and who may decide.`
+	cmd.Example = `  sluice reject spam-filter sign --reason "too slow on long mails"`
+	return cmd
+}
+
+// newDecide is what approve and reject have in common.
+func newDecide(approve bool, given *[]string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWaiting}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the run's record")
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d := contract.Decide{Approve: approve, Reason: reason}
+		var err error
+		if d.By, err = whoami(); err != nil {
+			return err
+		}
+		if given != nil {
+			if d.Fields, err = parsePairs(cmd, "--field", "field", *given); err != nil {
+				return err
+			}
+		}
+		return decide(cmd, *format, args, d)
+	}
+	return cmd
+}
+
+// whoami is the person at this machine, as `who` of a pipeline names them.
+func whoami() (string, error) {
+	me, err := user.Current()
+	if err != nil {
+		return "", fmt.Errorf("find out who decides: %w", err)
+	}
+	return "user:" + me.Username, nil
+}
+
+// decide finds what waits, and says the word.
+func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) (err error) {
+	st, err := openStore(cmd)
+	if err != nil {
+		return err
+	}
+	run, err := worker.FindOpenRun(cmd.Context(), st, args[0])
+	if err != nil {
+		return err
+	}
+	signals := listen()
+	defer signals.close()
+	ctx, stop := signals.until(cmd.Context())
+	defer stop()
+	s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	step := ""
+	if len(args) > 1 {
+		step = args[1]
+	}
+	at, err := s.FindWaiting(ctx, run.Run, step)
+	if err != nil {
+		return err
+	}
+	decision, err := s.Decide(ctx, at, d)
+	switch {
+	case contract.ErrorType(err) == contract.ErrInvalid && d.Approve && len(at.Approval.Fields) > 0:
+		_, command := view.Question(at, time.Now())
+		return contract.Error(contract.ErrInvalid, contract.Message(err)+"\nhelp: "+command, err)
+	case err != nil:
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		return view.JSON(out, struct {
+			Run  string `json:"run"`
+			Step string `json:"step"`
+			contract.Decision
+		}{at.Run, at.Step, decision})
+	}
+	if err := view.ThemeOf(out).Decided(out, at.Run, at.Step, decision); err != nil || s.Holder == nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, notCarried) // this process holds the folder, and ends now
+	return err
+}
+
+// completeWaiting offers open runs for a first argument, and what waits in the run for a second.
+func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) == 0 {
+		runs, directive := completeRuns(cmd, args, prefix)
+		var open []string
+		for _, r := range runs {
+			if strings.HasSuffix(r, "\t"+string(dsl.StatusRunning)) {
+				open = append(open, r)
+			}
+		}
+		return open, directive
+	}
+	st, err := openStore(cmd)
+	if err != nil || len(args) > 1 {
+		return nil, done
+	}
+	run, err := worker.FindOpenRun(cmd.Context(), st, args[0])
+	if err != nil {
+		return nil, done
+	}
+	s, _ := attach(cmd.Context(), stateOf(cmd))
+	if s == nil {
+		return nil, done
+	}
+	defer s.Close() //nolint:errcheck // it was only asked
+	all, _ := s.Waiting(cmd.Context(), run.Run)
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Step+"\t"+a.Question())
+	}
+	return names, done
+}

@@ -1,0 +1,63 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// Outlook is what a run would do with a step.
+type Outlook struct {
+	activities.Outlook
+	// Detail says why, or from where, in one line.
+	Detail string `json:"-"`
+}
+
+func newOutlook(o activities.Outlook) Outlook {
+	var parts []string
+	switch {
+	case o.Prospect == activities.ProspectCached && o.Reason == "":
+		parts = append(parts, "with the outputs of "+o.From)
+	case o.Prospect == activities.ProspectCached:
+		parts = append(parts, "with the outputs of "+o.From+", but "+o.Reason)
+	case len(o.Changed) > 0:
+		parts = append(parts, strings.Join(o.Changed, ", ")+" since "+o.From)
+	case len(o.After) > 0:
+		parts = append(parts, "after "+strings.Join(o.After, ", "))
+	case o.Reason != "":
+		parts = append(parts, o.Reason)
+	}
+	if o.Of > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s cached", o.Cached, human.Plural(int64(o.Of), "instance")))
+	}
+	if o.Seconds > 0 {
+		parts = append(parts, "about "+estimate(o.Seconds, o.CostUSD))
+	}
+	return Outlook{Outlook: o, Detail: strings.Join(parts, separator)}
+}
+
+// estimate writes a time and, where there is any, a cost.
+func estimate(seconds, usd float64) string {
+	if usd == 0 {
+		return human.Seconds(seconds)
+	}
+	return human.Seconds(seconds) + ", " + dollars(usd)
+}
+
+// dollars writes a sum to the cent.
+func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
+
+func outlookStyle(p activities.Prospect) string {
+	switch p {
+	case activities.ProspectCached:
+		return green
+	case activities.ProspectChanged:
+		return yellow
+	case activities.ProspectRuns:
+		return cyan
+	case activities.ProspectSkipped, activities.ProspectNotRun:
+	}
+	return faint
+}

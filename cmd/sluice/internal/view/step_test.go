@@ -1,0 +1,128 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// fanned is a run with instances, a gate that held, and what runs after the main steps.
+func fanned() (contract.RunRecord, []contract.StepRecord) {
+	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
+	run := contract.RunRecord{
+		Run: "spam-1", Pipeline: "spam", Status: dsl.StatusFailed, Error: "sign: rejected by user:ann: too slow", StartedAt: noon, EndedAt: at(90),
+		CostUSD: 1.25, Trigger: dsl.TriggerFacts{Name: "nightly", Kind: "schedule"},
+		Graph: []dsl.Node{
+			{ID: "mail", Kind: dsl.KindRun}, {ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
+			{ID: "sign", Kind: dsl.KindApproval, After: []string{"fit"}},
+			{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure}, {ID: "tidy", Kind: dsl.KindRun, Section: dsl.SectionFinally},
+		},
+	}
+	return run, []contract.StepRecord{
+		{
+			Step: "mail", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: noon, EndedAt: at(3), ReusedFrom: "spam-0",
+			Outputs: json.RawMessage(`{"rows": 12}`), Checks: []dsl.Check{{Expression: "rows > 20", Verdict: dsl.VerdictFail, OnFail: dsl.OnFailHold, Values: map[string]any{"rows": 12}}},
+			Decision: &contract.Decision{Approved: true, By: "user:ann", At: at(2), Reason: "few today"},
+		},
+		{
+			Step: "fit", Kind: dsl.KindTrain, Status: dsl.StatusSucceeded, StartedAt: at(3), EndedAt: at(60), Of: 3, Passed: 2,
+			Summary: "2 of 3 passed", CostUSD: 1.25, Outputs: json.RawMessage(`[{"index": 0}, {"index": 2}]`),
+		},
+		{Step: "sign", Kind: dsl.KindApproval, Status: dsl.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: contract.ErrGate},
+		{Step: "page", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
+		{
+			Step: "tidy", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
+			Attempts: []contract.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: contract.ErrInfrastructure, Error: "the worker that ran it stopped answering"}},
+		},
+	}
+}
+
+// instances are those of fit, as LoadInstances orders them.
+func instances() []contract.StepRecord {
+	one := func(index int, status dsl.Status, message string) contract.StepRecord {
+		return contract.StepRecord{
+			Step: "fit", Kind: dsl.KindTrain, Index: index, Status: status, Error: message, StartedAt: noon, EndedAt: noon.Add(time.Second),
+			Matrix: json.RawMessage(`{"arch": "cnn", "size": ` + string(rune('0'+index)) + `}`),
+		}
+	}
+	failed := one(1, dsl.StatusFailed, "it diverged")
+	failed.Attempts = []contract.Attempt{
+		{StartedAt: noon, EndedAt: noon.Add(time.Second), ErrorType: contract.ErrPreempted, Error: "the node was taken away"},
+		{StartedAt: noon, EndedAt: noon.Add(2 * time.Second), ErrorType: contract.ErrUser, Error: "it diverged"},
+	}
+	return []contract.StepRecord{failed, one(0, dsl.StatusSucceeded, ""), one(2, dsl.StatusSucceeded, "")}
+}
+
+// waits is a question with a form.
+func waits() contract.ApprovalState {
+	a := contract.ApprovalState{Since: noon, Until: noon.Add(time.Hour)}
+	a.Run, a.Step, a.Seen = "spam-1", "sign", "rows = 12"
+	a.Approval = dsl.Approval{Who: []string{"group:data"}, Message: "Ship it?", Default: "reject", Fields: map[string]dsl.Field{
+		"tier": {Type: "enum", Values: []string{"gold", "silver"}, Required: true}, "note": {Type: "string"},
+	}}
+	return a
+}
+
+func TestShowFanned(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	run, steps := fanned()
+	golden(t, "show-fanned", func(w io.Writer) error {
+		s := Summary{Graph: run.Graph, Steps: steps, Attempts: true}
+		return Theme{}.Show(w, run, s, []contract.ApprovalState{waits()}, noon)
+	})
+	v := StepView{Run: run, Node: run.Graph[1], Step: steps[1], Instances: instances(), Total: 40}
+	golden(t, "step-fanned", func(w io.Writer) error { return Theme{}.Step(w, v, noon) })
+	one := StepView{Run: run, Node: run.Graph[1], Step: instances()[1]}
+	one.Step.Step, one.Step.Outputs = "fit.0", json.RawMessage(`{"loss":0.5}`)
+	golden(t, "step-instance", func(w io.Writer) error { return errors.Join(Theme{}.Step(w, one, noon), JSON(w, NewStep(one, noon))) })
+	golden(t, "runs-waiting", func(w io.Writer) error {
+		open := run
+		open.Status, open.EndedAt, open.Error = dsl.StatusRunning, time.Time{}, ""
+		return Theme{}.Runs(w, []Listed{{open, []contract.ApprovalState{waits()}}}, noon)
+	})
+	golden(t, "decided", func(w io.Writer) error {
+		d := contract.Decision{Approved: true, By: "user:ann", Reason: "good", Fields: map[string]any{"tier": "gold"}}
+		return errors.Join(Theme{}.Decided(w, "spam-1", "sign", d), Theme{}.Decided(w, "spam-1", "sign", contract.Decision{Reason: "nobody came"}))
+	})
+}
+
+func TestRecordOfFanned(t *testing.T) {
+	run, steps := fanned()
+	r := NewRecord(run, steps, []contract.ApprovalState{waits()}, noon)
+	if fit := r.Steps["fit"]; fit.Of != 3 || fit.Passed != 2 || fit.Fan != dsl.FanMatrix || fit.CostUSD != 1.25 {
+		t.Errorf("fit is %+v", fit)
+	}
+	if r.Steps["tidy"].Section != dsl.SectionFinally || r.Steps["mail"].Decision == nil || len(r.Waiting) != 1 || r.CostUSD != 1.25 {
+		t.Errorf("the record is %+v", r)
+	}
+	step, ok := NewStep(StepView{Run: run, Node: run.Graph[1], Step: steps[1], Instances: instances()}, noon).(Step)
+	if !ok || len(step.Instances) != 3 || step.Instances[0].Index != 1 || step.Instances[0].Attempts.Total != 2 {
+		t.Errorf("the step is %+v", step)
+	}
+}
+
+func TestFanDetail(t *testing.T) {
+	fit := contract.StepState{ID: "fit", Of: 40, Done: 10, Summary: "1 failed"}
+	rows := []Row{
+		{StepState: contract.StepState{ID: "fit.3", Status: dsl.StatusHold}},
+		{StepState: contract.StepState{ID: "fit.4", Status: dsl.StatusRunning}, Detail: Detail{Text: "epoch 2\nmore"}},
+	}
+	if diff := cmp.Diff(Detail{"10 of 40 · 1 failed · fit.3 waits · fit.4 epoch 2", 0.25}, FanDetail(fit, rows)); diff != "" {
+		t.Error(diff)
+	}
+	child := contract.RunState{Steps: []contract.StepState{
+		{ID: "a", Status: dsl.StatusSucceeded, EndedAt: noon}, {ID: "b", Status: dsl.StatusRunning}, {ID: "c", Status: dsl.StatusPending},
+	}}
+	if diff := cmp.Diff(Detail{"1 of 3 steps · b", -1}, ChildDetail(child)); diff != "" {
+		t.Error(diff)
+	}
+}
