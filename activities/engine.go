@@ -27,6 +27,7 @@ const inlineLimit = 4 << 10
 type Engine struct {
 	Store *store.Store
 
+	behind    behind
 	mu        sync.Mutex
 	programs  *recent[*submitted]
 	results   *recent[dsl.StepResult]

@@ -28,7 +28,9 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 			return word, err
 		}
 	}
-	if err := e.Store.PutJSON(ctx, recordKey(in.At), record, store.WriteOptions{}); err != nil {
+	if in.Volatile {
+		e.behind.do(ctx, in.Run, func(ctx context.Context) error { return e.keep(ctx, in, record) })
+	} else if err := e.keep(ctx, in, record); err != nil {
 		return word, err
 	}
 	if in.Instance == nil {
@@ -38,14 +40,20 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 		}
 		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
 	}
-	if record.Status == dsl.StatusSucceeded && in.Key != "" {
-		if err := e.remember(ctx, in.At, in.Key); err != nil {
-			return word, err
-		}
-	}
 	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
 	word.Summary, word.Checks, word.CostUSD = record.Summary, record.Checks, record.CostUSD
 	return word, nil
+}
+
+// keep writes the record, and makes the result findable by its key.
+func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, record contract.StepRecord) error {
+	if err := e.Store.PutJSON(ctx, recordKey(in.At), record, store.WriteOptions{Volatile: in.Volatile}); err != nil {
+		return err
+	}
+	if record.Status != dsl.StatusSucceeded || in.Key == "" {
+		return nil
+	}
+	return e.remember(ctx, in.At, in.Key)
 }
 
 // recordOf is a step's record before its gate was judged.

@@ -72,7 +72,10 @@ func (e *Engine) vars(ctx context.Context, sub *submitted, at contract.At, now c
 // upstream reads the results of the steps that node may read.
 func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, results map[string]dsl.StepResult) (err error) {
 	for _, id := range node.After {
-		if results[id], err = e.result(ctx, record.Run, id); err != nil {
+		results[id], err = e.result(ctx, record.Run, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return contract.Error(contract.ErrLost, err.Error(), err)
+		} else if err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 	"time"
 )
 
@@ -167,6 +169,47 @@ func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader, durable bool) (
 		return f.Name(), nil
 	}
 	return f.Name(), f.Sync()
+}
+
+// Sync makes objects durable side by side, so that the file system can do it in few commits.
+func (d *fileDriver) Sync(ctx context.Context, keys []string) error {
+	folders := map[string]bool{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(syncers)
+	for _, key := range keys {
+		folders[filepath.Dir(d.path(key))] = true
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err := syncFile(d.path(key))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("make records durable: %w", writeError(err))
+	}
+	for folder := range folders {
+		if err := syncFolder(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("make records durable: %w", writeError(err))
+		}
+	}
+	return nil
+}
+
+// syncers is how many files are made durable at once.
+const syncers = 32
+
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // makeFolder creates the folder of a key and makes it durable, each of its parents first.

@@ -63,6 +63,8 @@ func (s *Session) register(o Options) error {
 		contract.JudgeActivity:   engine.Judge,
 		contract.GatherActivity:  engine.Gather,
 		contract.ChildActivity:   engine.Child,
+		contract.SyncActivity:    engine.Sync,
+		contract.RestoreActivity: engine.Restore,
 		contract.FinishActivity:  engine.Finish,
 		contract.AliveActivity:   s.alive,
 

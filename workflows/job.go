@@ -21,6 +21,10 @@ type job struct {
 	show  func(workflow.Context)
 	// held is called when the job begins to wait for a person.
 	held func(workflow.Context, *contract.ApprovalInput)
+	// restore makes lost records of earlier steps again; without it the job's own record is durable at once.
+	restore func(workflow.Context)
+	// ended takes the end of the job, for restore.
+	ended func(contract.JudgeInput)
 	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
 	budgetUSD float64
 	costUSD   float64
@@ -36,7 +40,7 @@ func (j *job) do(ctx workflow.Context) contract.Judged {
 // perform resolves the job and does what it says, with the retries it asked for.
 func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	var resolved contract.Resolved
-	if err := local(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
+	if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
 		fail(ctx, end, err)
 		return
 	}
@@ -83,14 +87,17 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 // after a cancel.
 func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
-	end.CostUSD = j.costUSD
+	end.CostUSD, end.Volatile = j.costUSD, j.restore != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		var word contract.Judged
-		if err := local(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word); err != nil {
+		if err := j.lookup(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word); err != nil {
 			return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 		}
 		if word.Status != dsl.StatusHold {
+			if j.ended != nil {
+				j.ended(end)
+			}
 			return word
 		}
 		decision, err := j.ask(ctx, *word.Hold)

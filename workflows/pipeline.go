@@ -64,7 +64,8 @@ type run struct {
 	failed      []dsl.FailedStep
 	declined    string
 	costUSD     float64
-	datasets    []string // published by the run, as are the models
+	unsynced    []contract.JudgeInput // ends whose records are not durable yet
+	datasets    []string              // published by the run, as are the models
 	models      []string
 	broke       bool // the budget is spent
 	canceled    bool // before the history that this is
@@ -234,7 +235,7 @@ func localOptions(summary string) workflow.LocalActivityOptions {
 		StartToCloseTimeout: 20 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate},
+			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate, contract.ErrLost},
 		},
 		Summary: summary,
 	}

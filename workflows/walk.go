@@ -32,6 +32,7 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 	r.pump(ctx)
 	watching, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
+	r.sync(ctx)
 }
 
 // omit ends a section that is not wanted.
@@ -108,6 +109,8 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		held: func(ctx workflow.Context, q *contract.ApprovalInput) {
 			r.notify(ctx, contract.EventHold, node.ID+": "+q.Question())
 		},
+		restore: r.restore,
+		ended:   func(end contract.JudgeInput) { r.unsynced = append(r.unsynced, end) },
 	}
 }
 

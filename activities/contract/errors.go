@@ -16,6 +16,7 @@ const (
 	ErrGate           = "gate"           // a gate did not hold, or a rollout was rolled back
 	ErrBudget         = "budget"         // the run cost more than its budget
 	ErrCanceled       = "canceled"       // somebody asked for the end
+	ErrLost           = "lost"           // a record that history knows of is not in the store: the machine died; it is made again
 	ErrDeclined       = "declined"       // a child pipeline ended as declined, which is no failure
 )
 
@@ -24,7 +25,7 @@ const (
 func Error(typ, message string, cause error) error {
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
 		Cause:        cause,
-		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined,
+		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined || typ == ErrLost,
 	})
 }
 
@@ -39,7 +40,7 @@ func ErrorType(err error) string {
 		return ErrCanceled
 	case errors.As(err, &app):
 		switch t := app.Type(); t {
-		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined:
+		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined, ErrLost:
 			return t
 		}
 		return ErrInfrastructure

@@ -33,6 +33,8 @@ const (
 	JudgeActivity   = "sluice.judge"
 	GatherActivity  = "sluice.gather"
 	ChildActivity   = "sluice.child"
+	SyncActivity    = "sluice.sync"
+	RestoreActivity = "sluice.restore"
 	FinishActivity  = "sluice.finish"
 	AliveActivity   = "sluice.alive"
 )
@@ -274,6 +276,8 @@ type JudgeInput struct {
 	Line string `json:"line,omitempty"`
 	// CostUSD of a child pipeline.
 	CostUSD float64 `json:"child_cost_usd,omitempty"`
+	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
+	Volatile bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
 	Status    dsl.Status `json:"status"`
 	Output    StepOutput `json:"output"`
@@ -310,6 +314,17 @@ type Judged struct {
 type Version struct {
 	Type artifact.Type `json:"type"`
 	Name string        `json:"name"`
+}
+
+// SyncInput makes the records of steps durable.
+type SyncInput struct {
+	Run   string   `json:"run"`
+	Steps []string `json:"steps"`
+}
+
+// RestoreInput makes records again that the death of the machine has undone, in the order of the steps' ends.
+type RestoreInput struct {
+	Ends []JudgeInput `json:"ends"`
 }
 
 // GatherInput makes the result of a fanned-out step of those of its instances.

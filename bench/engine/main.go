@@ -83,6 +83,7 @@ func register(w sdkworker.Worker, s *store.Store) {
 	for name, f := range map[string]any{
 		contract.BeginActivity: engine.Begin, contract.ResolveActivity: engine.Resolve,
 		contract.JudgeActivity: engine.Judge, contract.FinishActivity: engine.Finish,
+		contract.SyncActivity: engine.Sync, contract.RestoreActivity: engine.Restore,
 		contract.RunActivity: func(context.Context, contract.StepInput) (contract.StepOutput, error) {
 			return contract.StepOutput{Outputs: json.RawMessage(`{"n":1}`)}, nil
 		},

@@ -1,0 +1,46 @@
+package activities
+
+import (
+	"context"
+	"sync"
+
+	"go.temporal.io/sdk/activity"
+)
+
+// behind does writes that nobody waits for until Sync. What is not written when the process ends can be made again: see Restore.
+type behind struct {
+	mu   sync.Mutex
+	open map[string]*sync.WaitGroup // by run
+}
+
+// do runs write in the background.
+func (b *behind) do(ctx context.Context, run string, write func(context.Context) error) {
+	b.mu.Lock()
+	if b.open == nil {
+		b.open = map[string]*sync.WaitGroup{}
+	}
+	if b.open[run] == nil {
+		b.open[run] = &sync.WaitGroup{}
+	}
+	group := b.open[run]
+	group.Add(1)
+	b.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		defer group.Done()
+		if err := write(ctx); err != nil && activity.IsActivity(ctx) {
+			activity.GetLogger(ctx).Warn("a record is not written yet", "run", run, "error", err)
+		}
+	}()
+}
+
+// wait returns when all writes of a run are done.
+func (b *behind) wait(run string) {
+	b.mu.Lock()
+	group := b.open[run]
+	delete(b.open, run)
+	b.mu.Unlock()
+	if group != nil {
+		group.Wait()
+	}
+}
