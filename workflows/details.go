@@ -67,9 +67,25 @@ func (r *run) details(_ workflow.Context, status dsl.Status) string {
 			fmt.Fprintf(&b, "\nand %d more steps", len(r.steps)-i)
 			break
 		}
-		b.WriteString(row(s.ID, s.Kind, s.Status, spent(s.StartedAt, s.EndedAt), cell(s.Summary)))
+		b.WriteString(row(named(s, r.in.Graph[i]), s.Kind, s.Status, spent(s.StartedAt, s.EndedAt), cell(account(s))))
 	}
 	return b.String()
+}
+
+// named is a step's name, with the section it is in when that is not the main one.
+func named(s contract.StepState, node dsl.Node) string {
+	if node.Section == dsl.SectionMain {
+		return s.ID
+	}
+	return s.ID + " (" + string(node.Section) + ")"
+}
+
+// account is what is said of a step: of one with instances that runs, first how many of them have ended.
+func account(s contract.StepState) string {
+	if s.Of == 0 || !s.EndedAt.IsZero() {
+		return s.Summary
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d of %d ended, %s", s.Done, s.Of, s.Summary), ", ")
 }
 
 // spent is how long something took. While it runs it is when it began: the table is not written again as time goes by.
