@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -23,7 +24,18 @@ type graph struct {
 	Least float64
 	Nodes []node
 	Edges []edge
+	// Parts name what runs after the main steps, along Foot.
+	Parts []part
+	Foot  float64
 }
+
+type part struct {
+	X    float64
+	Name dsl.Section
+}
+
+// footHeight is that of the line with the names of the parts.
+const footHeight = 18
 
 type node struct {
 	xy
@@ -48,6 +60,15 @@ func newGraph(d Data) graph {
 	}
 	drawing := layered.Draw(layerNodes(d.Run.Graph), graphStyle)
 	g := graph{Width: drawing.Width, Height: drawing.Height, Least: min(drawing.Width, max(leastGraph, 0.7*drawing.Width))}
+	for _, p := range drawing.Parts {
+		if name := sections[p.Number]; name != dsl.SectionMain {
+			g.Parts = append(g.Parts, part{p.X + graphStyle.LayerGap/4, name})
+		}
+	}
+	if len(g.Parts) > 0 {
+		g.Height += footHeight
+		g.Foot = g.Height - footHeight/3
+	}
 	for _, place := range drawing.Nodes {
 		n := d.Run.Graph[place.Index]
 		g.Nodes = append(g.Nodes, newNode(n, records[n.ID], xy{place.X, place.Y}, d))
@@ -62,18 +83,23 @@ func newGraph(d Data) graph {
 	return g
 }
 
+// sections are the parts of a pipeline in the order they run.
+var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+
 // layerNodes are the steps with what comes after all the others at the end.
 func layerNodes(graph []dsl.Node) []layered.Node {
-	parts := map[dsl.Section]int{dsl.SectionMain: 0, dsl.SectionOnFailure: 1, dsl.SectionFinally: 2}
 	nodes := make([]layered.Node, len(graph))
 	for i, n := range graph {
-		nodes[i] = layered.Node{ID: n.ID, After: n.After, Part: parts[n.Section]}
+		nodes[i] = layered.Node{ID: n.ID, After: n.After, Part: slices.Index(sections, n.Section)}
 	}
 	return nodes
 }
 
 func newNode(n dsl.Node, s contract.StepRecord, at xy, d Data) node {
 	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, dsl.StatusPending), HasGate: n.HasGate}
+	if s.Of > 0 {
+		out.Kind = fmt.Sprintf("%s ×%d", n.Kind, s.Of)
+	}
 	if !s.StartedAt.IsZero() && out.Status != dsl.StatusUpstream && out.Status != dsl.StatusSkipped {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}

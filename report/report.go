@@ -27,10 +27,18 @@ type Data struct {
 	Steps []contract.StepRecord
 	// Curves are the loss curves of training steps, by step.
 	Curves map[string][]Point
+	// Instances are those of fanned-out steps, by step.
+	Instances map[string]Instances
 	// URL of the run in Temporal's UI; empty for none.
 	URL string
 	// Now is when the report is written; what is still running is shown up to then.
 	Now time.Time
+}
+
+// Instances are some of a step's, those that did not succeed first. Total is how many have ended.
+type Instances struct {
+	Records []contract.StepRecord
+	Total   int
 }
 
 // Point is one point of a loss curve.
@@ -56,6 +64,8 @@ var (
 		"percent":  human.Percent,
 		"files":    func(n int) string { return human.Plural(int64(n), "file") },
 		"value":    human.Value,
+		"line":     human.Line,
+		"dollars":  func(usd float64) string { return fmt.Sprintf("$%.2f", usd) },
 		"glyph":    glyph,
 		"word":     word,
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
@@ -85,8 +95,11 @@ type document struct {
 	Graph    graph
 	Timeline timeline
 	Gates    []gate
-	Sections []section
-	Failures []failure
+	// Decisions are those of people.
+	Decisions []decision
+	Fans      []fan
+	Sections  []section
+	Failures  []failure
 }
 
 // field is a name with a value for people.
@@ -126,6 +139,12 @@ func newDocument(d Data) document {
 		for _, c := range s.Checks {
 			doc.Gates = append(doc.Gates, gate{Step: s.Step, Check: c, Saw: fields(c.Values)})
 		}
+		if decided := newDecision(s); decided != nil {
+			doc.Decisions = append(doc.Decisions, *decided)
+		}
+		if s.Of > 0 {
+			doc.Fans = append(doc.Fans, newFan(s, d.Instances[s.Step], d.Now))
+		}
 		for _, a := range s.Attempts {
 			doc.Failures = append(doc.Failures, failure{s.Step, a})
 		}
@@ -143,7 +162,7 @@ func newDocument(d Data) document {
 
 // newSection tells what a step measured; nil when it measured nothing.
 func newSection(d Data, s contract.StepRecord) *section {
-	if len(s.Outputs) == 0 {
+	if len(s.Outputs) == 0 || isList(s) {
 		return nil
 	}
 	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
@@ -156,7 +175,9 @@ func newSection(d Data, s contract.StepRecord) *section {
 		out.Compile = newCompileStory(decode[dsl.CompileOutput](s))
 	case dsl.KindRollout:
 		out.Rollout = newRolloutStory(decode[dsl.RolloutOutput](s))
-	case dsl.KindEvaluate, dsl.KindRun:
+	case dsl.KindApproval:
+		return nil // it is among the decisions
+	case dsl.KindEvaluate, dsl.KindRun, dsl.KindPipeline:
 		if out.Values = outputFields(s.Outputs); len(out.Values) == 0 {
 			return nil
 		}
@@ -196,6 +217,8 @@ func glyph(s dsl.Status) string {
 		return "■"
 	case dsl.StatusRunning:
 		return "●"
+	case dsl.StatusHold:
+		return "◆"
 	case dsl.StatusPending:
 		return "○"
 	case dsl.StatusSkipped, dsl.StatusUpstream:

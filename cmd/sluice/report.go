@@ -57,10 +57,21 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 	return cmd
 }
 
+// reportedInstances is how many of a step's instances a report lists.
+const reportedInstances = 500
+
 // collect reads what a report needs beside the run's records.
 func collect(ctx context.Context, s *store.Store, run activities.Run) (report.Data, error) {
-	data := report.Data{Run: run.RunRecord, Steps: run.Steps, Curves: map[string][]report.Point{}, Now: time.Now()}
+	data := report.Data{Run: run.RunRecord, Steps: run.Steps, Curves: map[string][]report.Point{}, Instances: map[string]report.Instances{}, Now: time.Now()}
 	for _, step := range run.Steps {
+		if step.Of > 0 {
+			all, total, err := activities.LoadInstances(ctx, s, run.Run, step.Step, reportedInstances)
+			if err != nil {
+				return data, err
+			}
+			data.Instances[step.Step] = report.Instances{Records: all, Total: total}
+			continue
+		}
 		if step.Kind != dsl.KindTrain || len(step.Outputs) == 0 {
 			continue
 		}

@@ -1,0 +1,87 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// fan is a step with instances.
+type fan struct {
+	contract.StepRecord
+	Instances []instance
+	// More is how many are not listed.
+	More int
+}
+
+type instance struct {
+	contract.StepRecord
+	ID string
+	// Subject is what the instance is about.
+	Subject []field
+	Seconds float64
+	Result  string
+}
+
+func newFan(s contract.StepRecord, all Instances, now time.Time) fan {
+	f := fan{StepRecord: s, More: max(0, all.Total-len(all.Records))}
+	for _, r := range all.Records {
+		one := instance{StepRecord: r, ID: s.Step + "." + strconv.Itoa(r.Index), Subject: subject(r), Seconds: span(r.StartedAt, r.EndedAt, now)}
+		if one.Result = Brief(r); r.Status != dsl.StatusSucceeded {
+			one.Result = human.Line(r.Error)
+		}
+		f.Instances = append(f.Instances, one)
+	}
+	return f
+}
+
+func subject(r contract.StepRecord) []field {
+	var axes map[string]any
+	if json.Unmarshal(r.Matrix, &axes) == nil {
+		return fields(axes)
+	}
+	var item any
+	if json.Unmarshal(r.Item, &item) == nil {
+		return []field{{"item", human.Value(item)}}
+	}
+	return nil
+}
+
+// isList reports whether a step's outputs are a list of those of its instances.
+func isList(s contract.StepRecord) bool {
+	return s.Of > 0 && bytes.HasPrefix(bytes.TrimSpace(s.Outputs), []byte("["))
+}
+
+// decision is a person's word on a step.
+type decision struct {
+	Step string
+	contract.Decision
+	Saw []field
+}
+
+// newDecision is the word on a gate that held, or on an approval; nil when nobody was asked.
+func newDecision(s contract.StepRecord) *decision {
+	if s.Decision != nil {
+		return &decision{s.Step, *s.Decision, nil}
+	}
+	var given map[string]any
+	if s.Kind != dsl.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
+		return nil
+	}
+	d := decision{Step: s.Step, Decision: contract.Decision{Approved: s.Status == dsl.StatusSucceeded}}
+	d.By, _ = given["by"].(string)
+	d.Reason, _ = given["reason"].(string)
+	if at, ok := given["at"].(string); ok {
+		d.At, _ = time.Parse(time.RFC3339Nano, at)
+	}
+	for _, fixed := range []string{"by", "reason", "at"} {
+		delete(given, fixed)
+	}
+	d.Saw = fields(given)
+	return &d
+}
