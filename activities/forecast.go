@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ type Outlook struct {
 	From string `json:"from,omitempty"`
 	// Changed are the parts of what the step would do that have changed: keys of its spec, inputs.NAME, env.NAME, files.
 	Changed []string `json:"changed,omitempty"`
+	// Files are the first few workspace files that have changed, where `files` is among Changed.
+	Files []string `json:"files,omitempty"`
 	// After are steps that run before this one: more is known only when they have ended.
 	After []string `json:"after,omitempty"`
 	// Reason is one line.
@@ -267,7 +270,44 @@ func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, inst
 		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it asks a person"}}, nil
 	}
 	look, err := f.past.compare(ctx, in.At, resolved.Cache, key, parts)
+	if err == nil && slices.Contains(look.Changed, "files") {
+		look.Files, err = f.edited(ctx, look.From, resolved.Files)
+	}
 	return single{look: look}, err
+}
+
+// fewFiles is how many of the files that have changed are named.
+const fewFiles = 5
+
+// edited names files of those that names mean which are not as a run had them; none when what it had is gone.
+func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]string, error) {
+	then, err := f.past.files(ctx, run)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	was := map[string]artifact.File{}
+	for _, file := range then {
+		was[file.Path] = file
+	}
+	var edited []string
+	note := func(path string) {
+		if path != f.sub.File && path != f.sub.EnvFile && isAmong(path, names) {
+			edited = append(edited, path)
+		}
+	}
+	for _, file := range f.Files {
+		if was[file.Path] != file {
+			note(file.Path)
+		}
+		delete(was, file.Path)
+	}
+	for path := range was {
+		note(path) // it was there
+	}
+	slices.Sort(edited)
+	return edited[:min(fewFiles, len(edited))], nil
 }
 
 // fan looks at each instance of a step with a matrix or a foreach.
@@ -290,7 +330,9 @@ func (f *forecaster) fan(ctx context.Context, node dsl.Node, vars dsl.Vars) (Out
 		}
 		if one.hit == nil {
 			if look.Cached == i { // the first that would be done tells why
-				look.Prospect, look.From, look.Changed, look.Reason = one.look.Prospect, one.look.From, one.look.Changed, one.look.Reason
+				why := one.look
+				why.Of, why.Cached = look.Of, look.Cached
+				look = why
 			}
 			isKnown = false
 			continue

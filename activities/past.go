@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 const (
@@ -26,11 +27,16 @@ type past struct {
 	in   map[string]string
 	// done are the newest executions of each step that took their time, newest first.
 	done map[string][]contract.StepRecord
+	// workspaces are the files of runs that were looked at.
+	workspaces map[string][]artifact.File
 }
 
 // loadPast reads the newest runs of a pipeline. With against, steps are compared with that run alone.
 func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*past, error) {
-	p := &past{store: s, last: map[string]contract.StepRecord{}, in: map[string]string{}, done: map[string][]contract.StepRecord{}}
+	p := &past{
+		store: s, last: map[string]contract.StepRecord{}, in: map[string]string{}, done: map[string][]contract.StepRecord{},
+		workspaces: map[string][]artifact.File{},
+	}
 	if against != "" {
 		run, err := LoadRun(ctx, s, against)
 		if err != nil {
@@ -67,6 +73,24 @@ func (p *past) remember(run Run) {
 			p.last[step.Step], p.in[step.Step] = step, run.Run
 		}
 	}
+}
+
+// files are those of the workspace that a run was given.
+func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
+	if files, known := p.workspaces[run]; known {
+		return files, nil
+	}
+	var record contract.RunRecord
+	if err := p.store.GetJSON(ctx, RunKey(run), &record); err != nil {
+		return nil, err
+	}
+	sub, err := LoadSubmission(ctx, p.store, record.Submission)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := p.store.Manifest(ctx, sub.Workspace)
+	p.workspaces[run] = manifest.Files
+	return manifest.Files, err
 }
 
 // compare says why a step, or an instance of one, would be done, and not taken over.

@@ -103,7 +103,7 @@ func TestForecast(t *testing.T) {
 	}
 	check("one more instance", req, "", edited)
 	write("fit.txt", "edited")
-	edited["fit"] = activities.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Of: 3}
+	edited["fit"] = activities.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
 	check("a file was edited", req, run, edited)
 	other := SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
 	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {

@@ -69,7 +69,7 @@ func TestDiagrams(t *testing.T) {
 	}
 	plan := NewPlan(p, graph, activities.Forecast{Seconds: 190, CostUSD: 1.5, Steps: map[string]activities.Outlook{
 		"mail":   {Prospect: activities.ProspectCached, From: "spam-1"},
-		"fit":    {Prospect: activities.ProspectChanged, From: "spam-1", Changed: []string{"command", "files"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
+		"fit":    {Prospect: activities.ProspectChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
 		"score":  {Prospect: activities.ProspectRuns, After: []string{"fit"}},
 		"page":   {Prospect: activities.ProspectNotRun, Reason: "it runs when a step fails"},
 		"report": {Prospect: activities.ProspectCached, From: "spam-1", Reason: "its gate would ask a person"},

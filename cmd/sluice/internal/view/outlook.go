@@ -23,7 +23,11 @@ func newOutlook(o activities.Outlook) Outlook {
 	case o.Prospect == activities.ProspectCached:
 		parts = append(parts, "with the outputs of "+o.From+", but "+o.Reason)
 	case len(o.Changed) > 0:
-		parts = append(parts, strings.Join(o.Changed, ", ")+" since "+o.From)
+		changed := strings.Join(o.Changed, ", ")
+		if len(o.Files) > 0 {
+			changed = strings.Replace(changed, "files", "files ("+strings.Join(o.Files, ", ")+")", 1)
+		}
+		parts = append(parts, changed+" since "+o.From)
 	case len(o.After) > 0:
 		parts = append(parts, "after "+strings.Join(o.After, ", "))
 	case o.Reason != "":
