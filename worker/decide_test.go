@@ -213,3 +213,45 @@ steps:
 		t.Errorf("the instance is %+v", all[1])
 	}
 }
+
+// TestWithin: what runs and waits within a step is seen: instances with what they say of themselves, and the steps of a child pipeline,
+// which is a run of its own.
+func TestWithin(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: within
+steps:
+  nap:
+    matrix: {who: [bear, cat]}
+    run: {script: 'echo "$WHO sleeps"; exec sleep 600'}
+    env: {WHO: "${matrix.who}"}
+  release:
+    pipeline:
+      steps:
+        sign: {approval: {message: Ship it, who: ["user:ann"]}}
+`, nil)}).Run
+	t.Cleanup(func() { end(t, s, run) })
+	_, nap := awaitDetail(t, s, run, "nap", func(d Detail) bool {
+		return len(d.Instances) == 2 && d.Instances[0].Detail.Text == "bear sleeps" && d.Instances[1].Detail.Text == "cat sleeps"
+	})
+	if nap.Held || nap.Share != 0 || nap.Instances[1].ID != "nap.1" {
+		t.Errorf("the naps are %+v", nap)
+	}
+	at := awaitWaiting(t, s, run, "")
+	if at.Step != "sign" || at.Run == run {
+		t.Errorf("it asks %+v", at)
+	}
+	_, release := awaitDetail(t, s, run, "release", func(d Detail) bool { return d.Held })
+	if release.Child == nil || len(release.Child.Steps) != 1 {
+		t.Errorf("the child is %+v", release.Child)
+	}
+	if _, err := s.FindWaiting(t.Context(), run, "nap"); err == nil || !strings.Contains(err.Error(), "`sign` of the child run "+at.Run) {
+		t.Errorf("what waits is not named: %v", err)
+	}
+	if _, err := s.Decide(t.Context(), at, contract.Decide{Approve: true, By: "user:ann"}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the child", func() bool {
+		child, err := activities.LoadRun(t.Context(), s.Store, at.Run)
+		return err == nil && child.Status == dsl.StatusSucceeded
+	})
+}

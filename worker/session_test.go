@@ -128,7 +128,7 @@ func awaitDetail(t *testing.T, s *Session, run, step string, wanted func(Detail)
 			t.Fatal(err)
 		}
 		for _, at = range state.Steps {
-			if at.ID == step && at.Status == dsl.StatusRunning && at.Attempt > 0 {
+			if at.ID == step && at.Status == dsl.StatusRunning && (at.Attempt > 0 || at.Of > 0) {
 				detail, err = s.Detail(t.Context(), run, at)
 				return err == nil && wanted(detail) // a child that is being started cannot be asked yet
 			}
