@@ -40,9 +40,23 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 		}
 		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
 	}
+	if record.Status == dsl.StatusSucceeded {
+		word.Next = e.resolveAll(ctx, in.Next)
+	}
 	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
 	word.Summary, word.Checks, word.CostUSD = record.Summary, record.Checks, record.CostUSD
 	return word, nil
+}
+
+// resolveAll resolves steps ahead of their start. One that cannot be resolved now is left to an attempt of its own, which says why.
+func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput) []*contract.Resolved {
+	all := make([]*contract.Resolved, len(steps))
+	for i, in := range steps {
+		if r, err := e.Resolve(ctx, in); err == nil {
+			all[i] = &r
+		}
+	}
+	return all
 }
 
 // keep writes the record, and makes the result findable by its key.

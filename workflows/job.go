@@ -23,6 +23,11 @@ type job struct {
 	held func(workflow.Context, *contract.ApprovalInput)
 	// restore makes lost records of earlier steps again; without it the job's own record is durable at once.
 	restore func(workflow.Context)
+	// resolved is what the job is to do, where that is known already.
+	resolved *contract.Resolved
+	// next lists the steps to resolve together with the judgement, and ahead takes what came of it.
+	next  func(workflow.Context) []contract.ResolveInput
+	ahead func([]contract.ResolveInput, []*contract.Resolved)
 	// ended takes the end of the job, for restore.
 	ended func(contract.JudgeInput)
 	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
@@ -40,7 +45,9 @@ func (j *job) do(ctx workflow.Context) contract.Judged {
 // perform resolves the job and does what it says, with the retries it asked for.
 func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	var resolved contract.Resolved
-	if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
+	if j.resolved != nil {
+		resolved = *j.resolved
+	} else if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
 		fail(ctx, end, err)
 		return
 	}
@@ -90,12 +97,19 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 	end.CostUSD, end.Volatile = j.costUSD, j.restore != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
+		if j.next != nil && end.Status == dsl.StatusSucceeded {
+			end.Next = j.next(ctx)
+		}
 		var word contract.Judged
 		if err := j.lookup(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word); err != nil {
 			return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 		}
 		if word.Status != dsl.StatusHold {
+			if j.ahead != nil && len(end.Next) > 0 {
+				j.ahead(end.Next, word.Next)
+			}
 			if j.ended != nil {
+				end.Next = nil
 				j.ended(end)
 			}
 			return word

@@ -73,6 +73,7 @@ type run struct {
 	index       map[string]int
 	waiting     []int   // how many needed steps have not ended
 	readers     [][]int // who waits for a step
+	resolved    map[int]*contract.Resolved
 	section     dsl.Section
 	ready       []int     // steps that wait for nothing, and were not started yet
 	inFlight    int       // weight of the steps that are under way
@@ -83,7 +84,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
 	r := &run{
 		in: in, startedAt: workflow.Now(ctx), steps: make([]contract.StepState, n),
-		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n),
+		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{},
 	}
 	info := workflow.GetInfo(ctx)
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID

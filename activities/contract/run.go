@@ -289,6 +289,8 @@ type JudgeInput struct {
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Decision is what a person said of the gate that held the step.
 	Decision *Decision `json:"decision,omitempty"`
+	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
+	Next []ResolveInput `json:"next,omitempty"`
 }
 
 // Judged is the step's final word.
@@ -304,6 +306,8 @@ type Judged struct {
 	Hold *ApprovalInput `json:"hold,omitempty"`
 	// Published are the versions that the step published.
 	Published []Version `json:"published,omitempty"`
+	// Next are the resolved steps of JudgeInput.Next, nil for those that have to be resolved by themselves.
+	Next []*Resolved `json:"next,omitempty"`
 	// Done: a repeated step needs no further iteration.
 	Done bool `json:"done,omitempty"`
 	// CostUSD is what the step cost.
