@@ -69,12 +69,27 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved) (out con
 			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 			Summary:             summary,
 		})
-		err := workflow.ExecuteActivity(ctx, activityOf(j.node.Kind), in).Get(ctx, &out)
+		err := cancelable(ctx, activityOf(j.node.Kind), in, &out)
 		if timedOut(err) && !workerLost(err) {
 			err = late(j.timeout())
 		}
 		return out, err
 	}
+}
+
+// cancelable runs an activity, and cancels it with ctx, but not when it ended at the same moment: the SDK asks Temporal to cancel an
+// activity with an ID of its own even so, Temporal refuses that, and the workflow never gets on (sdk-go#2512).
+func cancelable(ctx workflow.Context, name string, in, out any) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	apart, cancel := workflow.NewDisconnectedContext(ctx)
+	done := workflow.ExecuteActivity(apart, name, in)
+	workflow.NewSelector(ctx). // of what is ready it takes the first
+					AddFuture(done, func(workflow.Future) {}).
+					AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { cancel() }).
+					Select(ctx)
+	return done.Get(apart, out)
 }
 
 // descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.

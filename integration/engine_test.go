@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/noop"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/worker/codec"
+)
+
+// long reports whether the tests are to take as long as they need for the sizes that are promised (`make test-long`).
+var long = os.Getenv("SLUICE_TEST_LONG") != ""
+
+// sized is a size that is promised, and a smaller one for every day.
+func sized(promised, daily int) int {
+	if long {
+		return promised
+	}
+	return daily
+}
+
+// engine is the real engine on an embedded server of its own, with steps that do nothing.
+type engine struct {
+	t      *testing.T
+	client client.Client
+	store  *store.Store
+}
+
+func newEngine(t *testing.T, step noop.Step) *engine {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), "file://"+dir+"/store")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := worker.Connect(t.Context(), worker.ConnectOptions{
+		Dir: dir, Logger: slog.New(slog.DiscardHandler), Codec: codec.New(nil, s), ServerLogLevel: slog.LevelError,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := noop.Worker(conn.Client, s, step)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return &engine{t: t, client: conn.Client, store: s}
+}
+
+// submit stores a pipeline.
+func (e *engine) submit(source string) contract.RunInput {
+	e.t.Helper()
+	in, err := noop.Submit(e.t.Context(), e.store, source)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return in
+}
+
+// start starts a run.
+func (e *engine) start(run string, in contract.RunInput) client.WorkflowRun {
+	e.t.Helper()
+	in.Run = run
+	options := client.StartWorkflowOptions{ID: contract.RunWorkflowID(run), TaskQueue: contract.TaskQueue}
+	started, err := e.client.ExecuteWorkflow(e.t.Context(), options, contract.PipelineWorkflow, in)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return started
+}
+
+// all lists every execution that Temporal's visibility knows.
+func (e *engine) all(query string) []*workflow.WorkflowExecutionInfo {
+	e.t.Helper()
+	var all []*workflow.WorkflowExecutionInfo
+	for request := (&workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1000}); ; {
+		page, err := e.client.ListWorkflow(e.t.Context(), request)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		all = append(all, page.GetExecutions()...)
+		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return all
+		}
+	}
+}
+
+// awaitNoneOpen waits until visibility, which lags behind, knows of no open workflow.
+func (e *engine) awaitNoneOpen() {
+	e.t.Helper()
+	ctx, cancel := context.WithTimeout(e.t.Context(), testLimit)
+	defer cancel()
+	tick := time.NewTicker(pollPause)
+	defer tick.Stop()
+	for {
+		open := e.all("ExecutionStatus = 'Running'")
+		if len(open) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			for _, w := range open {
+				e.t.Errorf("workflow %s is open", w.GetExecution().GetWorkflowId())
+			}
+			return
+		}
+	}
+}
+
+// longestHistory of all workflows that have ended.
+func (e *engine) longestHistory() (workflows int, longest int64) {
+	e.t.Helper()
+	all := e.all("")
+	for _, w := range all {
+		longest = max(longest, w.GetHistoryLength())
+	}
+	return len(all), longest
+}
+
+// memory is the most that this process has held in memory, in MiB.
+func memory(t *testing.T) int {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(raw)
+	if found == nil {
+		t.Fatal("the kernel does not say how much memory the process has held")
+	}
+	kib, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kib / 1024
+}
+
+// step is a step of a pipeline whose work is nothing.
+func step(id string, more string) string {
+	return fmt.Sprintf("  %s:\n    run: {command: [noop], outputs: {n: {type: int}}}\n    gate: n >= 1\n%s", id, more)
+}

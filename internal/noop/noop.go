@@ -1,0 +1,65 @@
+// Package noop makes a worker of the real engine in which what a step does is nothing, for tests and benchmarks of the engine itself.
+package noop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/workflows"
+)
+
+// Step does what a `run` step does.
+type Step func(context.Context, contract.StepInput) (contract.StepOutput, error)
+
+// Nothing does nothing; its outputs are n, which is 1.
+func Nothing(context.Context, contract.StepInput) (contract.StepOutput, error) {
+	return contract.StepOutput{Outputs: json.RawMessage(`{"n":1}`)}, nil
+}
+
+// Worker makes a worker with the engine's workflows and activities, in which step takes the place of the users' programs.
+func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
+	w := worker.New(c, contract.TaskQueue, worker.Options{MaxConcurrentLocalActivityExecutionSize: 200}) // as real workers have it
+	engine := activities.NewEngine(s)
+	for name, f := range map[string]any{
+		contract.PipelineWorkflow: workflows.Pipeline, contract.LaneWorkflow: workflows.Lane, contract.ApprovalWorkflow: workflows.Approval,
+	} {
+		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	for name, f := range map[string]any{
+		contract.BeginActivity: engine.Begin, contract.ResolveActivity: engine.Resolve, contract.ExpandActivity: engine.Expand,
+		contract.JudgeActivity: engine.Judge, contract.GatherActivity: engine.Gather, contract.FinishActivity: engine.Finish,
+		contract.ChildActivity: engine.Child, contract.SyncActivity: engine.Sync, contract.RestoreActivity: engine.Restore,
+		contract.RunActivity: step,
+	} {
+		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+	return w
+}
+
+// Submit stores a pipeline, and returns the input of runs of it that take nothing over from earlier ones.
+func Submit(ctx context.Context, s *store.Store, source string) (contract.RunInput, error) {
+	sub := contract.Submission{File: "pipeline.yaml", Pipeline: []byte(source)}
+	program, diags := dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{}, nil)
+	if program == nil {
+		return contract.RunInput{}, errors.New(diags.Text(false))
+	}
+	raw, err := json.Marshal(sub)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
+	digest, _, err := s.PutBlob(ctx, bytes.NewReader(raw))
+	return contract.RunInput{
+		Name: program.Pipeline().Name, Submission: digest, Graph: program.Graph(), Reuse: contract.Reuse{NoCache: true},
+	}, err
+}
