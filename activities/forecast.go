@@ -84,6 +84,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 	if err := f.begin(ctx); err != nil {
 		return f.out, err
 	}
+	f.engine.results = newRecent[dsl.StepResult](len(in.Program.Graph())) // none of what is known is forgotten
 	ends := map[string]float64{}
 	for _, node := range in.Program.Graph() { // in topological order
 		f.nodes[node.ID] = node

@@ -96,17 +96,14 @@ func briefRollout(out dsl.RolloutOutput) []string {
 	return nil
 }
 
-// briefApproval says who approved, why, and what they filled in.
+// briefApproval says who approved, and what they filled in; Decided says the rest.
 func briefApproval(raw json.RawMessage) []string {
 	var fields map[string]any
 	if json.Unmarshal(raw, &fields) != nil {
 		return nil
 	}
 	by, _ := fields["by"].(string)
-	parts := []string{"approved by " + cmp.Or(by, "default")}
-	if reason, _ := fields["reason"].(string); reason != "" {
-		parts[0] += ": " + human.Line(reason)
-	}
+	parts := []string{"by " + cmp.Or(by, "default")}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name != "by" && name != "at" && name != "reason" {
 			parts = append(parts, name+" "+human.Value(fields[name]))

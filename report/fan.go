@@ -64,16 +64,24 @@ type decision struct {
 	Saw []field
 }
 
-// newDecision is the word on a gate that held, or on an approval; nil when nobody was asked.
 func newDecision(s contract.StepRecord) *decision {
+	d := Decided(s)
+	if d == nil {
+		return nil
+	}
+	return &decision{s.Step, *d, fields(d.Fields)}
+}
+
+// Decided is the word on a gate that held, or on an approval; nil when nobody was asked.
+func Decided(s contract.StepRecord) *contract.Decision {
 	if s.Decision != nil {
-		return &decision{s.Step, *s.Decision, nil}
+		return s.Decision
 	}
 	var given map[string]any
 	if s.Kind != dsl.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
 		return nil
 	}
-	d := decision{Step: s.Step, Decision: contract.Decision{Approved: s.Status == dsl.StatusSucceeded}}
+	d := contract.Decision{Approved: s.Status == dsl.StatusSucceeded, Fields: given}
 	d.By, _ = given["by"].(string)
 	d.Reason, _ = given["reason"].(string)
 	if at, ok := given["at"].(string); ok {
@@ -82,6 +90,5 @@ func newDecision(s contract.StepRecord) *decision {
 	for _, fixed := range []string{"by", "reason", "at"} {
 		delete(given, fixed)
 	}
-	d.Saw = fields(given)
 	return &d
 }

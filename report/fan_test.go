@@ -31,8 +31,10 @@ func TestFan(t *testing.T) {
 			Run: "spam-1", Pipeline: "spam", Status: dsl.StatusFailed, StartedAt: noon, EndedAt: end, CostUSD: 1.5,
 			Reuse: contract.Reuse{From: "spam-0"}, Trigger: dsl.TriggerFacts{Name: "nightly"},
 			Graph: []dsl.Node{
-				{ID: "mail", Kind: dsl.KindRun}, {ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
-				{ID: "sign", Kind: dsl.KindApproval, After: []string{"fit"}}, {ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
+				{ID: "mail", Kind: dsl.KindRun},
+				{ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
+				{ID: "sign", Kind: dsl.KindApproval, After: []string{"fit"}},
+				{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
 			},
 		},
 		Steps:     []contract.StepRecord{mail, fit, sign, step("page", dsl.KindRun, dsl.StatusSucceeded)},

@@ -172,7 +172,7 @@ func endClass(end dsl.GenerationEnd) string {
 		return "succeeded"
 	case dsl.EndNotice, dsl.EndCanceled:
 		return "declined"
-	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout:
+	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget:
 		return "failed"
 	}
 	return "pending"
@@ -195,6 +195,8 @@ func endWord(end dsl.GenerationEnd) string {
 		return "script failed"
 	case dsl.EndTimeout:
 		return "timed out"
+	case dsl.EndBudget:
+		return "budget spent"
 	case dsl.EndCanceled:
 		return "canceled"
 	}

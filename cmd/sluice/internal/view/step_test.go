@@ -20,9 +20,11 @@ func fanned() (contract.RunRecord, []contract.StepRecord) {
 		Run: "spam-1", Pipeline: "spam", Status: dsl.StatusFailed, Error: "sign: rejected by user:ann: too slow", StartedAt: noon, EndedAt: at(90),
 		CostUSD: 1.25, Trigger: dsl.TriggerFacts{Name: "nightly", Kind: "schedule"},
 		Graph: []dsl.Node{
-			{ID: "mail", Kind: dsl.KindRun}, {ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
+			{ID: "mail", Kind: dsl.KindRun},
+			{ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
 			{ID: "sign", Kind: dsl.KindApproval, After: []string{"fit"}},
-			{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure}, {ID: "tidy", Kind: dsl.KindRun, Section: dsl.SectionFinally},
+			{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
+			{ID: "tidy", Kind: dsl.KindRun, Section: dsl.SectionFinally},
 		},
 	}
 	return run, []contract.StepRecord{
@@ -35,7 +37,10 @@ func fanned() (contract.RunRecord, []contract.StepRecord) {
 			Step: "fit", Kind: dsl.KindTrain, Status: dsl.StatusSucceeded, StartedAt: at(3), EndedAt: at(60), Of: 3, Passed: 2,
 			Summary: "2 of 3 passed", CostUSD: 1.25, Outputs: json.RawMessage(`[{"index": 0}, {"index": 2}]`),
 		},
-		{Step: "sign", Kind: dsl.KindApproval, Status: dsl.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: contract.ErrGate},
+		{
+			Step: "sign", Kind: dsl.KindApproval, Status: dsl.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: contract.ErrGate,
+			Outputs: json.RawMessage(`{"by": "user:ann", "at": "2026-03-14T12:01:20Z", "reason": "too slow"}`),
+		},
 		{Step: "page", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
 		{
 			Step: "tidy", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
