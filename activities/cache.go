@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -178,7 +179,7 @@ func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, er
 	if whole, err := e.isWhole(ctx, record.Outputs); !whole || err != nil {
 		return nil, err
 	}
-	return &hit{run: at.Run, record: record}, nil
+	return &hit{run: cmp.Or(record.ReusedFrom, at.Run), record: record}, nil
 }
 
 // handOn makes a record's outputs small enough for history.

@@ -78,6 +78,36 @@ func TestStepCache(t *testing.T) {
 	}
 }
 
+// A result that is taken over twice is still the first run's, and as old as it was.
+func TestATakenOverResultGetsNoYounger(t *testing.T) {
+	b := newBench(t, cacheable)
+	b.begin("r1")
+	b.end("r1", "young", `{"at": "now"}`)
+	resolve := func(run string, later time.Duration) contract.Resolved {
+		b.begin(run)
+		in := b.at(run, "young")
+		in.Now = b.began.Add(later)
+		resolved, err := b.engine.Resolve(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved
+	}
+	hit := resolve("r2", 50*time.Minute)
+	end := contract.JudgeInput{
+		At: b.at("r2", "young").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Key: hit.Key, Output: hit.Output, ReusedFrom: hit.Hit,
+	}
+	if _, err := b.engine.Judge(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	if got := resolve("r3", 55*time.Minute).Hit; got != "r1" {
+		t.Errorf("taken over from %q, want r1", got)
+	}
+	if got := resolve("r4", 70*time.Minute).Hit; got != "" {
+		t.Errorf("taken over from %q although it is older than an hour", got)
+	}
+}
+
 // What a step depends on, and nothing else, is in its key.
 func TestKeySeesChanges(t *testing.T) {
 	parts := func(pipeline string) map[string]string {

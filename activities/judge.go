@@ -64,7 +64,7 @@ func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, record contra
 	if err := e.Store.PutJSON(ctx, recordKey(in.At), record, store.WriteOptions{Volatile: in.Volatile}); err != nil {
 		return err
 	}
-	if record.Status != dsl.StatusSucceeded || in.Key == "" {
+	if record.Status != dsl.StatusSucceeded || in.Key == "" || in.ReusedFrom != "" { // a result gets no younger by being taken over
 		return nil
 	}
 	return e.remember(ctx, in.At, in.Key)

@@ -30,8 +30,9 @@ func newLogs() *cobra.Command {
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
-the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is named. What the agents of a training say of themselves is in the state
-folder, under logs.`,
+the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
+named. Of a step that was taken over from an earlier run these are that run's. What the agents of a training say of themselves is in
+the state folder, under logs.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -45,7 +46,7 @@ folder, under logs.`,
 		if err != nil {
 			return err
 		}
-		l := &logs{dir: filepath.Join(stateOf(cmd), "logs", run.Run), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
+		l := &logs{dir: filepath.Join(stateOf(cmd), "logs"), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
 		if !follow {
 			if err := l.copy(); err != nil {
 				return err
@@ -70,7 +71,7 @@ folder, under logs.`,
 
 // logs copies a run's log files, each from where it was left.
 type logs struct {
-	dir, step string
+	dir, step string // dir holds a folder a run
 	run       activities.Run
 	out       io.Writer
 	read      map[string]int64 // bytes copied, by file
@@ -99,7 +100,8 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 
 // copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
 func (l *logs) copy() error {
-	for _, node := range l.run.Graph {
+	for i, node := range l.run.Graph {
+		from := cmp.Or(l.run.Steps[i].ReusedFrom, l.run.Run) // whose program it was
 		patterns := []string{node.ID, node.ID + ".*"} // the step, and its instances
 		if id, index := contract.SplitStep(l.step); l.step != "" && id != node.ID {
 			continue
@@ -107,7 +109,7 @@ func (l *logs) copy() error {
 			patterns = []string{l.step}
 		}
 		for _, pattern := range patterns {
-			files, err := filepath.Glob(filepath.Join(l.dir, pattern, "*.log"))
+			files, err := filepath.Glob(filepath.Join(l.dir, from, pattern, "*.log"))
 			if err != nil {
 				return fmt.Errorf("find logs: %w", err)
 			}
