@@ -102,7 +102,7 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 func (l *logs) copy() error {
 	for i, node := range l.run.Graph {
 		from := cmp.Or(l.run.Steps[i].ReusedFrom, l.run.Run) // whose program it was
-		patterns := []string{node.ID, node.ID + ".*"} // the step, and its instances
+		patterns := []string{node.ID, node.ID + ".*"}        // the step, and its instances
 		if id, index := contract.SplitStep(l.step); l.step != "" && id != node.ID {
 			continue
 		} else if index >= 0 {
