@@ -154,7 +154,7 @@ func TestDecideBySignal(t *testing.T) {
 // TestNobodyDecides: when the time is over, the default decides.
 func TestNobodyDecides(t *testing.T) {
 	s := session(t)
-	const late = "name: late\nsteps:\n  sign: {approval: {message: Now, timeout: 100ms, default: %DEFAULT%}}\n"
+	const late = "name: late\nsteps:\n  sign: {approval: {message: Now, timeout: 100ms, default: %DEFAULT%, fields: {tier: {type: string, default: gold}}}}\n"
 	for byDefault, want := range map[string]dsl.Status{"approve": dsl.StatusSucceeded, "reject": dsl.StatusFailed} {
 		t.Run(byDefault, func(t *testing.T) {
 			file := project(t, strings.ReplaceAll(late, "%DEFAULT%", byDefault), nil)
@@ -164,6 +164,8 @@ func TestNobodyDecides(t *testing.T) {
 			}
 			if sign := string(record(t, ended, "sign").Outputs); !strings.Contains(sign, `"by":""`) {
 				t.Errorf("somebody decided: %s", sign)
+			} else if strings.Contains(sign, `"tier":"gold"`) != (byDefault == "approve") {
+				t.Errorf("the form is %s", sign)
 			}
 		})
 	}

@@ -49,10 +49,14 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	}
 	inTime, err := workflow.AwaitWithTimeout(ctx, timeout, decided)
 	if err == nil && !inTime {
-		a.state.Decision = &contract.Decision{
+		d := &contract.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),
 			Reason: "nobody decided within " + dsl.Duration(timeout).String(),
 		}
+		if d.Approved { // the form has its defaults, unless somebody would have had to fill it in
+			d.Fields, _ = a.state.Approval.CheckFields(nil)
+		}
+		a.state.Decision = d
 	}
 	return err
 }
