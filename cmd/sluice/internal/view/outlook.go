@@ -34,7 +34,7 @@ func newOutlook(o activities.Outlook) Outlook {
 		parts = append(parts, o.Reason)
 	}
 	if o.Of > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s cached", o.Cached, human.Plural(int64(o.Of), "instance")))
+		parts = append(parts, human.Count(int64(o.Cached))+" of "+human.Plural(int64(o.Of), "instance")+" cached")
 	}
 	if o.Seconds > 0 {
 		parts = append(parts, "about "+estimate(o.Seconds, o.CostUSD))

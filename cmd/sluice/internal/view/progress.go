@@ -76,7 +76,7 @@ func ChildDetail(state contract.RunState) Detail {
 
 // FanDetail describes a fanned-out step: how many of its instances have ended, and what some of those that run say of themselves.
 func FanDetail(step contract.StepState, instances []Row) Detail {
-	d := Detail{Text: fmt.Sprintf("%d of %d", step.Done, step.Of), Share: -1}
+	d := Detail{Text: human.Count(int64(step.Done)) + " of " + human.Count(int64(step.Of)), Share: -1}
 	if step.Of > 0 {
 		d.Share = float64(step.Done) / float64(step.Of)
 	}
