@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -92,15 +93,18 @@ func question(sub *submitted, at contract.At, spec json.RawMessage) (*contract.A
 	return ask, nil
 }
 
-// users are the people that names of the environment, or `user:NAME`, stand for.
+// users are those that names of the environment, or `user:NAME`, stand for, each as user:NAME. A group of an identity provider stands
+// for itself: nobody can say yet who is in it, and an empty list would be anyone.
 func users(sub *submitted, who []string) []string {
 	var all []string
 	for _, name := range who {
-		if person, ok := sub.program.Environment().People[name]; ok {
-			all = append(all, person.Users...)
-			continue
+		person := sub.program.Environment().People[name]
+		if len(person.Users) == 0 {
+			all = append(all, name)
 		}
-		all = append(all, name)
+		for _, user := range person.Users {
+			all = append(all, "user:"+strings.TrimPrefix(user, "user:"))
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
