@@ -54,7 +54,7 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 				fields[types.String(key)] = v
 			}
 		}
-		return types.NewRefValMap(ts, fields), nil
+		return orderedMap{types.NewRefValMap(ts, fields)}, nil
 	}
 	return decodeScalar(t, raw)
 }

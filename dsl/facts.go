@@ -59,5 +59,5 @@ func published(ts *typeSystem, t *cel.Type, refs map[string]artifact.Ref) (ref.V
 			return nil, err
 		}
 	}
-	return types.NewRefValMap(ts, values), nil
+	return orderedMap{types.NewRefValMap(ts, values)}, nil
 }
