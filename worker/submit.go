@@ -18,8 +18,6 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -236,30 +234,13 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		return Submitted{}, err
 	}
 	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
-	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph}, s.start(ctx, in)
+	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph}, StartRun(ctx, s.Client, in)
 }
 
 // paramsOf are the parameters that a run was given.
 func paramsOf(ctx context.Context, s *store.Store, run contract.RunRecord) (map[string]string, error) {
 	sub, err := activities.LoadSubmission(ctx, s, run.Submission)
 	return sub.Params, err
-}
-
-// start starts a run's workflow, unless it was started already.
-func (s *Session) start(ctx context.Context, in contract.RunInput) error {
-	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       contract.RunWorkflowID(in.Run),
-		TaskQueue:                contract.TaskQueue,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		StaticSummary:            "pipeline " + in.Name,
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(in.Name)),
-	}, contract.PipelineWorkflow, in)
-	if err != nil {
-		return fmt.Errorf("start run %s: %w", in.Run, err)
-	}
-	return nil
 }
 
 // openFolder is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so
@@ -293,7 +274,7 @@ func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.
 		case err != nil:
 			return in, false, fmt.Errorf("note the run: %w", err)
 		}
-		return in, false, s.start(ctx, in)
+		return in, false, StartRun(ctx, s.Client, in)
 	}
 }
 
@@ -314,7 +295,7 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	if _, err := activities.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {
 		return run, false, err // it has ended, so long ago that Temporal has forgotten it
 	}
-	return run, true, s.start(ctx, run)
+	return run, true, StartRun(ctx, s.Client, run)
 }
 
 // beside returns the newest run of a pipeline that has not ended; empty when there is none.
