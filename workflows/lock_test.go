@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,15 +20,17 @@ import (
 type street struct {
 	*testsuite.TestWorkflowEnvironment
 	dead     map[string]*atomic.Bool
+
+	mu       sync.Mutex // the test's environment calls back from goroutines of its own
 	turns    []string
-	canceled []string
+	canceled map[string]bool
 }
 
 // newStreet says in which order runs are to be told that it is their turn, and which are to be cancelled; those that are gone
 // cannot be told.
 func newStreet(t *testing.T, turns, gone, canceled []string) *street {
 	t.Helper()
-	s := &street{TestWorkflowEnvironment: (&world{}).environment(t), dead: map[string]*atomic.Bool{}}
+	s := &street{TestWorkflowEnvironment: (&world{}).environment(t), dead: map[string]*atomic.Bool{}, canceled: map[string]bool{}}
 	for _, run := range []string{"a", "b", "c", "d"} {
 		s.dead[run] = &atomic.Bool{}
 	}
@@ -37,6 +40,8 @@ func newStreet(t *testing.T, turns, gone, canceled []string) *street {
 	for _, run := range turns {
 		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "", contract.TurnSignal, nil).
 			Return(func(string, string, string, string, any) error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				s.turns = append(s.turns, run)
 				return nil
 			})
@@ -46,7 +51,9 @@ func newStreet(t *testing.T, turns, gone, canceled []string) *street {
 	}
 	for _, run := range canceled {
 		s.OnRequestCancelExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "").Return(func(string, string, string) error {
-			s.canceled = append(s.canceled, run)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.canceled[run] = true
 			return nil
 		})
 	}
@@ -135,7 +142,7 @@ func TestLockCancelsTheOthers(t *testing.T) {
 	s.free(10, "c")
 	s.hold(t)
 	s.check(t, "c")
-	if diff := cmp.Diff([]string{"a", "b"}, s.canceled); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"a": true, "b": true}, s.canceled); diff != "" {
 		t.Errorf("cancelled (-want +got):\n%s", diff)
 	}
 }
