@@ -19,7 +19,7 @@ import (
 // street plays the runs that a lock talks to. They live until they are told to die.
 type street struct {
 	*testsuite.TestWorkflowEnvironment
-	dead     map[string]*atomic.Bool
+	dead map[string]*atomic.Bool
 
 	mu       sync.Mutex // the test's environment calls back from goroutines of its own
 	turns    []string
