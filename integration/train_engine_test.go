@@ -48,6 +48,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if dir := os.Getenv(serverVariable); dir != "" {
+		if err := runServer(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel").Value; parallel.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		// Unless told otherwise: these tests wait for other processes more than they work.

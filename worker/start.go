@@ -26,7 +26,7 @@ const (
 
 // StartRun starts a run's workflow, unless it was started already. A server that is too busy is asked again.
 func StartRun(ctx context.Context, c client.Client, in contract.RunInput) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("Temporal was too busy for %v", startLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the server was too busy for %v", startLimit))
 	defer cancel()
 	for pause := startPause; ; pause = min(2*pause, startPauseMax) {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
