@@ -14,7 +14,7 @@ import (
 )
 
 // FindRun reads the records of the run a person names: its whole ID, a prefix that only it has, a pipeline's name (the newest run of
-// it), or nothing (the newest run of all).
+// it), or nothing (the newest run of all). Runs of child pipelines count only where nothing else is meant.
 func FindRun(ctx context.Context, s *store.Store, name string) (activities.Run, error) {
 	runs, err := named(ctx, s, name)
 	if err != nil {
@@ -48,11 +48,43 @@ func named(ctx context.Context, s *store.Store, name string) ([]contract.RunReco
 	if len(all) == 0 {
 		return nil, contract.Error(contract.ErrInvalid, "there are no runs yet; start one with `sluice run`", nil)
 	}
-	if name == "" {
-		return all, nil
+	own, children := apart(all)
+	if name == "" && len(own) > 0 {
+		return own, nil
 	}
-	var ofPipeline, begin []contract.RunRecord
+	if found, err := matching(own, name); found != nil || err != nil {
+		return found, err
+	}
+	if found, err := matching(children, name); found != nil || err != nil {
+		return found, err
+	}
+	return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
+}
+
+// apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
+func apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
+	names := make(map[string]bool, len(all))
 	for _, r := range all {
+		names[r.Run] = true
+	}
+	for _, r := range all {
+		child := false
+		for i, c := range r.Run {
+			child = child || c == '.' && names[r.Run[:i]]
+		}
+		if child {
+			children = append(children, r)
+		} else {
+			own = append(own, r)
+		}
+	}
+	return own, children
+}
+
+// matching lists those of the runs that a name means; none is no error.
+func matching(runs []contract.RunRecord, name string) ([]contract.RunRecord, error) {
+	var ofPipeline, begin []contract.RunRecord
+	for _, r := range runs {
 		switch {
 		case r.Run == name:
 			return []contract.RunRecord{r}, nil
@@ -65,10 +97,8 @@ func named(ctx context.Context, s *store.Store, name string) ([]contract.RunReco
 	switch {
 	case len(ofPipeline) > 0:
 		return ofPipeline, nil
-	case len(begin) == 1:
+	case len(begin) <= 1:
 		return begin, nil
-	case len(begin) == 0:
-		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
 	}
 	return nil, contract.Error(contract.ErrInvalid,
 		fmt.Sprintf("%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run), nil)

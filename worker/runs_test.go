@@ -17,8 +17,13 @@ func TestFindRun(t *testing.T) {
 		t.Errorf("without runs: got %v", err)
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for i, run := range []string{"spam-20260102-ab12", "spam-20260103-cd34", "spam-filter-20260104-ef56"} { // oldest first
+	for i, run := range []string{ // oldest first
+		"spam-20260102-ab12", "spam-20260103-cd34", "spam-filter-20260104-ef56", "spam-filter-20260104-ef56.fit.0", "spam-filter-20260104-ef56.fit.1",
+	} {
 		pipeline := run[:strings.Index(run, "-2026")]
+		if strings.Contains(run, ".fit.") {
+			pipeline = "leaf"
+		}
 		record := contract.RunRecord{Run: run, Pipeline: pipeline, Status: dsl.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
 		if err := s.PutJSON(t.Context(), activities.RunKey(run), record, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
@@ -30,7 +35,10 @@ func TestFindRun(t *testing.T) {
 		{name: "spam-20260102", want: "spam-20260102-ab12"},
 		{name: "spam", want: "spam-20260103-cd34"}, // the pipeline's newest, not a prefix
 		{name: "spam-f", want: "spam-filter-20260104-ef56"},
+		{name: "spam-filter-20260104-ef56.fit.0", want: "spam-filter-20260104-ef56.fit.0"},
+		{name: "spam-filter-20260104-ef56.fit", says: "begins the name of 2 runs"},
 		{name: "spam-2026", says: "begins the name of 2 runs, such as spam-20260103-cd34 and spam-20260102-ab12"},
+		{name: "leaf", want: "spam-filter-20260104-ef56.fit.1"},
 		{name: "ham", says: `no run "ham"`},
 		{name: "spam-20260102-ab12x", says: "no run"},
 	}
