@@ -82,9 +82,10 @@ type Process struct {
 	control *os.File
 	cut     sync.Once
 
-	done chan struct{}
-	exit Exit
-	err  error
+	done    chan struct{}
+	exit    Exit
+	endedAt time.Time
+	err     error
 }
 
 // Start runs a command under a keeper and returns when it has been started. When ctx ends the command is terminated, as by
@@ -231,7 +232,11 @@ func (p *Process) watch(cmd *exec.Cmd, status *os.File) (Exit, error) {
 			err = fmt.Errorf("%d of its processes could not be killed", report.Left)
 		case report.Known:
 			exit, err = exitOf(report.Status), nil
+			p.endedAt = time.Now().Add(-report.Ago)
 		}
+	}
+	if p.endedAt.IsZero() {
+		p.endedAt = time.Now()
 	}
 	status.Close()
 	p.Kill()
@@ -265,6 +270,9 @@ func (p *Process) Wait() (Exit, error) {
 	<-p.done
 	return p.exit, p.err
 }
+
+// EndedAt is when the command itself ended, to a few milliseconds; what it left behind may have lived longer. To be called after Wait.
+func (p *Process) EndedAt() time.Time { return p.endedAt }
 
 // Signal sends a signal to the command itself. os.ErrProcessDone if it has ended.
 func (p *Process) Signal(sig syscall.Signal) error { return p.order(false, sig) }

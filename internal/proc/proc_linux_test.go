@@ -400,3 +400,21 @@ func BenchmarkStart(b *testing.B) {
 		}
 	})
 }
+
+// The end of the command is when it ended, not when all it left behind was gone.
+func TestEndedAt(t *testing.T) {
+	var out bytes.Buffer
+	p := start(t, proc.Command{Path: "bash", Args: []string{"-c", "sleep 100 & date +%s%N"}, Stdout: &out})
+	if _, err := wait(t, p); err != nil {
+		t.Fatal(err)
+	}
+	after := time.Now()
+	nanoseconds, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := time.Unix(0, nanoseconds).Add(-2 * time.Millisecond) // reports are in milliseconds
+	if at := p.EndedAt(); at.Before(said) || at.After(after) {
+		t.Errorf("ended at %v, which is not between %v, when it said something last, and %v, when all was over", at, said, after)
+	}
+}

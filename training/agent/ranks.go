@@ -168,7 +168,7 @@ func (r *ranks) ending(exit proc.Exit, commitErr error) contract.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := contract.RanksEnded{
-		Code: exit.Code, Signal: int(exit.Signal), Stopped: r.stopped, Hung: r.hung, EndedAt: time.Now(),
+		Code: exit.Code, Signal: int(exit.Signal), Stopped: r.stopped, Hung: r.hung, EndedAt: r.proc.EndedAt(),
 		Step: r.metrics.state().Step, CommittedStep: r.commits.committed(),
 	}
 	if commitErr != nil {

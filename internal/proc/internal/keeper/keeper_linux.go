@@ -73,7 +73,7 @@ func run(role string) int {
 		}
 	}
 	if err := prctl(prSetChildSubreaper, 1); err != nil {
-		report(failed, int(errno(err)), 0)
+		report(failed, int(errno(err)), 0, 0)
 		return 1
 	}
 	setName("sluice-keeper")
@@ -89,12 +89,12 @@ func run(role string) int {
 		start = k.startInner
 	}
 	if err := start(); err != nil {
-		report(failed, int(errno(err)), 0)
+		report(failed, int(errno(err)), 0, 0)
 		return 1
 	}
 	releaseStdio()
 	if role == Inner {
-		report(started, k.child, 0)
+		report(started, k.child, 0, 0)
 		go k.readOrders()
 	}
 	go k.watchTether()
@@ -105,7 +105,7 @@ func run(role string) int {
 	}
 	left := k.killRest()
 	if role == Inner {
-		report(ended, k.exitStatus(), left)
+		report(ended, k.exitStatus(), left, k.sinceEnd())
 	}
 	return 0
 }
@@ -113,6 +113,7 @@ func run(role string) int {
 type keeper struct {
 	child   int
 	ended   bool
+	endedAt time.Time // once ended
 	status  syscall.WaitStatus
 	changed chan os.Signal
 	cut     chan struct{}
@@ -200,7 +201,7 @@ func (k *keeper) reap() (none bool) {
 		case pid == 0:
 			return false
 		case pid == k.child:
-			k.ended, k.status = true, status
+			k.ended, k.endedAt, k.status = true, time.Now(), status
 		}
 	}
 }
@@ -226,6 +227,14 @@ func (k *keeper) exitStatus() int {
 		return unknownStatus
 	}
 	return int(k.status)
+}
+
+// sinceEnd is how many milliseconds ago the command ended.
+func (k *keeper) sinceEnd() int {
+	if !k.ended {
+		return 0
+	}
+	return int(time.Since(k.endedAt).Milliseconds())
 }
 
 func (k *keeper) watchTether() {

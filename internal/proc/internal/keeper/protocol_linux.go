@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // Spec says what to run. It travels through a pipe, so that the keeper's own arguments, which everyone can read, do not show it.
@@ -91,14 +92,14 @@ func decodeOrder(b [orderSize]byte) order {
 	return order{group: b[0] == 1, signal: syscall.Signal(b[1])}
 }
 
-// The first byte of a report; two numbers follow.
+// The first byte of a report; three numbers follow.
 const (
 	started = 's' // the command's pid
 	failed  = 'f' // errno of the start
-	ended   = 'e' // wait status, and how many processes could not be killed
+	ended   = 'e' // wait status, how many processes could not be killed, and how many milliseconds ago the command ended
 )
 
-const reportSize = 1 + 2*intSize
+const reportSize = 1 + 3*intSize
 
 // unknownStatus stands for the wait status of a command that could not be killed.
 const unknownStatus = -1
@@ -115,6 +116,8 @@ type Report struct {
 	// Status is how the command ended; Known is false when it is itself among those left.
 	Status syscall.WaitStatus
 	Known  bool
+	// Ago is how long before the report the command itself ended: killing what it left takes time.
+	Ago time.Duration
 }
 
 // ReadReport reads one report; io.EOF when no keeper is left to send one.
@@ -123,21 +126,24 @@ func ReadReport(r io.Reader) (Report, error) {
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return Report{}, err
 	}
-	first, second := decodeInt(b[1:]), decodeInt(b[1+intSize:])
+	first, second, third := decodeInt(b[1:]), decodeInt(b[1+intSize:]), decodeInt(b[1+2*intSize:])
 	switch b[0] {
 	case started:
 		return Report{PID: first}, nil
 	case failed:
 		return Report{Failed: syscall.Errno(first)}, nil
 	case ended:
-		return Report{Ended: true, Left: second, Status: syscall.WaitStatus(first), Known: first != unknownStatus}, nil
+		return Report{
+			Ended: true, Left: second, Status: syscall.WaitStatus(first), Known: first != unknownStatus,
+			Ago: time.Duration(third) * time.Millisecond,
+		}, nil
 	}
 	return Report{}, errors.New("unknown report from a keeper: " + strconv.Quote(string(b[:])))
 }
 
 // report tells the parent one thing, if there is a parent. It is far shorter than PIPE_BUF, so it is written whole.
-func report(what byte, first, second int) {
-	_, _ = syscall.Write(statusFD, appendInt(appendInt([]byte{what}, first), second))
+func report(what byte, first, second, third int) {
+	_, _ = syscall.Write(statusFD, appendInt(appendInt(appendInt([]byte{what}, first), second), third))
 }
 
 // Numbers are 4 bytes, big-endian, signed. encoding/binary would make this package wait for the initialisers of reflect.

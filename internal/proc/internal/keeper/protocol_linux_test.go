@@ -71,7 +71,7 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestUnknownReportIsAnError(t *testing.T) {
-	if _, err := ReadReport(bytes.NewReader([]byte("?12345678"))); err == nil {
+	if _, err := ReadReport(bytes.NewReader([]byte("?123456789012"))); err == nil {
 		t.Error("accepted")
 	}
 	if _, err := ReadReport(bytes.NewReader(nil)); !errors.Is(err, io.EOF) {
