@@ -62,7 +62,7 @@ type ScheduleTrigger struct {
 
 // DataTrigger starts a run for new or changed objects, once for each version.
 type DataTrigger struct {
-	// URL of the folder or prefix: file:///folder or s3://bucket/prefix.
+	// URL of the folder: file:///folder, or s3://bucket/folder with ?region= and, for a server that is not AWS's, &endpoint=.
 	URL string `json:"url"`
 	// Glob the objects' names below it must match. Default: all.
 	Glob string `json:"glob,omitempty"`

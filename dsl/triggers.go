@@ -190,8 +190,8 @@ func (c *checker) atLeast(n *yaml.Node, key string, least time.Duration) {
 }
 
 func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
-	if at := lookup(n, "url"); at != nil && d.URL != "" && !isStoreURL(d.URL) {
-		c.src.errorf(at, "url", "write file:///folder or s3://bucket/prefix", "%q is not a place that can be watched", d.URL)
+	if at := lookup(n, "url"); at != nil && d.URL != "" {
+		c.checkPlace(at, d.URL)
 	}
 	if at := lookup(n, "glob"); at != nil {
 		if _, err := path.Match(d.Glob, ""); err != nil {
@@ -202,12 +202,16 @@ func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
 	c.atLeast(n, "every", time.Second)
 }
 
-func isStoreURL(s string) bool {
-	if folder, ok := strings.CutPrefix(s, "file://"); ok {
-		return path.IsAbs(folder)
+// checkPlace reports an address that is neither of a folder nor of a bucket.
+func (c *checker) checkPlace(at *yaml.Node, url string) {
+	const hint = "write file:///folder or s3://bucket/folder"
+	if strings.HasPrefix(url, "s3://") {
+		if _, err := ParseBucket(url); err != nil {
+			c.src.errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
+		}
+	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
+		c.src.errorf(at, "url", hint, "%q is not a place that can be watched", url)
 	}
-	bucket, ok := strings.CutPrefix(s, "s3://")
-	return ok && bucket != "" && bucket[0] != '/'
 }
 
 func isWebURL(s string) bool {
