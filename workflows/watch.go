@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -13,11 +14,14 @@ import (
 // lookAttempts is how often a look is tried: the next one comes by itself, and what is wrong should be seen soon.
 const lookAttempts = 2
 
+// lookTimeout is for a bucket of as many objects as a trigger looks after.
+const lookTimeout = time.Minute
+
 // Watch is one look of a trigger: it asks whether a run is due, starts it, and strikes it out. When it ends in between, the next look
 // is told the same run again, whose ID is the lock.
 func Watch(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) {
 	options := localOptions("look")
-	options.RetryPolicy.MaximumAttempts = lookAttempts
+	options.RetryPolicy.MaximumAttempts, options.StartToCloseTimeout = lookAttempts, lookTimeout
 	var look contract.Look
 	looked := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, options), contract.TriggerLookActivity, in)
 	if err := looked.Get(ctx, &look); err != nil || look.Run == "" {
