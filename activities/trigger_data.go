@@ -40,8 +40,8 @@ type KnownObject struct {
 	Gone time.Time `json:"gone,omitzero"`
 }
 
-// data is due for the objects whose version has not changed for the time of settle and has had no run. found maps URLs to versions.
-func (state *TriggerState) data(spec dsl.DataTrigger, found map[string]string, now time.Time) *cause {
+// data is due for the objects whose version has not changed for the time of settle and has had no run.
+func (state *TriggerState) data(spec dsl.DataTrigger, found sightings, now time.Time) *cause {
 	known := make(map[string]KnownObject, len(found))
 	for url, o := range state.Objects {
 		if _, there := found[url]; there {
@@ -105,29 +105,55 @@ func CheckData(spec dsl.DataTrigger) error {
 	if _, err := path.Match(spec.Glob, ""); err != nil {
 		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)
 	}
-	switch folder, ok := strings.CutPrefix(spec.URL, "file://"); {
-	case ok && filepath.IsAbs(folder):
+	if isBucket(spec.URL) {
+		if _, err := dsl.ParseBucket(spec.URL); err != nil {
+			return invalid("%s cannot be watched: %v", spec.URL, err)
+		}
 		return nil
-	case ok:
-		return invalid("%s is no address of a folder: write file:///an/absolute/folder", spec.URL)
-	case strings.HasPrefix(spec.URL, "s3://"):
-		return invalid("%s: this version of Sluice cannot watch S3; mount the bucket, or have another trigger", spec.URL)
 	}
-	return invalid("%q cannot be watched: write file:///an/absolute/folder", spec.URL)
+	folder, ok := strings.CutPrefix(spec.URL, "file://")
+	switch {
+	case !ok:
+		return invalid("%q cannot be watched: write file:///an/absolute/folder or s3://bucket/folder", spec.URL)
+	case !filepath.IsAbs(folder):
+		return invalid("%s is no address of a folder: write file:///an/absolute/folder", spec.URL)
+	}
+	return nil
 }
 
-// listObjects lists what a data trigger looks at: URLs with their versions. Only regular files count; links are not followed.
-func listObjects(ctx context.Context, spec dsl.DataTrigger) (map[string]string, error) {
+func isBucket(url string) bool { return strings.HasPrefix(url, "s3://") }
+
+// sightings are the objects that a look found: versions by URL.
+type sightings map[string]string
+
+func (s sightings) add(url, version string) error {
+	if len(s) == maxObjects {
+		return fmt.Errorf("more than %s objects: narrow it with `glob`, or move away what is done", human.Count(maxObjects))
+	}
+	s[url] = version
+	return nil
+}
+
+// listObjects lists what a data trigger looks at.
+func listObjects(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
 	if err := CheckData(spec); err != nil {
 		return nil, err
 	}
+	if isBucket(spec.URL) {
+		return listBucket(ctx, spec)
+	}
+	return listFolder(ctx, spec)
+}
+
+// listFolder lists a folder of this machine. Only regular files count; links are not followed.
+func listFolder(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
 	folder := strings.TrimPrefix(spec.URL, "file://")
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("look at %s: %v: is it there, and readable, on the worker's machine?", spec.URL, err), err)
 	}
 	defer root.Close()
-	found := map[string]string{}
+	found := sightings{}
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
 			return nil // it went away while we looked
@@ -142,11 +168,7 @@ func listObjects(ctx context.Context, spec dsl.DataTrigger) (map[string]string, 
 		if err != nil {
 			return err
 		}
-		if len(found) == maxObjects {
-			return fmt.Errorf("more than %s objects: narrow it with `glob`, or move away what is done", human.Count(maxObjects))
-		}
-		found["file://"+filepath.Join(folder, name)] = fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano())
-		return nil
+		return found.add("file://"+filepath.Join(folder, name), fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano()))
 	})
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("look at %s: %v", spec.URL, err), err)

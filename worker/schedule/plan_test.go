@@ -176,9 +176,14 @@ func TestSpec(t *testing.T) {
 
 // TestDeclareRefuses: what cannot be watched is refused before it is applied.
 func TestDeclareRefuses(t *testing.T) {
-	for _, url := range []string{"s3://bucket/in", "in", "file://in", "ftp://host/in"} {
+	for _, url := range []string{"s3://bucket/in?user=me", "s3:///in", "in", "file://in", "ftp://host/in"} {
 		_, err := Declare("inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
 		if contract.ErrorType(err) != contract.ErrInvalid {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+	for _, url := range []string{"s3://bucket/in?region=eu-central-1", "file:///in"} {
+		if _, err := Declare("inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"}); err != nil {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}
