@@ -48,7 +48,8 @@ func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+	own, _ := workflow.NewDisconnectedContext(ctx) // a cancel of this run must not end the lock: others wait for it
+	ctx = workflow.WithChildOptions(own, workflow.ChildWorkflowOptions{
 		WorkflowID:        contract.LockWorkflowID(r.begun.Concurrency.Group),
 		ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, // other runs wait for it
 		StaticSummary:     "concurrency group " + r.begun.Concurrency.Group,

@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+const grouped = `name: grouped
+params: {block: {type: string}, n: {type: int}}
+concurrency: {group: grouped, on_conflict: cancel_other}
+steps:
+  work: {run: {script: 'until [ "$N" = 3 ]; do sleep 0.05; done'}, env: {N: "${params.n}"}}
+finally:
+  tidy: {run: {script: 'while [ -e "$BLOCK" ]; do sleep 0.05; done'}, env: {BLOCK: "${params.block}"}}
+`
+
+// TestGroupSurvivesTheCancelOfItsHolder: the newest run of a group is the one that is left, and it starts when the one before has tidied
+// up. The lock is a child of the run that first held it, and must not be cancelled with it.
+func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
+	s := session(t)
+	block := filepath.Join(t.TempDir(), "block")
+	if err := os.WriteFile(block, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := project(t, grouped, nil)
+	start := func(n string) string {
+		run := submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"block": block, "n": n}}).Run
+		t.Cleanup(func() { _ = os.Remove(block); end(t, s, run) })
+		return run
+	}
+	awaitStep := func(run, step string) {
+		await(t, step+" of "+run, func() bool {
+			state, err := s.State(t.Context(), run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range state.Steps {
+				if at.ID == step && at.Status == dsl.StatusRunning {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	first := start("1")
+	awaitStep(first, "work")
+	second := start("2")
+	awaitStep(first, "tidy")
+	third := start("3")
+	out, _ := wait(t, s, second)
+	got := []dsl.Status{out.Status}
+	if err := os.Remove(block); err != nil {
+		t.Fatal(err)
+	}
+	out, before := wait(t, s, first)
+	got = append(got, out.Status)
+	out, after := wait(t, s, third)
+	got = append(got, out.Status)
+	if diff := cmp.Diff([]dsl.Status{dsl.StatusCanceled, dsl.StatusCanceled, dsl.StatusSucceeded}, got); diff != "" {
+		t.Errorf("the second, the first and the third run (-want +got):\n%s", diff)
+	}
+	if tidy, work := record(t, before, "tidy"), record(t, after, "work"); work.StartedAt.Before(tidy.EndedAt) {
+		t.Errorf("the third run began at %v, and the first was done at %v", work.StartedAt, tidy.EndedAt)
+	}
+}
