@@ -11,12 +11,12 @@ import (
 // Sync makes the records of steps durable that Judge wrote as volatile. It fails with ErrLost when one is not there.
 func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	e.behind.wait(in.Run)
-	keys := make([]string, len(in.Steps))
-	for i, step := range in.Steps {
-		keys[i] = StepKey(in.Run, step)
+	keys := make([]string, len(in.Ends))
+	for i, at := range in.Ends {
+		keys[i] = recordKey(at)
 		info, err := e.Store.Driver().Stat(ctx, keys[i])
 		if errors.Is(err, store.ErrNotFound) || err == nil && info.Bytes == 0 {
-			return contract.Error(contract.ErrLost, "the record of step "+step+" is gone", err)
+			return contract.Error(contract.ErrLost, "the record of "+at.ID()+" is gone", err)
 		} else if err != nil {
 			return err
 		}

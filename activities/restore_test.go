@@ -41,7 +41,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); contract.ErrorType(err) != contract.ErrLost {
 				t.Fatalf("resolved with %v, want it lost", err)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Steps: []string{"count"}}); contract.ErrorType(err) != contract.ErrLost {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []contract.At{end.At}}); contract.ErrorType(err) != contract.ErrLost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
 			if err := b.engine.Restore(t.Context(), contract.RestoreInput{Ends: []contract.JudgeInput{end}}); err != nil {
@@ -50,7 +50,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if diff := cmp.Diff(want, b.record("r1", "count")); diff != "" {
 				t.Errorf("made again (-want +got):\n%s", diff)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Steps: []string{"count"}}); err != nil {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []contract.At{end.At}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); err != nil {

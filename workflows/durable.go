@@ -10,32 +10,40 @@ import (
 // steps, and is not needed: what the record is made of is in history. So records are written without waiting, are made durable
 // together before anybody relies on the store alone, and are made again when the machine has died in between.
 
-// sync makes the records of the steps that have ended durable.
-func (r *run) sync(ctx workflow.Context) {
-	if len(r.unsynced) == 0 {
+// journal holds the ends of jobs whose records are not durable yet.
+type journal struct {
+	run  string
+	ends []contract.JudgeInput
+}
+
+func (l *journal) add(end contract.JudgeInput) { l.ends = append(l.ends, end) }
+
+// sync makes the records durable.
+func (l *journal) sync(ctx workflow.Context) {
+	if len(l.ends) == 0 {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	in := contract.SyncInput{Run: r.in.Run}
-	for _, end := range r.unsynced {
-		in.Steps = append(in.Steps, end.Step)
+	in := contract.SyncInput{Run: l.run}
+	for _, end := range l.ends {
+		in.Ends = append(in.Ends, end.At)
 	}
 	summary := "make the records durable"
 	err := local(ctx, contract.SyncActivity, summary, in, nil)
 	if contract.ErrorType(err) == contract.ErrLost {
-		r.restore(ctx)
+		l.restore(ctx)
 		err = local(ctx, contract.SyncActivity, summary, in, nil)
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Error("records are not durable yet", "error", err)
 		return
 	}
-	r.unsynced = r.unsynced[:0]
+	l.ends = l.ends[:0]
 }
 
 // restore makes records again that are not there.
-func (r *run) restore(ctx workflow.Context) {
-	in := contract.RestoreInput{Ends: r.unsynced}
+func (l *journal) restore(ctx workflow.Context) {
+	in := contract.RestoreInput{Ends: l.ends}
 	if err := local(ctx, contract.RestoreActivity, "make lost records again", in, nil); err != nil {
 		workflow.GetLogger(ctx).Error("records were not made again", "error", err)
 	}
@@ -44,9 +52,9 @@ func (r *run) restore(ctx workflow.Context) {
 // lookup runs a local activity that reads the records of earlier steps.
 func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) error {
 	err := local(ctx, name, summary, in, out)
-	if contract.ErrorType(err) != contract.ErrLost || j.restore == nil {
+	if contract.ErrorType(err) != contract.ErrLost || j.journal == nil {
 		return err
 	}
-	j.restore(ctx)
+	j.journal.restore(ctx)
 	return local(ctx, name, summary, in, out)
 }

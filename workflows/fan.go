@@ -22,7 +22,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: dsl.StatusSucceeded},
 		Fan:        node.Fan, Require: node.Require,
 	}
-	r.sync(ctx) // lanes cannot make records again
+	r.journal.sync(ctx) // lanes cannot make records again
 	var all contract.Expanded
 	if err := local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all); err != nil {
 		fail(ctx, &end.JudgeInput, err)

@@ -21,15 +21,13 @@ type job struct {
 	show  func(workflow.Context)
 	// held is called when the job begins to wait for a person.
 	held func(workflow.Context, *contract.ApprovalInput)
-	// restore makes lost records of earlier steps again; without it the job's own record is durable at once.
-	restore func(workflow.Context)
+	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
+	journal *journal
 	// resolved is what the job is to do, where that is known already.
 	resolved *contract.Resolved
 	// next lists the steps to resolve together with the judgement, and ahead takes what came of it.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
-	// ended takes the end of the job, for restore.
-	ended func(contract.JudgeInput)
 	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
 	budgetUSD float64
 	costUSD   float64
@@ -94,7 +92,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 // after a cancel.
 func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
-	end.CostUSD, end.Volatile = j.costUSD, j.restore != nil
+	end.CostUSD, end.Volatile = j.costUSD, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		if j.next != nil && end.Status == dsl.StatusSucceeded {
@@ -108,9 +106,9 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 			if j.ahead != nil && len(end.Next) > 0 {
 				j.ahead(end.Next, word.Next)
 			}
-			if j.ended != nil {
+			if j.journal != nil {
 				end.Next = nil
-				j.ended(end)
+				j.journal.add(end)
 			}
 			return word
 		}

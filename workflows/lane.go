@@ -26,7 +26,7 @@ const (
 // Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
 // the other.
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
-	l := &lane{in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal)}
+	l := &lane{in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal), journal: journal{run: in.Run}}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, l.query); err != nil {
 		return l.out, err
 	}
@@ -38,6 +38,7 @@ func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, err
 	if err := workflow.Await(watching, func() bool { return l.workers == 0 }); err != nil {
 		return l.out, err
 	}
+	l.journal.sync(ctx)
 	if l.more(ctx) { // only a long history kept the workers from it
 		l.in.Done = l.out
 		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)
@@ -53,6 +54,7 @@ type lane struct {
 	running  []*contract.StepState
 	drain    workflow.ReceiveChannel // hears when the run wants no further instances
 	draining bool
+	journal  journal
 }
 
 func (l *lane) query() (contract.RunState, error) {
@@ -66,7 +68,7 @@ func (l *lane) query() (contract.RunState, error) {
 // more reports whether there are instances left that are wanted.
 func (l *lane) more(ctx workflow.Context) bool {
 	l.draining = l.drain.ReceiveAsync(nil) || l.draining
-	return l.in.Next < l.in.To && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
+	return (l.in.Next < l.in.To || len(l.in.Left) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
 		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
 }
 
@@ -78,20 +80,57 @@ func (l *lane) left() float64 {
 	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
 }
 
-// work does one instance after the other.
+// take is the next instance to do.
+func (l *lane) take() (index int) {
+	if len(l.in.Left) > 0 {
+		index, l.in.Left = l.in.Left[0], l.in.Left[1:]
+		return index
+	}
+	l.in.Next++
+	return l.in.Next - 1
+}
+
+// goesOn reports whether another instance is to be begun in this history.
+func (l *lane) goesOn(ctx workflow.Context) bool {
+	return l.more(ctx) && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory
+}
+
+// work does one instance after the other. Each is resolved together with the judgement of the one before.
 func (l *lane) work(ctx workflow.Context) {
 	defer func() { l.workers-- }()
-	for l.more(ctx) && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
-		index := l.in.Next
-		l.in.Next++
-		l.count(ctx, l.instance(ctx, index))
+	if !l.goesOn(ctx) {
+		return
+	}
+	for at := (turn{index: l.take()}); at.index >= 0; {
+		next := turn{index: -1}
+		l.count(ctx, l.instance(ctx, at, &next))
+		if next.index < 0 && l.goesOn(ctx) {
+			next.index = l.take()
+		} else if next.index >= 0 && !l.goesOn(ctx) {
+			l.in.Left = append(l.in.Left, next.index)
+			return
+		}
+		at = next
 	}
 }
 
-func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
+// turn is an instance that a worker is to do, and what that is where it is known already.
+type turn struct {
+	index    int
+	resolved *contract.Resolved
+}
+
+// about names an instance to the engine's activities.
+func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 	in := l.in.ResolveInput
 	in.Instance = &contract.Instance{Index: index, List: l.in.List}
 	in.Now = workflow.Now(ctx)
+	return in
+}
+
+// instance does one, and takes the worker's next while it is judged.
+func (l *lane) instance(ctx workflow.Context, at turn, next *turn) contract.Judged {
+	in := l.about(ctx, at.index)
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
@@ -102,6 +141,23 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 			}
 			tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
 		},
+	}
+	if l.in.Node.Fan != dsl.FanRepeat { // an iteration reads the record of the one before
+		j.resolved, j.journal = at.resolved, &l.journal
+		j.next = func(ctx workflow.Context) []contract.ResolveInput {
+			if next.index < 0 && l.goesOn(ctx) {
+				next.index = l.take()
+			}
+			if next.index < 0 {
+				return nil
+			}
+			return []contract.ResolveInput{l.about(ctx, next.index)}
+		}
+		j.ahead = func(_ []contract.ResolveInput, resolved []*contract.Resolved) {
+			if len(resolved) == 1 {
+				next.resolved = resolved[0]
+			}
+		}
 	}
 	word := j.do(ctx)
 	l.running = slices.DeleteFunc(l.running, func(s *contract.StepState) bool { return s == state })

@@ -64,8 +64,8 @@ type run struct {
 	failed      []dsl.FailedStep
 	declined    string
 	costUSD     float64
-	unsynced    []contract.JudgeInput // ends whose records are not durable yet
-	datasets    []string              // published by the run, as are the models
+	journal     journal
+	datasets    []string // published by the run, as are the models
 	models      []string
 	broke       bool // the budget is spent
 	canceled    bool // before the history that this is
@@ -90,6 +90,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID
 		r.in.Run = contract.RunOf(info.WorkflowExecution.ID)
 	}
+	r.journal.run = r.in.Run
 	if at, ok := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledStart); ok {
 		r.scheduledAt = at
 		if r.in.Trigger.Name != "" && r.in.Trigger.Time.IsZero() {

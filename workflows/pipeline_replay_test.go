@@ -7,7 +7,15 @@ import (
 	"github.com/sluiceml/sluice/internal/historytest"
 )
 
-// Recorded by TestPipelineRuns in worker/.
+// Recorded by TestPipelineRuns in worker/, and TestEnds and TestContinued in integration/, as are those below.
 func TestPipelineReplays(t *testing.T) {
-	historytest.Replay(t, "testdata/pipeline-*.json", contract.PipelineWorkflow, Pipeline)
+	historytest.Replay(t, "testdata/pipeline-*.json*", contract.PipelineWorkflow, Pipeline)
+}
+
+func TestLaneReplays(t *testing.T) {
+	historytest.Replay(t, "testdata/lane-*.json*", contract.LaneWorkflow, Lane)
+}
+
+func TestApprovalReplays(t *testing.T) {
+	historytest.Replay(t, "testdata/approval-*.json", contract.ApprovalWorkflow, Approval)
 }

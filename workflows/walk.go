@@ -32,7 +32,7 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 	r.pump(ctx)
 	watching, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
-	r.sync(ctx)
+	r.journal.sync(ctx)
 }
 
 // omit ends a section that is not wanted.
@@ -161,8 +161,7 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		resolved: r.resolved[i],
 		next:     func(ctx workflow.Context) []contract.ResolveInput { return r.next(ctx, i) },
 		ahead:    r.ahead,
-		restore:  r.restore,
-		ended:    func(end contract.JudgeInput) { r.unsynced = append(r.unsynced, end) },
+		journal:  &r.journal,
 	}
 }
 

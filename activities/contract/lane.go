@@ -26,6 +26,8 @@ type LaneInput struct {
 	Next   int `json:"next"`
 	To     int `json:"to"`
 	Window int `json:"window"`
+	// Left are instances before Next that were not done.
+	Left []int `json:"left,omitempty"`
 	// Allowed is how many instances may fail before no further one is started.
 	Allowed int `json:"allowed"`
 	// Done is what an earlier part of the lane's history did.

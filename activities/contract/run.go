@@ -322,8 +322,8 @@ type Version struct {
 
 // SyncInput makes the records of steps durable.
 type SyncInput struct {
-	Run   string   `json:"run"`
-	Steps []string `json:"steps"`
+	Run  string `json:"run"`
+	Ends []At   `json:"ends"`
 }
 
 // RestoreInput makes records again that the death of the machine has undone, in the order of the steps' ends.
