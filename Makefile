@@ -35,6 +35,10 @@ demo: setup build ## from raw mail to a served spam filter
 test: setup build ## run all tests
 	@scripts/test.sh
 
+.PHONY: test-long
+test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
+
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## run golangci-lint (with vet and gofumpt) and workflowcheck
 	$(TOOLS)/golangci-lint run
@@ -55,10 +59,10 @@ check-generated: generate ## fail when generated files are stale
 .PHONY: histories
 histories: build ## record the histories again that the replay tests replay, after workflow code has changed on purpose
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns' -record ../workflows/testdata
-	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves)' -record ../workflows/testdata
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: bench
-bench: ## measure; NAME=engine
+bench: build ## measure; NAME=engine
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine))
 
 .PHONY: clean

@@ -55,6 +55,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if os.Getenv("SLUICE_TEST_NO_CACHE") != "" {
+		sdkworker.SetStickyWorkflowCacheSize(0)
+	}
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel").Value; parallel.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		// Unless told otherwise: these tests wait for other processes more than they work.

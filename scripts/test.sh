@@ -17,3 +17,6 @@ mapfile -t whole < <(grep -E "$heavy" <<<"$links" | sed 's/\.test .*//')
 "$SLUICE_PYTHON_ENV/bin/python3" -B -m unittest discover -q -s examples/spam </dev/null
 go test -race -timeout 10m "${light[@]}" </dev/null
 go test -count=1 -p 1 -timeout 20m "${whole[@]}" </dev/null
+
+# Without a cache of workflows each of their tasks is replayed from the beginning, as after the loss of a worker.
+SLUICE_TEST_NO_CACHE=1 go test -count=1 -timeout 5m ./integration -run 'TestEnds|TestCancelAtScale' </dev/null

@@ -4,8 +4,10 @@ package historytest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -30,11 +32,17 @@ var folder = flag.String("record", "", "folder to write the histories of the tes
 // nothing. What names the machine is left out.
 func Record(t testing.TB, c client.Client, workflowID, name string) {
 	t.Helper()
+	RecordRun(t, c, workflowID, "", name)
+}
+
+// RecordRun is Record for one of a workflow's histories; a long one is compressed.
+func RecordRun(t testing.TB, c client.Client, workflowID, runID, name string) {
+	t.Helper()
 	if *folder == "" {
 		return
 	}
 	var all history.History
-	for events := c.GetWorkflowHistory(t.Context(), workflowID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+	for events := c.GetWorkflowHistory(t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		event, err := events.Next()
 		if err != nil {
 			t.Fatalf("record %s: %v", workflowID, err)
@@ -51,9 +59,47 @@ func Record(t testing.TB, c client.Client, workflowID, name string) {
 		t.Fatalf("record %s: %v", workflowID, err)
 	}
 	text.WriteByte('\n')
-	if err := os.WriteFile(filepath.Join(*folder, name+".json"), text.Bytes(), 0o644); err != nil {
+	if err := write(filepath.Join(*folder, name+".json"), text.Bytes()); err != nil {
 		t.Fatalf("record %s: %v", workflowID, err)
 	}
+}
+
+// maxPlain is how large a recorded history may be before it is compressed.
+const maxPlain = 128 << 10
+
+func write(path string, raw []byte) error {
+	os.Remove(path) // of an earlier recording, of either kind
+	os.Remove(path + ".gz")
+	if len(raw) <= maxPlain {
+		return os.WriteFile(path, raw, 0o644)
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(raw); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(path+".gz", packed.Bytes(), 0o644)
+}
+
+func read(path string) (*history.History, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var from io.Reader = f
+	if filepath.Ext(path) == ".gz" {
+		if from, err = gzip.NewReader(f); err != nil {
+			return nil, err
+		}
+	}
+	return client.HistoryFromJSON(from, client.HistoryJSONOptions{})
 }
 
 // anonymize clears the fields of an event that say which process on which machine did it.
@@ -89,7 +135,11 @@ func Replay(t *testing.T, pattern, name string, function any) {
 			}
 			replayer.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})
 			quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(quiet, path); err != nil {
+			recorded, err := read(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := replayer.ReplayWorkflowHistory(quiet, recorded); err != nil {
 				t.Error(err)
 			}
 		})
