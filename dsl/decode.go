@@ -252,8 +252,11 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 		return true
 	}
 	hint := "small letters, digits and `_`, beginning with a letter"
-	if strings.Contains(n.Value, "-") {
-		hint = "write `" + strings.ReplaceAll(n.Value, "-", "_") + "`: in an expression a hyphen is a subtraction"
+	if near := strings.ToLower(strings.ReplaceAll(n.Value, "-", "_")); isIdentifier(near) {
+		hint = "write `" + near + "`"
+		if strings.Contains(n.Value, "-") {
+			hint += ": in an expression a hyphen is a subtraction"
+		}
 	}
 	d.src.errorf(n, "name", hint, "%q is not a name", n.Value)
 	return false
