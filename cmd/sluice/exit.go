@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -38,6 +40,16 @@ var codeOf = map[string]int{
 	contract.ErrGate:           exitGate,
 	contract.ErrBudget:         exitBudget,
 	contract.ErrCanceled:       exitCanceled,
+}
+
+// codeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
+func codeOfRun(out contract.RunOutput) int {
+	switch out.Status {
+	case dsl.StatusSucceeded, dsl.StatusDeclined, dsl.StatusSkipped:
+		return exitOK
+	default:
+		return cmp.Or(codeOf[out.ErrorType], exitInfrastructure)
+	}
 }
 
 // usage is a mistake in the command line itself.

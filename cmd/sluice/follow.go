@@ -335,10 +335,7 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 	if err != nil {
 		return err
 	}
-	code := silent{codeOf[end.out.ErrorType]}
-	if end.out.Status == dsl.StatusSucceeded || end.out.Status == dsl.StatusDeclined {
-		code.code = exitOK
-	}
+	code := silent{codeOfRun(end.out)}
 	if f.format == "json" {
 		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, nil, time.Now()))
 	} else {
