@@ -65,7 +65,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 
 // allowedFailures is how many of a step's instances may fail.
 func allowedFailures(node dsl.Node, of int) int {
-	if node.Fan == dsl.FanRepeat || node.Require == 0 {
+	if node.Fan == dsl.FanRepeat {
 		return 0
 	}
 	return of - int(math.Ceil(float64(node.Require)*float64(of)-1e-9))

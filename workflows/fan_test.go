@@ -23,6 +23,8 @@ func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
 	foreach, lenient := wide("fit", dsl.FanForeach), wide("fit", dsl.FanForeach)
 	lenient.Require = 0.8
+	careless := wide("fit", dsl.FanForeach)
+	careless.Require = 0
 	narrow := wide("fit", dsl.FanMatrix)
 	narrow.MaxParallel = 1
 	many := wide("fit", dsl.FanForeach)
@@ -41,6 +43,7 @@ func TestFan(t *testing.T) {
 		{"one of two failures", foreach, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "2 of 10 failed, the first with: exit code 1", 10},
 		{"no further ones after a failure", narrow, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "1 of 10 failed, the first with: exit code 1", 4},
 		{"as many failures as are allowed", lenient, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
+		{"nothing is required", careless, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{"one failure more", lenient, &world{of: map[string]int{"fit": 9}, ends: failing}, "failed", "2 of 9 failed, the first with: exit code 1", 9},
 		{
 			"a gate that declines", foreach, &world{of: map[string]int{"fit": 1}, gates: map[string]dsl.Status{"fit": dsl.StatusDeclined}},
