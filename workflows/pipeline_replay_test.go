@@ -19,3 +19,7 @@ func TestLaneReplays(t *testing.T) {
 func TestApprovalReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/approval-*.json", contract.ApprovalWorkflow, Approval)
 }
+
+func TestLockReplays(t *testing.T) {
+	historytest.Replay(t, "testdata/lock-*.json", contract.LockWorkflow, Lock)
+}
