@@ -65,3 +65,33 @@ notify:
 		t.Error("the state folder holds the secret address")
 	}
 }
+
+// TestDeliver: who ends a process with its run waits until the run's end was told.
+func TestDeliver(t *testing.T) {
+	s := session(t)
+	delivering, heard := make(chan struct{}), make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-delivering
+		var m notify.Message
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		heard <- m.Event
+	}))
+	defer server.Close()
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, fmt.Sprintf(`name: delivered
+steps: {a: {run: {command: ["true"]}}}
+notify: {ops: {webhook: {url: %q}, on: [success]}}
+`, server.URL), nil)}).Run
+	wait(t, s, run)
+	close(delivering)
+	s.Deliver(t.Context(), run)
+	select {
+	case event := <-heard:
+		if event != "success" {
+			t.Errorf("heard of %s", event)
+		}
+	default:
+		t.Error("nobody has heard of the end")
+	}
+}

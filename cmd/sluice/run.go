@@ -105,6 +105,9 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 	stop() // from here on the follower hears the signals
 	for {
 		if err := f.follow(cmd.Context(), signals.ch); !errors.Is(err, errOrphaned) {
+			if s.Holder != nil {
+				s.Deliver(cmd.Context(), sub.Run)
+			}
 			return err
 		}
 		next, err := worker.Open(cmd.Context(), worker.Options{StateDir: state})

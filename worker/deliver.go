@@ -1,0 +1,29 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// deliverLimit bounds how long a process that carries runs stays for the sake of their news.
+const deliverLimit = 5 * time.Second
+
+// Deliver waits until those who want to hear of a run that has ended have heard of it, or deliverLimit is over. With the process that
+// holds the state folder ends what delivers; the rest is sent when Sluice is next up.
+func (s *Session) Deliver(ctx context.Context, run string) {
+	ctx, cancel := context.WithTimeout(ctx, deliverLimit)
+	defer cancel()
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
+	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return
+	}
+	for _, child := range desc.GetPendingChildren() {
+		if child.GetWorkflowTypeName() == contract.NotifyWorkflow {
+			_ = s.Client.GetWorkflow(ctx, child.GetWorkflowId(), child.GetRunId()).Get(ctx, nil) // how it went is that workflow's to say
+		}
+	}
+}
