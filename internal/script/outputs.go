@@ -104,8 +104,12 @@ func readValues(path string) (map[string]any, error) {
 	}
 	defer f.Close()
 	var values map[string]any
-	if err := json.NewDecoder(io.LimitReader(f, maxValues)).Decode(&values); err != nil {
-		return nil, &UserError{fmt.Sprintf("%s is no JSON object of at most 1 MiB: %v", valuesFile, err)}
+	bounded := &io.LimitedReader{R: f, N: maxValues}
+	if err := json.NewDecoder(bounded).Decode(&values); err != nil {
+		if bounded.N == 0 {
+			return nil, &UserError{valuesFile + " is larger than 1 MiB: hand large values on as files, as an output of type dataset"}
+		}
+		return nil, &UserError{fmt.Sprintf("%s is no JSON object: %v", valuesFile, err)}
 	}
 	return values, nil
 }

@@ -66,7 +66,7 @@ func TestCollectRefuses(t *testing.T) {
 		{"a number for a bool", `{"x": 1}`, dsl.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
 		{"no JSON", `{"x": NaN}`, dsl.OutputDecl{Type: "double"}, []string{"outputs.json is no JSON object"}},
 		{"a list", `[1]`, dsl.OutputDecl{Type: "int"}, []string{"outputs.json is no JSON object"}},
-		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, dsl.OutputDecl{Type: "int"}, []string{"1 MiB"}},
+		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, dsl.OutputDecl{Type: "int"}, []string{"larger than 1 MiB", "dataset"}},
 		{"an artifact that is missing", "", dsl.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "nothing at $SLUICE_OUTPUT_DIR/m/model"}},
 		{"a path that leads out", "", dsl.OutputDecl{Type: "dataset", Path: "../work"}, []string{"leads out"}},
 	}
