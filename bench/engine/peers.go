@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+const (
+	// cache is where the peers are installed, each in a folder of its own.
+	cache = ".cache/bench"
+	// sources has a folder for each peer: the program that measures its chain, and the versions of the packages that this takes.
+	sources = "bench/engine/peers"
+	// peerLimit bounds a peer's installation and measurement together.
+	peerLimit = 10 * time.Minute
+)
+
+// peer is another engine.
+type peer struct {
+	name string
+	// install is a shell script, run in a copy of the peer's folder.
+	install string
+	// interpreter of the program, in that copy where it has a slash, and program.
+	interpreter, program string
+}
+
+var peers = []peer{python("prefect"), python("dagster"), python("airflow"), {
+	name: "restate", interpreter: "node", program: "chain.js",
+	install: "npm install --ignore-scripts --no-fund --no-audit",
+}}
+
+func python(name string) peer {
+	return peer{
+		name: name, interpreter: "venv/bin/python", program: "chain.py",
+		install: "python3 -m venv venv && venv/bin/pip install --no-input --disable-pip-version-check -r requirements.txt",
+	}
+}
+
+// compare measures the peer's chain, and shows the median and what share of it ours, in seconds, is.
+func (p peer) compare(ctx context.Context, ours float64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, peerLimit, fmt.Errorf("it took more than %v", peerLimit))
+	defer cancel()
+	home, err := p.ready(ctx)
+	if err != nil {
+		return fmt.Errorf("it cannot be installed: %w", err)
+	}
+	say("measure %s", p.name)
+	theirs, err := p.measure(ctx, home)
+	if err != nil {
+		return err
+	}
+	version := p.name + " " + theirs.Version
+	return show(
+		figure{Name: fmt.Sprintf("engine/chain%d_%s_s", steps, p.name), Value: median(theirs.Seconds), Unit: "s", Against: version},
+		figure{Name: fmt.Sprintf("engine/chain%d_vs_%s", steps, p.name), Value: ours / median(theirs.Seconds), Unit: "ratio", Against: version},
+	)
+}
+
+// ready installs the peer, unless the same versions were installed before, and returns where it is.
+func (p peer) ready(ctx context.Context) (home string, err error) {
+	if home, err = filepath.Abs(filepath.Join(cache, p.name)); err != nil {
+		return "", err
+	}
+	source := os.DirFS(filepath.Join(sources, p.name))
+	want, err := p.digest(source)
+	if err != nil {
+		return "", err
+	}
+	stamp := filepath.Join(home, ".installed")
+	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
+		return home, nil
+	}
+	say("install %s into %s, once", p.name, filepath.Join(cache, p.name))
+	if err := os.RemoveAll(home); err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(home, source); err != nil {
+		return "", err
+	}
+	if err := execute(ctx, proc.Command{Path: "sh", Args: []string{"-c", p.install}, Dir: home}); err != nil {
+		return "", err
+	}
+	return home, os.WriteFile(stamp, []byte(want), 0o600)
+}
+
+// digest is of all that decides what is installed.
+func (p peer) digest(source fs.FS) (string, error) {
+	sum := sha256.New()
+	sum.Write([]byte(p.install))
+	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := fs.ReadFile(source, path)
+		sum.Write(fmt.Appendf(nil, "\n%s %d\n%s", path, len(raw), raw))
+		return err
+	})
+	return fmt.Sprintf("%x", sum.Sum(nil)), err
+}
+
+// measured is what a peer's program writes to result.json.
+type measured struct {
+	Version string    `json:"version"`
+	Seconds []float64 `json:"seconds"`
+}
+
+// measure runs the peer's program in a new folder, which is its home, too, so that it finds no configuration and leaves nothing behind.
+func (p peer) measure(ctx context.Context, home string) (m measured, err error) {
+	dir, err := os.MkdirTemp("", "sluice-bench-")
+	if err != nil {
+		return m, err
+	}
+	defer os.RemoveAll(dir)
+	interpreter := p.interpreter
+	if strings.Contains(interpreter, "/") {
+		interpreter = filepath.Join(home, interpreter)
+	}
+	err = execute(ctx, proc.Command{
+		Path: interpreter, Args: []string{filepath.Join(home, p.program)}, Dir: dir,
+		Env: []string{
+			"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "DO_NOT_TRACK=1",
+			"CHAIN_STEPS=" + strconv.Itoa(steps), "CHAIN_SAMPLES=" + strconv.Itoa(samples),
+		},
+	})
+	if err != nil {
+		return m, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "result.json"))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return m, err
+	}
+	if len(m.Seconds) != samples {
+		return m, fmt.Errorf("it measured %d times, want %d", len(m.Seconds), samples)
+	}
+	return m, nil
+}
+
+// execute runs a command, and kills it with all that it has started when the context ends.
+func execute(ctx context.Context, c proc.Command) error {
+	said := proc.NewTail(20)
+	c.Stdout, c.Stderr = said, said
+	p, err := proc.Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	switch exit, err := p.Wait(); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case !exit.OK():
+		return fmt.Errorf("%s ended with %v:\n%s", filepath.Base(c.Path), exit, said)
+	}
+	return nil
+}

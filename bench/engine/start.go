@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+const (
+	// onePipeline has a step whose program says when it started, in seconds of the wall clock.
+	onePipeline = `sluice: pipeline/v1
+name: one
+steps:
+  only:
+    run:
+      script: echo "{\"at\":$(date +%s.%N)}" >"$SLUICE_OUTPUT_DIR/outputs.json"
+      outputs: {at: {type: double}}
+`
+	startTimeout = 2 * time.Minute
+)
+
+// measureStart measures the program in a folder where it never was: from its start until its first step runs, and the most memory that
+// it has held when the run has ended.
+func measureStart(ctx context.Context, program string) error {
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("%w: `make build` makes it", err)
+	}
+	var cold, memory []float64
+	for i := range samples + 1 {
+		seconds, mib, err := startOnce(ctx, program)
+		if err != nil {
+			return fmt.Errorf("%s run: %w", program, err)
+		}
+		if i > 0 { // the first brings the program's file into memory
+			cold, memory = append(cold, seconds), append(memory, mib)
+		}
+	}
+	return show(
+		figure{Name: "engine/cold_start_s", Value: median(cold), Unit: "s"},
+		figure{Name: "engine/rss_mb", Value: median(memory), Unit: "MiB"},
+	)
+}
+
+// startOnce runs a pipeline of one step in a new folder. It takes the program by itself, not under a keeper, which would be measured too.
+func startOnce(ctx context.Context, program string) (seconds, mib float64, err error) {
+	dir, err := os.MkdirTemp("", "sluice-bench-")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "pipeline.yaml"), []byte(onePipeline), 0o600); err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "run", "pipeline.yaml", "--format", "json")
+	stderr := proc.NewTail(20)
+	cmd.Dir, cmd.Stderr = dir, stderr
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	var at float64
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if at = stepStart(lines.Bytes()); at > 0 {
+			mib, err = peakMemory(cmd.Process.Pid) // it lives: it has yet to shut down Temporal
+			break
+		}
+	}
+	if failed := cmd.Wait(); failed != nil {
+		return 0, 0, fmt.Errorf("%w\n%s", failed, stderr)
+	}
+	if at == 0 {
+		return 0, 0, errors.New("its last line is no record that says when the step's program started")
+	}
+	return at - float64(began.UnixMicro())/1e6, mib, err
+}
+
+// stepStart reads when the step's program started, in seconds of the wall clock; 0 if the line is not the run's record at its end.
+func stepStart(line []byte) float64 {
+	var event struct {
+		Event string `json:"event"`
+		Data  struct {
+			Steps map[string]struct {
+				Outputs struct {
+					At float64 `json:"at"`
+				} `json:"outputs"`
+			} `json:"steps"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(line, &event); err != nil || event.Event != "ended" {
+		return 0
+	}
+	return event.Data.Steps["only"].Outputs.At
+}
+
+var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peakMemory is the most memory that a process has held, in MiB. The rusage of its end would not do: there the memory of the process
+// that started it counts, too.
+func peakMemory(pid int) (float64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	found := highWater.FindSubmatch(raw)
+	if found == nil {
+		return 0, errors.New("the kernel does not say how much memory the process has held")
+	}
+	kib, err := strconv.ParseFloat(string(found[1]), 64)
+	return kib / 1024, err
+}
