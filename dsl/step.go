@@ -113,7 +113,7 @@ type Envelope struct {
 	// Matrix runs the step once for each combination of values: {arch: [bow, cnn]} is `matrix.arch` in its expressions. `include` adds
 	// combinations or keys, `exclude` takes combinations away.
 	Matrix Matrix `json:"matrix,omitempty"`
-	// Foreach is a CEL expression of a list; the step runs once for each `item`, with its `index`.
+	// Foreach is a CEL expression of a list; the step runs once for each `item`, with its `index`. An empty list skips the step.
 	Foreach Expr `json:"foreach,omitempty"`
 	// Repeat runs the step again until a condition holds; its expressions see `previous` and `index`.
 	Repeat Repeat `json:"repeat,omitzero"`
