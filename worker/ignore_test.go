@@ -66,3 +66,16 @@ func TestIgnoreRefusesABrokenPattern(t *testing.T) {
 		t.Errorf("got %v, want an error at %s:2", err, file)
 	}
 }
+
+// A state folder that is not called .sluice is no part of the pipeline either.
+func TestTheStateFolderIsLeftOut(t *testing.T) {
+	nothing := func(string) bool { return false }
+	for state, want := range map[string]bool{"/p/state": true, "/p/a/state": false, "/elsewhere": false} {
+		if got := without(nothing, "/p", state)("state"); got != want {
+			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
+		}
+	}
+	if !without(func(string) bool { return true }, "/p", "/p/state")("notes") {
+		t.Error("what is ignored is not left out any more")
+	}
+}

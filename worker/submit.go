@@ -316,7 +316,20 @@ func (s *Session) snapshot(ctx context.Context, req SubmitRequest) (artifact.Ref
 	if err != nil {
 		return artifact.Ref{}, err
 	}
-	return s.Store.PutTree(ctx, artifact.Workspace, dir, nil, ignored)
+	return s.Store.PutTree(ctx, artifact.Workspace, dir, nil, without(ignored, dir, s.Dir))
+}
+
+// without also leaves the state folder out, wherever it is: it changes while it is read.
+func without(ignored func(string) bool, dir, state string) func(string) bool {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	inside, err := filepath.Rel(dir, state)
+	if err != nil {
+		return ignored
+	}
+	inside = filepath.ToSlash(inside)
+	return func(path string) bool { return path == inside || ignored(path) }
 }
 
 // newRunID is unique, sorts by time within a pipeline and can be read aloud.

@@ -47,17 +47,26 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved) (out con
 	case dsl.KindTrain:
 		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
 		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD}
-		return out, j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
+		err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
+		return out, err
 	case dsl.KindRollout:
 		var spec dsl.Rollout
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
-		return out, within(ctx, j.timeout(), func(ctx workflow.Context) error {
+		err = within(ctx, j.timeout(), func(ctx workflow.Context) error {
 			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, in, &out)
 		})
+		return out, err
 	case dsl.KindApproval:
-		return j.approve(ctx, *resolved.Ask)
+		if j.node.Timeout == 0 {
+			return j.approve(ctx, *resolved.Ask) // its own timeout decides
+		}
+		err = within(ctx, j.timeout(), func(ctx workflow.Context) (err error) {
+			out, err = j.approve(ctx, *resolved.Ask)
+			return err
+		})
+		return out, err
 	case dsl.KindPipeline:
 		return j.descend(ctx, in, summary)
 	default:

@@ -44,6 +44,9 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+	case done.LeftOut > 0:
+		end.Status = dsl.StatusSkipped
+		end.Error = fmt.Sprintf("it was left out, and %d of its %d instances have no earlier result to take over", done.LeftOut, all.Of)
 	case done.Failed > allowed:
 		end.Status, end.Error, end.ErrorType = dsl.StatusFailed, done.Error, done.ErrorType
 		if done.Declined {

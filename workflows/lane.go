@@ -173,6 +173,8 @@ func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 		l.out.Satisfied = word.Done
 	case dsl.StatusCanceled:
 		l.out.Canceled++
+	case dsl.StatusSkipped:
+		l.out.LeftOut++
 	default:
 		l.out.Failed++
 		if l.out.Error == "" {

@@ -45,6 +45,8 @@ type LaneOutput struct {
 	Passed   int `json:"passed,omitempty"`
 	Failed   int `json:"failed,omitempty"`
 	Canceled int `json:"canceled,omitempty"`
+	// LeftOut counts those that Reuse.Only leaves out and that had nothing to take over.
+	LeftOut int `json:"left_out,omitempty"`
 	// Error and ErrorType of the first instance that failed; Declined when its gate declined it.
 	Error     string  `json:"error,omitempty"`
 	ErrorType string  `json:"error_type,omitempty"`
@@ -57,6 +59,7 @@ type LaneOutput struct {
 // Add returns the sum of two lanes' ends; the first error is kept.
 func (o LaneOutput) Add(p LaneOutput) LaneOutput {
 	o.Passed, o.Failed, o.Canceled, o.CostUSD = o.Passed+p.Passed, o.Failed+p.Failed, o.Canceled+p.Canceled, o.CostUSD+p.CostUSD
+	o.LeftOut += p.LeftOut
 	o.Satisfied = o.Satisfied || p.Satisfied
 	if o.Error == "" {
 		o.Error, o.ErrorType, o.Declined = p.Error, p.ErrorType, p.Declined
