@@ -9,7 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 )
 
 // samples of each figure; one more goes before them to warm up.
@@ -19,7 +21,9 @@ func main() {
 	program := flag.String("sluice", "bin/sluice", "the sluice whose start is measured")
 	others := flag.Bool("peers", true, "measure other engines too; those that are missing are installed under "+cache)
 	flag.Parse()
-	if err := run(context.Background(), *program, *others); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *program, *others); err != nil {
 		fmt.Fprintln(os.Stderr, "bench engine:", err)
 		os.Exit(1)
 	}
@@ -37,7 +41,9 @@ func run(ctx context.Context, program string, others bool) error {
 		return nil
 	}
 	for _, p := range peers {
-		if err := p.compare(ctx, chain); err != nil {
+		if err := p.compare(ctx, chain); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
 			say("%s is skipped: %v", p.name, err)
 		}
 	}
