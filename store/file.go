@@ -15,9 +15,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
-	"time"
 )
 
 // fileDriver keeps each object as a file of that name below a folder.

@@ -39,7 +39,7 @@ func applyTriggers(t *testing.T, s *Session, req SubmitRequest) map[string]sched
 func forget(t *testing.T, s *Session, id string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		s.Client.ScheduleClient().GetHandle(ctx, id).Delete(ctx) //nolint:errcheck // it may be gone
+		_ = s.Client.ScheduleClient().GetHandle(ctx, id).Delete(ctx) // it may be gone
 	})
 }
 

@@ -3,6 +3,7 @@ package proctest
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ type Process struct {
 // the test's.
 func Spawn(t testing.TB, variable, value string) *Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // it ends when the test says so
 	cmd.Env = append(os.Environ(), variable+"="+value)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

@@ -19,8 +19,8 @@ const LibraryVariable = "SLUICE_ONNXRUNTIME"
 // EnvironmentVariable names the environment variable that holds the project's Python environment.
 const EnvironmentVariable = "SLUICE_PYTHON_ENV"
 
-// NoTelemetry, as an environment variable with value 1, keeps ONNX Runtime from reporting on models and machine to its maker, which
-// its official builds do by default. The library looks at it once, when it is loaded.
+// NoTelemetry is the environment variable that, with value 1, keeps ONNX Runtime from reporting on models and machine to its maker,
+// which its official builds do by default. The library looks at it once, when it is loaded.
 const NoTelemetry = "ORT_DISABLE_TELEMETRY"
 
 // ErrNoLibrary says that ONNX Runtime's shared library is not there or cannot be used. Its message says where it was looked for
