@@ -78,6 +78,26 @@ func TestStepCache(t *testing.T) {
 	}
 }
 
+// A step that is left out is skipped, unless a step that is to be done waits for it.
+func TestOnlySomeSteps(t *testing.T) {
+	b := newBench(t, cacheable)
+	b.begin("r1")
+	in := b.at("r1", "fresh")
+	in.Reuse = contract.Reuse{Only: []string{"tell"}, Needed: []string{"count"}}
+	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || !strings.Contains(resolved.Skip, "left out") {
+		t.Errorf("a step that nobody needs: %+v, %v; want it skipped", resolved, err)
+	}
+	in.Step = "count"
+	if _, err := b.engine.Resolve(t.Context(), in); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "left out") {
+		t.Errorf("a step that is needed: %v; want an invalid error", err)
+	}
+	b.begin("r0")
+	b.end("r0", "count", `{"rows": 3}`)
+	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || resolved.Hit != "r0" {
+		t.Errorf("a step that is needed and done: %+v, %v; want it taken over from r0", resolved, err)
+	}
+}
+
 // A result that is taken over twice is still the first run's, and as old as it was.
 func TestATakenOverResultGetsNoYounger(t *testing.T) {
 	b := newBench(t, cacheable)

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,7 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 		word.Next = e.resolveAll(ctx, in.Next)
 	}
 	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
-	word.Summary, word.Checks, word.CostUSD = record.Summary, record.Checks, record.CostUSD
+	word.Summary, word.Checks, word.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
 	return word, nil
 }
 
@@ -135,9 +136,6 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 		return word, nil
 	}
 	decide(record, in.Decision)
-	if seen := summary(record.Checks); seen != "" && record.Summary == "" {
-		record.Summary = seen
-	}
 	if record.Status != dsl.StatusSucceeded {
 		return word, nil
 	}

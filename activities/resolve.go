@@ -47,6 +47,9 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 		out.Hit = found.run
 		out.Output, err = e.handOn(ctx, found.record)
 		return out, err
+	case isLeftOut(in.Reuse, node) && slices.Contains(in.Reuse.Needed, node.ID):
+		return out, contract.Error(contract.ErrInvalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
+			"to take over: name it too, or run everything", nil)
 	case isLeftOut(in.Reuse, node):
 		out.Skip = "it was left out, and there is no earlier result to take over"
 		return out, nil

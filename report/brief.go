@@ -19,10 +19,18 @@ func Brief(step contract.StepRecord) string {
 	if step.Of > 0 {
 		return step.Summary // its outputs are a list of those of its instances
 	}
-	if len(step.Outputs) == 0 {
-		return ""
-	}
 	var parts []string
+	if step.Summary != "" {
+		parts = append(parts, step.Summary) // what the pipeline itself says of the step
+	}
+	return strings.Join(append(parts, briefOutputs(step)...), " · ")
+}
+
+// briefOutputs says what a step's outputs are.
+func briefOutputs(step contract.StepRecord) (parts []string) {
+	if len(step.Outputs) == 0 {
+		return nil
+	}
 	switch step.Kind {
 	case dsl.KindClean:
 		parts = briefClean(decode[dsl.CleanOutput](step))
@@ -37,7 +45,7 @@ func Brief(step contract.StepRecord) string {
 	case dsl.KindEvaluate, dsl.KindRun, dsl.KindPipeline:
 		parts = briefValues(step.Outputs)
 	}
-	return strings.Join(parts, " · ")
+	return parts
 }
 
 // decode reads a step's outputs as its kind's output struct. What does not fit reads as zero: a record of another version of

@@ -152,6 +152,15 @@ func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract
 			r.Again = append(r.Again, node.ID)
 		}
 	}
+	for i := len(graph) - 1; i >= 0; i-- { // each step after those that wait for it
+		if node := graph[i]; slices.Contains(only, node.ID) || slices.Contains(r.Needed, node.ID) {
+			for _, id := range node.After {
+				if !slices.Contains(only, id) && !slices.Contains(r.Needed, id) {
+					r.Needed = append(r.Needed, id)
+				}
+			}
+		}
+	}
 	for _, id := range append(slices.Clone(only), from) {
 		if id != "" && !known[id] {
 			return r, contract.Error(contract.ErrInvalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)

@@ -148,7 +148,7 @@ func TestReuse(t *testing.T) {
 		{"all there is", "", nil, contract.Reuse{}},
 		{"from a step: it and what comes after it is done again", "b", nil, contract.Reuse{Again: []string{"b", "c"}}},
 		{"from the first", "a", nil, contract.Reuse{Again: []string{"a", "b", "c", "d"}}},
-		{"only some", "", []string{"c", "d"}, contract.Reuse{Only: []string{"c", "d"}}},
+		{"only some", "", []string{"c", "d"}, contract.Reuse{Only: []string{"c", "d"}, Needed: []string{"a", "b"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,6 +96,8 @@ type Reuse struct {
 	Again []string `json:"again,omitempty"`
 	// Only, when not empty, names the steps that are done; the others must be there to take over, or are skipped.
 	Only []string `json:"only,omitempty"`
+	// Needed are steps left out by Only that those in it wait for: a run without their results would do nothing.
+	Needed []string `json:"needed,omitempty"`
 	// NoCache turns the step cache off.
 	NoCache bool `json:"no_cache,omitempty"`
 }
