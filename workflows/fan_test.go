@@ -15,7 +15,7 @@ import (
 func wide(id string, fan dsl.Fan) dsl.Node {
 	n := node(id)
 	n.Fan, n.Require = fan, 1
-	n.Retry = dsl.Retry{Attempts: 1}
+	n.Retry = dsl.Retry{Attempts: 1}.WithDefaults()
 	return n
 }
 
@@ -137,7 +137,7 @@ func TestCancelReachesInstances(t *testing.T) {
 		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)}
 	}
 	step := wide("fit", dsl.FanForeach)
-	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}
+	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}.WithDefaults()
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{step}})
@@ -211,7 +211,7 @@ func TestLaneContinuesAsNew(t *testing.T) {
 func TestLaneTellsSparingly(t *testing.T) {
 	var notes int
 	step := wide("fit", dsl.FanForeach)
-	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Second)}
+	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Second)}.WithDefaults()
 	w := &world{ends: map[string][]error{}}
 	for i := range 1000 {
 		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)} // each takes ten seconds

@@ -249,25 +249,25 @@ func TestHowStepsEnd(t *testing.T) {
 		run:   dsl.StatusDeclined,
 	}, {
 		name:  "infrastructure is retried within the budget",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {infra, infra}}},
 		want:  map[string]dsl.Status{"a": "succeeded"},
 		run:   dsl.StatusSucceeded,
 	}, {
 		name:  "and not beyond it",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}},
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {infra, infra}}},
 		want:  map[string]dsl.Status{"a": "failed"},
 		run:   dsl.StatusFailed,
 	}, {
 		name:  "a user's error is not retried unless asked",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}}},
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "failed"},
 		run:   dsl.StatusFailed,
 	}, {
 		name:  "a user's error is retried when asked",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Errors: []string{"user"}}}},
+		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Errors: []string{"user"}}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
 		want:  map[string]dsl.Status{"a": "succeeded"},
 		run:   dsl.StatusSucceeded,
@@ -291,7 +291,7 @@ func TestHowStepsEnd(t *testing.T) {
 
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
-	w.statuses(t, []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}}})
+	w.statuses(t, []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}.WithDefaults()}})
 	attempts := w.judged["a"].Attempts
 	if len(attempts) != 1 || attempts[0].ErrorType != contract.ErrInfrastructure || attempts[0].Error != "disk" {
 		t.Errorf("attempts = %+v, want the one that failed with its reason", attempts)
@@ -366,7 +366,7 @@ func TestFinallyRunsAfterACancel(t *testing.T) {
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
-		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}},
+		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}.WithDefaults()},
 		in(dsl.SectionFinally, node("tidy")),
 	}})
 	if tidy := w.judged["tidy"]; tidy.Status != dsl.StatusSucceeded || tidy.Situation.Status != dsl.StatusCanceled {
@@ -406,7 +406,7 @@ func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second) // in the middle of a's pause before its second attempt
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
-		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour)}}, node("b", "a", "ended"),
+		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour)}.WithDefaults()}, node("b", "a", "ended"),
 	}})
 	if w.finished.Status != dsl.StatusCanceled {
 		t.Errorf("the run's record says %q, want canceled", w.finished.Status)

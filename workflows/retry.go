@@ -24,8 +24,8 @@ type budget struct {
 	interval time.Duration
 }
 
+// newBudget takes a retry as the language has completed it.
 func newBudget(retry dsl.Retry) *budget {
-	retry = retry.WithDefaults()
 	return &budget{retry: retry, interval: time.Duration(retry.Backoff)}
 }
 

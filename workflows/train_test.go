@@ -111,7 +111,7 @@ func (s *stage) release(_ context.Context, in contract.GangInput) error {
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry dsl.Retry) error {
 	t.Helper()
 	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
-		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry, BudgetUSD: s.budget,
+		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget,
 	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
