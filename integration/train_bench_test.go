@@ -107,7 +107,7 @@ func (b *trainBench) submit(interruptions string) {
 	}
 	b.in = contract.TrainInput{StepInput: contract.StepInput{
 		Run: "r1", Step: "fit", Kind: dsl.KindTrain, Spec: spec, Env: b.env, Workspace: workspace, Submission: digest,
-	}}
+	}, Retry: dsl.Retry{}.WithDefaults()}
 }
 
 // record writes the history of the training that has ended, for the replay tests, when the tests are called with -record.
