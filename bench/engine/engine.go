@@ -26,23 +26,28 @@ const (
 	instances = 1000
 )
 
-// measureEngine measures pipelines of no-op steps against bare workflows of as many no-op activities. It returns what a chain takes,
-// in seconds.
-func measureEngine(ctx context.Context) (chain float64, err error) {
+// engine is a server with a worker.
+type engine struct {
+	client client.Client
+	store  *store.Store
+}
+
+// withEngine does something with an engine that is new, and gone afterwards.
+func withEngine(ctx context.Context, do func(engine) error) error {
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	s, err := store.Open(ctx, "file://"+filepath.Join(dir, "store"))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	conn, err := worker.Connect(ctx, worker.ConnectOptions{
 		Dir: dir, Logger: slog.New(slog.DiscardHandler), Codec: codec.New(nil, s), ServerLogLevel: slog.LevelError,
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer conn.Close() //nolint:errcheck // what was measured stands
 	w := noop.Worker(conn.Client, s, noop.Nothing)
@@ -50,50 +55,74 @@ func measureEngine(ctx context.Context) (chain float64, err error) {
 	w.RegisterWorkflowWithOptions(bareFan, workflow.RegisterOptions{Name: "bare-fan"})
 	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "noop"})
 	if err := w.Start(); err != nil {
-		return 0, err
+		return err
 	}
 	defer w.Stop()
-	e := engine{conn.Client, s}
-	if chain, err = e.compare(ctx, "chain", chainOf(steps), "bare-chain", steps); err != nil {
-		return 0, err
-	}
-	_, err = e.compare(ctx, "fanout", fanOf(instances), "bare-fan", instances)
-	return chain, err
+	return do(engine{conn.Client, s})
 }
 
-// engine is a server with a worker.
-type engine struct {
-	client client.Client
-	store  *store.Store
+// measureEngine measures pipelines of no-op steps against bare workflows of as many no-op activities.
+func measureEngine(ctx context.Context) error {
+	return withEngine(ctx, func(e engine) error {
+		if err := e.compare(ctx, "chain", chainOf(steps), "bare-chain", steps); err != nil {
+			return err
+		}
+		return e.compare(ctx, "fanout", fanOf(instances), "bare-fan", instances)
+	})
+}
+
+// measureChain measures the chain alone, in seconds.
+func measureChain(ctx context.Context) (took []float64, err error) {
+	return took, withEngine(ctx, func(e engine) error {
+		in, err := noop.Submit(ctx, e.store, chainOf(steps))
+		if err != nil {
+			return err
+		}
+		for i := range samples + 1 {
+			one, err := e.run(ctx, in, i)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				took = append(took, one)
+			}
+		}
+		return nil
+	})
 }
 
 // compare measures a pipeline and a bare workflow of n activities in turns, and shows the medians and their ratio.
-func (e engine) compare(ctx context.Context, name, source, bare string, n int) (float64, error) {
+func (e engine) compare(ctx context.Context, name, source, bare string, n int) error {
 	in, err := noop.Submit(ctx, e.store, source)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var ours, floor []float64
 	for i := range samples + 1 {
-		in.Run = fmt.Sprintf("%s-%d", name, i)
-		took, err := e.timed(ctx, contract.RunWorkflowID(in.Run), contract.PipelineWorkflow, in)
+		took, err := e.run(ctx, in, i)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		least, err := e.timed(ctx, fmt.Sprintf("%s-%d", bare, i), bare, n)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if i > 0 { // the first pair warms up
 			ours, floor = append(ours, took), append(floor, least)
 		}
 	}
 	name = fmt.Sprintf("engine/%s%d", name, n)
-	return median(ours), show(
+	return show(
 		figure{Name: name + "_s", Value: median(ours), Unit: "s"},
 		figure{Name: name + "_bare_s", Value: median(floor), Unit: "s"},
 		figure{Name: name, Value: median(ours) / median(floor), Unit: "ratio", Against: "bare temporal"},
 	)
+}
+
+// run runs a pipeline for the i-th time and returns how many seconds it took.
+func (e engine) run(ctx context.Context, in contract.RunInput, i int) (float64, error) {
+	in.Run = fmt.Sprintf("%s-%d", in.Name, i)
+	return e.timed(ctx, contract.RunWorkflowID(in.Run), contract.PipelineWorkflow, in)
 }
 
 // timed runs a workflow and returns how many seconds it took.

@@ -30,8 +30,7 @@ func main() {
 }
 
 func run(ctx context.Context, program string, others bool) error {
-	chain, err := measureEngine(ctx)
-	if err != nil {
+	if err := measureEngine(ctx); err != nil {
 		return err
 	}
 	if err := measureStart(ctx, program); err != nil {
@@ -41,7 +40,7 @@ func run(ctx context.Context, program string, others bool) error {
 		return nil
 	}
 	for _, p := range peers {
-		if err := p.compare(ctx, chain); ctx.Err() != nil {
+		if err := p.compare(ctx); ctx.Err() != nil {
 			return ctx.Err()
 		} else if err != nil {
 			say("%s is skipped: %v", p.name, err)

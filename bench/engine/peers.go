@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,8 +46,9 @@ func python(name string) peer {
 	}
 }
 
-// compare measures the peer's chain, and shows the median and what share of it ours, in seconds, is.
-func (p peer) compare(ctx context.Context, ours float64) error {
+// compare measures the peer's chain, and ours before and after it, so that a machine that grows busier is so for both. It shows the
+// medians' ratio.
+func (p peer) compare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, peerLimit, fmt.Errorf("it took more than %v", peerLimit))
 	defer cancel()
 	home, err := p.ready(ctx)
@@ -54,11 +56,19 @@ func (p peer) compare(ctx context.Context, ours float64) error {
 		return fmt.Errorf("it cannot be installed: %w", err)
 	}
 	say("measure %s", p.name)
+	before, err := measureChain(ctx)
+	if err != nil {
+		return err
+	}
 	theirs, err := p.measure(ctx, home)
 	if err != nil {
 		return err
 	}
-	version := p.name + " " + theirs.Version
+	after, err := measureChain(ctx)
+	if err != nil {
+		return err
+	}
+	ours, version := median(slices.Concat(before, after)), p.name+" "+theirs.Version
 	return show(
 		figure{Name: fmt.Sprintf("engine/chain%d_%s_s", steps, p.name), Value: median(theirs.Seconds), Unit: "s", Against: version},
 		figure{Name: fmt.Sprintf("engine/chain%d_vs_%s", steps, p.name), Value: ours / median(theirs.Seconds), Unit: "ratio", Against: version},
