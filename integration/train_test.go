@@ -53,7 +53,7 @@ func TestTrainSurvivesKilledAgent(t *testing.T) {
 
 func TestTrainChargesKilledRank(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.in.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Millisecond)}
+	b.in.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Millisecond)}.WithDefaults()
 	b.execute()
 	b.awaitSteps(35)
 	// Killed is rank 1; rank 0 then fails by itself, and is not to blame.
@@ -69,7 +69,7 @@ func TestTrainChargesKilledRank(t *testing.T) {
 func TestTrainFailsWithTheUsersError(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["FAIL_AT"] = "5"
-	b.in.Retry = dsl.Retry{Attempts: 3}
+	b.in.Retry = dsl.Retry{Attempts: 3}.WithDefaults()
 	b.execute()
 	err := b.wait()
 	if got := contract.ErrorType(err); got != contract.ErrUser {
@@ -182,7 +182,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 
 func TestTrainTimesOut(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.in.Timeout, b.in.Retry = dsl.Duration(5*time.Second), dsl.Retry{Attempts: 1}
+	b.in.Timeout, b.in.Retry = dsl.Duration(5*time.Second), dsl.Retry{Attempts: 1}.WithDefaults()
 	b.env["STEPS"] = "10000"
 	b.execute()
 	err := b.wait()

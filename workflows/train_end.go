@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -119,11 +120,24 @@ func (l *life) first(cond func(contract.RanksEnded) bool) int {
 	at := -1
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		if n.ended && n.err == nil && cond(n.result) && (at < 0 || n.result.EndedAt.Before(l.nodes[at].result.EndedAt)) {
+		if n.ended && n.err == nil && cond(n.result) && (at < 0 || failedBefore(n.result, l.nodes[at].result)) {
 			at = i
 		}
 	}
 	return at
+}
+
+// together is how close the ends of two ranks may be without telling which failed first: a process closes its connections, which ends
+// its peers, some time before it has ended itself.
+const together = 500 * time.Millisecond
+
+// failedBefore reports whether a failed before b. Of ranks that ended together it is the one that fell silent first: its peers had
+// their own complaint to print.
+func failedBefore(a, b contract.RanksEnded) bool {
+	if a.EndedAt.Sub(b.EndedAt).Abs() < together && !a.SaidAt.IsZero() && !b.SaidAt.IsZero() {
+		return a.SaidAt.Before(b.SaidAt)
+	}
+	return a.EndedAt.Before(b.EndedAt)
 }
 
 func (l *life) hung(end *trainEnd) bool {

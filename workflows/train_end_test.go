@@ -93,3 +93,29 @@ func TestClassifyGeneration(t *testing.T) {
 		})
 	}
 }
+
+func TestWhichRankFailedFirst(t *testing.T) {
+	ms := func(n int) time.Time { return at(10).Add(time.Duration(n) * time.Millisecond) }
+	end := func(ended, said int) contract.RanksEnded {
+		r := contract.RanksEnded{EndedAt: ms(ended)}
+		if said >= 0 {
+			r.SaidAt = ms(said)
+		}
+		return r
+	}
+	for _, tt := range []struct {
+		name string
+		a, b contract.RanksEnded
+		want bool
+	}{
+		{"long before", end(0, 900), end(1000, 100), true},
+		{"long after", end(1000, 100), end(0, 900), false},
+		{"together, and fell silent before", end(20, 1), end(10, 5), true},
+		{"together, and spoke after", end(10, 5), end(20, 1), false},
+		{"together, and one never spoke", end(10, -1), end(20, 1), true},
+	} {
+		if got := failedBefore(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

@@ -141,6 +141,8 @@ type RanksEnded struct {
 	// Hung: no step was reported for far longer than usual, and the rank was killed.
 	Hung    bool      `json:"hung,omitempty"`
 	EndedAt time.Time `json:"ended_at"`
+	// SaidAt is when the rank last printed something; zero when it never did.
+	SaidAt time.Time `json:"said_at,omitzero"`
 	// Step is the last one reported, CommittedStep that of the newest committed checkpoint. Node 0 only.
 	Step          int64 `json:"step,omitempty"`
 	CommittedStep int64 `json:"committed_step,omitempty"`

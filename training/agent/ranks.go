@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,11 +42,12 @@ type ranks struct {
 	log     *os.File
 	tail    *proc.Tail
 	out     io.WriteCloser // log and tail, without secrets
+	said    *bothWriter
 	metrics *metrics
 	commits *committer
 
 	mu      sync.Mutex
-	stopped bool // somebody asked for the end while the rank was running
+	stopped time.Time // when somebody asked for the end while the rank was running
 	hung    bool
 
 	done  chan struct{} // closed when ended and err are set
@@ -64,7 +66,8 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
-	r.out = p.mask.Writer(&bothWriter{r.log, r.tail})
+	r.said = &bothWriter{log: r.log, tail: r.tail}
+	r.out = p.mask.Writer(r.said)
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
 		log.Close()
@@ -95,9 +98,11 @@ func (r *ranks) start(c Config, in contract.RunRanksInput) error {
 type bothWriter struct {
 	log  *os.File
 	tail *proc.Tail
+	last atomic.Int64 // when it was last written to, in nanoseconds since 1970
 }
 
 func (w *bothWriter) Write(b []byte) (int, error) {
+	w.last.Store(time.Now().UnixNano())
 	_, _ = w.log.Write(b)
 	return w.tail.Write(b)
 }
@@ -167,9 +172,14 @@ func (r *ranks) markTraining() {
 func (r *ranks) ending(exit proc.Exit, commitErr error) contract.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at := r.proc.EndedAt()
 	e := contract.RanksEnded{
-		Code: exit.Code, Signal: int(exit.Signal), Stopped: r.stopped, Hung: r.hung, EndedAt: r.proc.EndedAt(),
+		// A rank that had ended when it was told to was not stopped: it may be why the others were.
+		Code: exit.Code, Signal: int(exit.Signal), Stopped: !r.stopped.IsZero() && at.After(r.stopped), Hung: r.hung, EndedAt: at,
 		Step: r.metrics.state().Step, CommittedStep: r.commits.committed(),
+	}
+	if last := r.said.last.Load(); last != 0 {
+		e.SaidAt = time.Unix(0, last)
 	}
 	if commitErr != nil {
 		e.CommitError = commitErr.Error()
@@ -213,12 +223,14 @@ func (r *ranks) refuseShards() error {
 // stop asks the rank to end, kills it after grace, and returns when it has gone. Called again, it can only shorten the wait.
 func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	r.mu.Lock()
-	first := !r.stopped
+	first := r.stopped.IsZero()
 	select {
 	case <-r.proc.Done():
 		first = false
 	default:
-		r.stopped = true
+		if first {
+			r.stopped = time.Now()
+		}
 	}
 	r.mu.Unlock()
 	if first {
