@@ -79,7 +79,7 @@ func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string
 	if sub.Workspace.IsZero() {
 		return "", nil
 	}
-	key := sub.Workspace.Digest + " " + sub.File + " " + sub.EnvFile + " " + strings.Join(names, " ")
+	key := strings.Join(slices.Concat([]string{sub.Workspace.Digest, sub.File, sub.EnvFile}, sub.Parents, names), " ")
 	return e.files.get(&e.mu, key, func() (string, error) {
 		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
 		if err != nil {
@@ -92,12 +92,17 @@ func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string
 func digestOfFiles(sub *submitted, files []artifact.File, names []string) string {
 	sum := sha256.New()
 	for _, f := range files {
-		if f.Path == sub.File || f.Path == sub.EnvFile || !isAmong(f.Path, names) {
+		if sub.isDocument(f.Path) || !isAmong(f.Path, names) {
 			continue
 		}
 		fmt.Fprintln(sum, f.Path, f.Digest, f.Exec) //nolint:errcheck // a hash takes everything
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// isDocument reports whether a workspace file is one of the documents that were submitted.
+func (s *submitted) isDocument(file string) bool {
+	return file == s.File || file == s.EnvFile || slices.Contains(s.Parents, file)
 }
 
 // isAmong reports whether a file is one of names, or lies in a folder that is; no names mean all files.

@@ -25,6 +25,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	}
 	child := contract.Submission{
 		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace,
+		Parents: append(slices.Clone(sub.Parents), sub.File),
 	}
 	if child.Values == nil {
 		child.Values = map[string]any{}

@@ -294,7 +294,7 @@ func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]
 	}
 	var edited []string
 	note := func(path string) {
-		if path != f.sub.File && path != f.sub.EnvFile && isAmong(path, names) {
+		if !f.sub.isDocument(path) && isAmong(path, names) {
 			edited = append(edited, path)
 		}
 	}

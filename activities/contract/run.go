@@ -69,8 +69,11 @@ type Submission struct {
 	// Params are the values given, before defaults.
 	Params map[string]string `json:"params,omitempty"`
 	// Values are what a parent run gives in place of Params.
-	Values    map[string]any `json:"values,omitempty"`
-	Workspace artifact.Ref   `json:"workspace"`
+	Values map[string]any `json:"values,omitempty"`
+	// Parents are the names of the documents of parent runs. Like File and EnvFile they lie in the workspace, and no step depends on them
+	// as on a file.
+	Parents   []string     `json:"parents,omitempty"`
+	Workspace artifact.Ref `json:"workspace"`
 }
 
 // RunInput starts a pipeline workflow.
