@@ -110,9 +110,10 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 	}
 	var out contract.RunOutput
 	err := within(ctx, j.timeout(), func(ctx workflow.Context) error {
-		return j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
+		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
+		j.costUSD += out.CostUSD + contract.Cost(err)
+		return err
 	})
-	j.costUSD += out.CostUSD
 	if err == nil && out.Status == dsl.StatusDeclined {
 		err = contract.Error(contract.ErrDeclined, out.Error, nil)
 	}
@@ -171,7 +172,9 @@ func late(timeout time.Duration) error {
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	end.Status, end.Error, end.ErrorType = dsl.StatusFailed, contract.Message(err), contract.ErrorType(err)
-	end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
+	if end.Kind != dsl.KindPipeline { // of a child run that failed only the cost is kept
+		end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
+	}
 	switch {
 	case workerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure

@@ -185,14 +185,14 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 	err := r.close(ctx, &out)
 	r.leave(ctx)
 	if err != nil {
-		return out, err
+		return out, contract.WithCost(err, r.costUSD)
 	}
 	switch out.Status {
 	case dsl.StatusCanceled:
-		return out, canceled
+		return out, contract.WithCost(canceled, r.costUSD)
 	case dsl.StatusFailed:
 		r.notify(ctx, contract.EventFail, out.Error)
-		return out, temporal.NewNonRetryableApplicationError(out.Error, out.ErrorType, nil)
+		return out, contract.WithCost(contract.Error(out.ErrorType, out.Error, nil), r.costUSD)
 	case dsl.StatusSucceeded:
 		r.notify(ctx, contract.EventSuccess, "")
 	default:

@@ -38,12 +38,12 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 		end, err := t.generation(ctx)
 		switch {
 		case err != nil:
-			return contract.StepOutput{}, err
+			return contract.StepOutput{}, contract.WithCost(err, t.costUSD())
 		case end.how == dsl.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
-			return contract.StepOutput{}, err
+			return contract.StepOutput{}, contract.WithCost(err, t.costUSD())
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			t.in.Carried = t.carried
@@ -190,7 +190,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		}
 		return nil
 	}
-	failure := t.failure(end)
+	failure := contract.Error(end.errType, end.message(), nil)
 	pause, again := t.budget.again(failure)
 	if !again {
 		return failure

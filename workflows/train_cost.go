@@ -1,12 +1,9 @@
 package workflows
 
 import (
-	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/sluiceml/sluice/activities/contract"
 )
 
 // costUSD is what the generations that have ended have cost.
@@ -27,13 +24,4 @@ func (t *train) affords(ctx workflow.Context) (left time.Duration, ok bool) {
 	hours := (t.in.BudgetUSD - t.costUSD()) / perHour
 	const ever = 365 * 24
 	return time.Duration(min(hours, ever)*float64(time.Hour)) - workflow.Now(ctx).Sub(t.current.StartedAt), true
-}
-
-// failure is the error of a training that has failed. What it has cost goes with it, for the ledger.
-func (t *train) failure(end trainEnd) error {
-	spent, err := json.Marshal(map[string]float64{"cost_usd": t.costUSD()})
-	if err != nil {
-		return err
-	}
-	return contract.ErrorWithOutputs(end.errType, end.message(), spent)
 }

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"encoding/json"
 	"errors"
 
 	"go.temporal.io/sdk/temporal"
@@ -77,11 +78,48 @@ func ErrorWithOutputs(typ, message string, outputs []byte) error {
 	})
 }
 
-// Outputs returns what ErrorWithOutputs kept, or nil.
+// WithCost is the error of a training or a child run that did not succeed, with what it has cost until then, for the ledger of the run
+// above. A cancel stays one.
+func WithCost(err error, usd float64) error {
+	spent, unwritable := json.Marshal(costs{usd})
+	switch {
+	case unwritable != nil:
+		return err
+	case temporal.IsCanceledError(err):
+		return temporal.NewCanceledError(string(spent))
+	}
+	return ErrorWithOutputs(ErrorType(err), Message(err), spent)
+}
+
+// Cost returns what WithCost kept, or 0.
+func Cost(err error) float64 {
+	var kept costs
+	if json.Unmarshal(Outputs(err), &kept) != nil {
+		return 0
+	}
+	return kept.USD
+}
+
+type costs struct {
+	USD float64 `json:"cost_usd"`
+}
+
+// Outputs returns what ErrorWithOutputs or WithCost kept, or nil.
 func Outputs(err error) []byte {
+	var details interface {
+		HasDetails() bool
+		Details(...any) error
+	}
 	var app *temporal.ApplicationError
+	var canceled *temporal.CanceledError
+	switch {
+	case errors.As(err, &app):
+		details = app
+	case errors.As(err, &canceled):
+		details = canceled
+	}
 	var raw string
-	if !errors.As(err, &app) || !app.HasDetails() || app.Details(&raw) != nil {
+	if details == nil || !details.HasDetails() || details.Details(&raw) != nil {
 		return nil
 	}
 	return []byte(raw)
