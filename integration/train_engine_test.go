@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 		parallel.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	}
 	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "sluice-agent-")
+		dir, err := os.MkdirTemp("", "sluice-binaries-") // not the name of any program: tests look for processes by it
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
