@@ -18,10 +18,10 @@ type journal struct {
 
 func (l *journal) add(end contract.JudgeInput) { l.ends = append(l.ends, end) }
 
-// sync makes the records durable.
-func (l *journal) sync(ctx workflow.Context) {
+// sync makes the records durable. Whoever would rely on the store alone must not go on when it fails.
+func (l *journal) sync(ctx workflow.Context) error {
 	if len(l.ends) == 0 {
-		return
+		return nil
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	in := contract.SyncInput{Run: l.run}
@@ -31,22 +31,20 @@ func (l *journal) sync(ctx workflow.Context) {
 	summary := "make the records durable"
 	err := local(ctx, contract.SyncActivity, summary, in, nil)
 	if contract.ErrorType(err) == contract.ErrLost {
-		l.restore(ctx)
-		err = local(ctx, contract.SyncActivity, summary, in, nil)
+		if err = l.restore(ctx); err == nil {
+			err = local(ctx, contract.SyncActivity, summary, in, nil)
+		}
 	}
 	if err != nil {
-		workflow.GetLogger(ctx).Error("records are not durable yet", "error", err)
-		return
+		return contract.Error(contract.ErrInfrastructure, "the records of its steps could not be made durable: "+contract.Message(err), nil)
 	}
 	l.ends = l.ends[:0]
+	return nil
 }
 
 // restore makes records again that are not there.
-func (l *journal) restore(ctx workflow.Context) {
-	in := contract.RestoreInput{Ends: l.ends}
-	if err := local(ctx, contract.RestoreActivity, "make lost records again", in, nil); err != nil {
-		workflow.GetLogger(ctx).Error("records were not made again", "error", err)
-	}
+func (l *journal) restore(ctx workflow.Context) error {
+	return local(ctx, contract.RestoreActivity, "make lost records again", contract.RestoreInput{Ends: l.ends}, nil)
 }
 
 // lookup runs a local activity that reads the records of earlier steps.
@@ -55,6 +53,8 @@ func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) er
 	if contract.ErrorType(err) != contract.ErrLost || j.journal == nil {
 		return err
 	}
-	j.journal.restore(ctx)
+	if err := j.journal.restore(ctx); err != nil {
+		return err
+	}
 	return local(ctx, name, summary, in, out)
 }

@@ -22,9 +22,12 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: dsl.StatusSucceeded},
 		Fan:        node.Fan, Require: node.Require,
 	}
-	r.journal.sync(ctx) // lanes cannot make records again
 	var all contract.Expanded
-	if err := local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all); err != nil {
+	err := r.journal.sync(ctx) // lanes cannot make records again
+	if err == nil {
+		err = local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all)
+	}
+	if err != nil {
 		fail(ctx, &end.JudgeInput, err)
 		return r.gather(ctx, end)
 	}
@@ -37,9 +40,8 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD = done.CostUSD
-	end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
-	if node.Fan != dsl.FanRepeat {
-		end.Of = all.Of
+	if node.Fan == dsl.FanRepeat {
+		end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
 	}
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:

@@ -38,7 +38,9 @@ func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, err
 	if err := workflow.Await(watching, func() bool { return l.workers == 0 }); err != nil {
 		return l.out, err
 	}
-	l.journal.sync(ctx)
+	if err := l.journal.sync(ctx); err != nil {
+		return l.out, err
+	}
 	if l.more(ctx) { // only a long history kept the workers from it
 		l.in.Done = l.out
 		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)

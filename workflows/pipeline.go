@@ -48,6 +48,9 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 			r.walk(within, section)
 		}
 		if len(r.ready) > 0 { // only a long history kept them from being started
+			if r.lost = r.journal.sync(ctx); r.lost != nil {
+				break
+			}
 			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
 		}
 	}
@@ -65,6 +68,7 @@ type run struct {
 	declined    string
 	costUSD     float64
 	journal     journal
+	lost        error    // records of steps that ended could not be kept
 	datasets    []string // published by the run, as are the models
 	models      []string
 	broke       bool // the budget is spent
@@ -176,6 +180,9 @@ func (r *run) charge(usd float64) {
 
 // finish closes the run's record and turns the steps' ends into the run's.
 func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
+	if r.lost == nil {
+		r.lost = r.journal.sync(ctx)
+	}
 	out := r.outcome(ctx)
 	canceled := ctx.Err()
 	if canceled == nil && r.canceled {
@@ -217,6 +224,8 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
 	out := contract.RunOutput{Status: dsl.StatusSucceeded, CostUSD: r.costUSD}
 	switch {
+	case r.lost != nil:
+		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, contract.Message(r.lost), contract.ErrorType(r.lost)
 	case r.broke:
 		out.Status, out.ErrorType = dsl.StatusFailed, contract.ErrBudget
 		out.Error = "the run was stopped, for it has cost $" + dollars(r.costUSD) + " of its budget of $" + dollars(r.begun.BudgetUSD)

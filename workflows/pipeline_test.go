@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -29,6 +30,8 @@ type world struct {
 	hits  map[string]string
 	costs map[string]float64
 	begun contract.Begun
+	// full makes records that were written stay where a crash would lose them.
+	full bool
 	// of maps a fanned-out step to how many instances it has, until a repeated one to its last iteration, and holds a step to the
 	// question its gate asks.
 	of    map[string]int
@@ -71,7 +74,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
 	register(contract.ResolveActivity, w.resolve)
-	register(contract.SyncActivity, func(context.Context, contract.SyncInput) error { return nil })
+	register(contract.SyncActivity, w.sync)
 	register(contract.ExpandActivity, w.expand)
 	register(contract.GatherActivity, w.gather)
 	register(contract.RunActivity, w.run)
@@ -81,6 +84,13 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 		return in.RunOutput, nil
 	})
 	return env
+}
+
+func (w *world) sync(context.Context, contract.SyncInput) error {
+	if w.full {
+		return temporal.NewNonRetryableApplicationError("no space left on device", contract.ErrInfrastructure, nil)
+	}
+	return nil
 }
 
 func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.Resolved, error) {

@@ -32,7 +32,6 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 	r.pump(ctx)
 	watching, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
-	r.journal.sync(ctx)
 }
 
 // omit ends a section that is not wanted.
