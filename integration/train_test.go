@@ -151,7 +151,7 @@ func TestTrainIsNotDisturbedByZombie(t *testing.T) {
 // A node that was silent for too long, and is back before it has been given up, goes on with what it was doing.
 func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.env["STEPS"], b.env["STEP_SECONDS"] = "300", "0.1"
+	b.env["STEPS"], b.env["STEP_SECONDS"] = "200", "0.1"
 	b.execute()
 	b.awaitSteps(5)
 	pid := b.agentOf(1, 1)

@@ -153,6 +153,7 @@ func TestDecideBySignal(t *testing.T) {
 
 // TestNobodyDecides: when the time is over, the default decides.
 func TestNobodyDecides(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	const late = "name: late\nsteps:\n  sign: {approval: {message: Now, timeout: 100ms, default: %DEFAULT%, fields: {tier: {type: string, default: gold}}}}\n"
 	for byDefault, want := range map[string]dsl.Status{"approve": dsl.StatusSucceeded, "reject": dsl.StatusFailed} {
@@ -219,6 +220,7 @@ steps:
 // TestWithin: what runs and waits within a step is seen: instances with what they say of themselves, and the steps of a child pipeline,
 // which is a run of its own.
 func TestWithin(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: within
 steps:

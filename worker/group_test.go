@@ -22,6 +22,7 @@ finally:
 // TestGroupSurvivesTheCancelOfItsHolder: the newest run of a group is the one that is left, and it starts when the one before has tidied
 // up. The lock is a child of the run that first held it, and must not be cancelled with it.
 func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	block := filepath.Join(t.TempDir(), "block")
 	if err := os.WriteFile(block, nil, 0o600); err != nil {

@@ -156,6 +156,7 @@ steps:
 
 // TestRolloutRuns: the ways a rollout can end, with real models and traffic. It records, too.
 func TestRolloutRuns(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	port := freePort(t)
 	target := fmt.Sprintf("words_%d", port) // fresh each time the test is run

@@ -25,6 +25,7 @@ steps:
 // TestGroupQueues: runs of a group go one after the other, in the order in which they came, also when the one that holds the group is
 // terminated and can no longer give it back.
 func TestGroupQueues(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	dir := t.TempDir()
 	file := project(t, queued, nil)

@@ -70,6 +70,7 @@ func ended(runs []contract.RunRecord, status dsl.Status) int {
 // TestScheduleTrigger: a cron expression with seconds starts runs on the real server, each with a name and the time it is for; applying
 // again changes nothing; a pause ends it; what is no longer declared is deleted.
 func TestScheduleTrigger(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	const pipeline = "clock-test"
 	declare := func(triggers string) SubmitRequest {
@@ -134,6 +135,7 @@ func TestScheduleTrigger(t *testing.T) {
 
 // TestScheduleSkips: while a run of a schedule is open, no other is started by it, nor by hand; a backfill makes up for times that are past.
 func TestScheduleSkips(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	const pipeline = "skip-test"
 	gate := filepath.Join(t.TempDir(), "go")
@@ -180,6 +182,7 @@ triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 // TestDataTrigger: each settled version of a file starts one run on the real server, which is told of it; a run whose start was not
 // noted is not started again.
 func TestDataTrigger(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	const pipeline = "inbox-test"
 	inbox := t.TempDir()

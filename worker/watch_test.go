@@ -14,6 +14,7 @@ import (
 
 // TestWatch follows a run from its start to its cancel.
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	s := session(t)
 	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, nil), Params: map[string]string{"who": "bear"}}).Run
 	t.Cleanup(func() { end(t, s, run) })
