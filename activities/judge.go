@@ -162,7 +162,7 @@ func decide(record *contract.StepRecord, decision *contract.Decision) {
 		}
 		record.Status, record.Error, record.ErrorType = dsl.StatusFailed, refusal(c), contract.ErrGate
 		if holds(c) && decision != nil {
-			record.Error += "; " + rejection(decision)
+			record.Error += "; " + decision.String()
 		}
 		if c.OnFail == dsl.OnFailStop && c.Verdict == dsl.VerdictFail {
 			record.Status = dsl.StatusDeclined
@@ -174,17 +174,6 @@ func decide(record *contract.StepRecord, decision *contract.Decision) {
 
 // holds reports whether a condition that is not met leaves it to a person.
 func holds(c dsl.Check) bool { return c.Verdict == dsl.VerdictFail && c.OnFail == dsl.OnFailHold }
-
-func rejection(d *contract.Decision) string {
-	who := d.By
-	if who == "" {
-		who = "the default"
-	}
-	if d.Reason == "" {
-		return "rejected by " + who
-	}
-	return "rejected by " + who + ": " + d.Reason
-}
 
 // holdPass is the default of a hold that lets the step pass when nobody decides.
 const holdPass = "pass"

@@ -104,7 +104,7 @@ func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.A
 		return contract.ApprovalState{}, invalid("`%s` of %s does not wait for anyone; those that do: %s", step, run, strings.Join(names, ", "))
 	case step != "":
 		if past, err := s.asked(ctx, run, step); err == nil && past.Decision != nil {
-			return contract.ApprovalState{}, invalid("`%s` of %s is decided already: %s", step, run, Verdict(*past.Decision))
+			return contract.ApprovalState{}, invalid("`%s` of %s is decided already: %s", step, run, *past.Decision)
 		}
 	}
 	return contract.ApprovalState{}, invalid("nothing in %s waits for anyone", run)
@@ -112,21 +112,6 @@ func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.A
 
 func invalid(format string, args ...any) error {
 	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
-}
-
-// Verdict is a decision in one line.
-func Verdict(d contract.Decision) string {
-	line := "rejected"
-	if d.Approved {
-		line = "approved"
-	}
-	if d.By != "" {
-		line += " by " + d.By
-	}
-	if d.Reason != "" {
-		line += ": " + d.Reason
-	}
-	return line
 }
 
 // Decide approves or rejects what waits. A decision that may not be is refused by the workflow, with an invalid error that says why.

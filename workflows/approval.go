@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -64,14 +65,12 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 // validate refuses what cannot be a decision. It changes nothing.
 func (a *approval) validate(d contract.Decide) error {
 	switch {
-	case a.state.Decision != nil && a.state.Decision.By == "":
-		return contract.Error(contract.ErrInvalid, "it is decided already: "+a.state.Decision.Reason, nil)
 	case a.state.Decision != nil:
-		return contract.Error(contract.ErrInvalid, "it is decided already, by "+a.state.Decision.By, nil)
+		return contract.Error(contract.ErrInvalid, "it is decided already: "+a.state.Decision.String(), nil)
 	case d.By == "":
 		return contract.Error(contract.ErrInvalid, "say who decides: `by` is empty", nil)
 	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By):
-		return contract.Error(contract.ErrInvalid, fmt.Sprintf("%s may not decide; those who may: %v", d.By, a.state.Users), nil)
+		return contract.Error(contract.ErrInvalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
 	case !d.Approve:
 		return nil // who says no need not fill in the form
 	}
@@ -118,11 +117,7 @@ func (a *approval) details() string {
 	s := a.state
 	text := fmt.Sprintf("**%s** of run `%s`: %s\n", s.Step, s.Run, s.Question())
 	if d := s.Decision; d != nil {
-		word := "approved"
-		if !d.Approved {
-			word = "rejected"
-		}
-		return text + fmt.Sprintf("\n%s by %s, %s", word, d.By, d.Reason)
+		return text + "\n" + d.String()
 	}
 	return text + fmt.Sprintf("\nDecide with `sluice approve %s %s`, or send the update `%s` with "+
 		"`{\"approve\": true, \"by\": \"...\", \"reason\": \"...\"}`.", s.Run, s.Step, contract.DecideUpdate)

@@ -59,7 +59,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 			{By: "user:bob", Reason: "not now"},
 		},
 		rejected: []string{
-			"say who decides: `by` is empty", "user:eve may not decide; those who may: [user:ann user:bob]",
+			"say who decides: `by` is empty", "user:eve may not decide; those who may: user:ann, user:bob",
 			"share", "share", "",
 		},
 		want: contract.Decision{By: "user:bob", Reason: "not now"},
@@ -91,13 +91,14 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 
 // TestSecondDecision: one that comes in when the workflow has not yet come to its end.
 func TestSecondDecision(t *testing.T) {
-	for by, want := range map[string]string{
-		"user:bob": "it is decided already, by user:bob", "": "it is decided already: nobody decided within 1h",
+	for want, decided := range map[string]contract.Decision{
+		"it is decided already: rejected by user:bob":                          {By: "user:bob"},
+		"it is decided already: approved by user:bob: fine":                    {By: "user:bob", Approved: true, Reason: "fine"},
+		"it is decided already: rejected by default: nobody decided within 1h": {Reason: "nobody decided within 1h"},
 	} {
-		decided := contract.Decision{By: by, Reason: "nobody decided within 1h"}
 		a := approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &decided}}
 		if err := a.validate(contract.Decide{By: "user:ann"}); contract.Message(err) != want {
-			t.Errorf("after %q: %v, want %q", by, err, want)
+			t.Errorf("after %+v: %v, want %q", decided, err, want)
 		}
 	}
 }

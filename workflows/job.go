@@ -149,20 +149,9 @@ func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (co
 		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
 	}
 	if !decision.Approved {
-		return contract.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, rejection(decision), outputs)
+		return contract.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, decision.String(), outputs)
 	}
 	return contract.StepOutput{Outputs: outputs}, nil
-}
-
-// rejection is one line on a decision against.
-func rejection(d contract.Decision) string {
-	switch {
-	case d.By == "":
-		return "nobody decided in time"
-	case d.Reason == "":
-		return "rejected by " + d.By
-	}
-	return "rejected by " + d.By + ": " + d.Reason
 }
 
 // timeout is the bound of one attempt.

@@ -66,6 +66,23 @@ type Decision struct {
 	Fields   map[string]any `json:"fields,omitempty"`
 }
 
+// String is the decision in one line: what, by whom and why.
+func (d Decision) String() string {
+	line := "rejected"
+	if d.Approved {
+		line = "approved"
+	}
+	if d.By == "" {
+		line += " by default"
+	} else {
+		line += " by " + d.By
+	}
+	if d.Reason != "" {
+		line += ": " + d.Reason
+	}
+	return line
+}
+
 // ApprovalState answers StateQuery.
 type ApprovalState struct {
 	ApprovalInput

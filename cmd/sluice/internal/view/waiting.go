@@ -79,17 +79,6 @@ func (t Theme) Decided(w io.Writer, run, step string, d contract.Decision) error
 
 // decision is one line: approved or rejected, by whom and why.
 func decision(d contract.Decision) string {
-	line := "rejected"
-	if d.Approved {
-		line = "approved"
-	}
-	if d.By != "" {
-		line += " by " + d.By
-	} else {
-		line += " by default"
-	}
-	if d.Reason != "" {
-		line += ": " + human.Line(d.Reason)
-	}
-	return human.Printable(line)
+	d.Reason = human.Line(d.Reason)
+	return human.Printable(d.String())
 }
