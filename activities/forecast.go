@@ -184,22 +184,17 @@ func (f *forecaster) open(node dsl.Node) []string {
 // admit reports whether the known ends of the steps that node needs keep it from running.
 func (f *forecaster) admit(node dsl.Node) (look Outlook, isOut bool) {
 	for _, id := range node.After {
-		need, status := node.Needs[id], f.known[id].Status
-		if status == dsl.StatusFailed && f.nodes[id].ContinueOnError && need != dsl.NeedFailed {
-			status = dsl.StatusSkipped
-		}
-		switch {
-		case need == dsl.NeedEnded,
-			need == dsl.NeedFailed && status == dsl.StatusFailed,
-			need != dsl.NeedFailed && status == dsl.StatusSucceeded,
-			need == dsl.NeedNotFailed && status == dsl.StatusSkipped:
+		need := node.Needs[id]
+		end := need.Met(f.known[id].Status, f.nodes[id].ContinueOnError)
+		if end == dsl.StatusPending {
 			continue
-		case need == dsl.NeedFailed || status == dsl.StatusSkipped:
-			f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
-			return Outlook{Prospect: ProspectSkipped, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}, true
 		}
-		f.settle(node, contract.StepRecord{Status: dsl.StatusUpstream})
-		return Outlook{Prospect: ProspectNotRun, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}, true
+		look = Outlook{Prospect: ProspectNotRun, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
+		if end == dsl.StatusSkipped {
+			look.Prospect = ProspectSkipped
+		}
+		f.settle(node, contract.StepRecord{Status: end})
+		return look, true
 	}
 	return Outlook{}, false
 }

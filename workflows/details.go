@@ -22,7 +22,7 @@ const (
 func (r *run) show(ctx workflow.Context, now bool) {
 	if t := workflow.Now(ctx); now && len(r.steps) <= detailRows || t.Sub(r.shown) >= detailEvery {
 		r.shown = t
-		workflow.SetCurrentDetails(ctx, r.details(ctx, dsl.StatusRunning))
+		workflow.SetCurrentDetails(ctx, r.details(dsl.StatusRunning))
 	}
 }
 
@@ -58,7 +58,7 @@ func (r *run) listen(ctx workflow.Context) {
 }
 
 // details is the run as a Markdown table.
-func (r *run) details(_ workflow.Context, status dsl.Status) string {
+func (r *run) details(status dsl.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** run `%s`: %s\n\n", r.in.Name, r.in.Run, status)
 	b.WriteString(heads("step", "kind", "status", "time", ""))

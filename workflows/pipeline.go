@@ -172,7 +172,14 @@ func (r *run) left() float64 {
 // charge adds to the cost of the run. When that passes the budget, what runs is stopped.
 func (r *run) charge(usd float64) {
 	r.costUSD += usd
-	if r.begun.BudgetUSD > 0 && r.costUSD >= r.begun.BudgetUSD && !r.broke {
+	if r.begun.BudgetUSD > 0 && r.costUSD >= r.begun.BudgetUSD {
+		r.breakOff()
+	}
+}
+
+// breakOff stops what runs, for the budget is spent.
+func (r *run) breakOff() {
+	if !r.broke {
 		r.broke = true
 		r.stop()
 	}
@@ -215,7 +222,7 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 	if err := local(ctx, contract.FinishActivity, "close the run's record", in, out); err != nil {
 		return err
 	}
-	workflow.SetCurrentDetails(ctx, r.details(ctx, out.Status))
+	workflow.SetCurrentDetails(ctx, r.details(out.Status))
 	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
 	return workflow.UpsertTypedSearchAttributes(ctx, verdict)
 }

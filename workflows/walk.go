@@ -182,9 +182,8 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
 	r.charge(word.CostUSD)
-	if word.ErrorType == contract.ErrBudget && !r.broke {
-		r.broke = true
-		r.stop()
+	if word.ErrorType == contract.ErrBudget { // a step that was given what is left has spent it
+		r.breakOff()
 	}
 	r.label(ctx, word)
 	r.show(ctx, false)
@@ -226,36 +225,7 @@ func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
 // met says what a need makes of the end of the step it is about: pending (go on), skipped or upstream.
 func (r *run) met(node dsl.Node, id string) dsl.Status {
 	up := r.index[id]
-	status := r.steps[up].Status
-	if status == dsl.StatusFailed && r.in.Graph[up].ContinueOnError && node.Needs[id] != dsl.NeedFailed {
-		status = dsl.StatusSkipped // a failure that the run goes on without
-	}
-	return met(node.Needs[id], status)
-}
-
-func met(need dsl.Need, status dsl.Status) dsl.Status {
-	ok := false
-	switch need {
-	case dsl.NeedPassed:
-		ok = status == dsl.StatusSucceeded
-	case dsl.NeedNotFailed:
-		ok = status == dsl.StatusSucceeded || status == dsl.StatusSkipped
-	case dsl.NeedEnded:
-		ok = true
-	case dsl.NeedFailed:
-		if status == dsl.StatusFailed {
-			return dsl.StatusPending
-		}
-		return dsl.StatusSkipped
-	}
-	switch {
-	case ok:
-		return dsl.StatusPending
-	case status == dsl.StatusSkipped:
-		return dsl.StatusSkipped
-	default:
-		return dsl.StatusUpstream
-	}
+	return node.Needs[id].Met(r.steps[up].Status, r.in.Graph[up].ContinueOnError)
 }
 
 // blame names what keeps node from running.
