@@ -174,7 +174,7 @@ func (e *Engine) lookup(ctx context.Context, in contract.ResolveInput, cache dsl
 func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, error) {
 	var record contract.StepRecord
 	switch err := e.Store.GetJSON(ctx, recordKey(at), &record); {
-	case errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
 		return nil, nil
 	case err != nil:
 		return nil, err

@@ -17,8 +17,9 @@ var (
 	ErrFull = errors.New("no space left")
 	// ErrReadOnly: the medium cannot be written to.
 	ErrReadOnly = errors.New("not writable")
-	// ErrCorrupt: a blob or an artifact does not match its digest. Returned by the Store, which verifies what it reads.
-	ErrCorrupt = errors.New("does not match its digest")
+	// ErrCorrupt: a blob or an artifact does not match its digest, or a record is no JSON. Returned by the Store, which verifies what
+	// it reads.
+	ErrCorrupt = errors.New("is damaged")
 	// ErrKey: the key breaks the rules that Driver names.
 	ErrKey = errors.New("bad key")
 )

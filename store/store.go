@@ -68,7 +68,7 @@ func (s *Store) PutJSON(ctx context.Context, key string, v any, opts WriteOption
 	return s.driver.Write(ctx, key, bytes.NewReader(append(data, '\n')), opts)
 }
 
-// GetJSON reads the record under key into v. ErrNotFound if there is none; records over 64 MiB are refused.
+// GetJSON reads the record under key into v. ErrNotFound if there is none, ErrCorrupt if it cannot be read; records over 64 MiB are refused.
 func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
 	r, err := s.driver.Read(ctx, key)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
 		return fmt.Errorf("read %s: %w", key, ErrNotFound)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
+		return fmt.Errorf("read %s: the record %w: %w", key, ErrCorrupt, err)
 	}
 	return nil
 }
