@@ -385,16 +385,22 @@ func typeOf(v value) *cel.Type {
 	case entries:
 		return cel.MapType(cel.StringType, commonType(v.values))
 	case literal:
-		switch v.v.(type) {
-		case string:
-			return cel.StringType
-		case bool:
-			return cel.BoolType
-		case int64:
-			return cel.IntType
-		case float64:
-			return cel.DoubleType
-		}
+		return v.outputType()
+	}
+	return cel.DynType
+}
+
+// outputType is the type of a constant.
+func (l literal) outputType() *cel.Type {
+	switch l.v.(type) {
+	case string:
+		return cel.StringType
+	case bool:
+		return cel.BoolType
+	case int64:
+		return cel.IntType
+	case float64:
+		return cel.DoubleType
 	}
 	return cel.DynType
 }

@@ -297,7 +297,10 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
 }
 
 // free reads any plain data as it is, such as a JSON Schema.
-func (d *decoder) free(n *yaml.Node) value {
+func (d *decoder) free(n *yaml.Node) value { return d.tree(n, d.constant) }
+
+// tree reads mappings and sequences of any depth, whose scalars are read by scalar.
+func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
 	n, leave, ok := d.enter(n)
 	if !ok {
 		return nil
@@ -307,7 +310,7 @@ func (d *decoder) free(n *yaml.Node) value {
 	case yaml.MappingNode:
 		out := entries{}
 		d.eachKey(n, func(key, val *yaml.Node) {
-			if v := d.free(val); v != nil {
+			if v := d.tree(val, scalar); v != nil {
 				out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
 			}
 		})
@@ -318,12 +321,17 @@ func (d *decoder) free(n *yaml.Node) value {
 			if d.inAliased(n) {
 				break
 			}
-			if v := d.free(c); v != nil {
+			if v := d.tree(c, scalar); v != nil {
 				out = append(out, v)
 			}
 		}
 		return out
 	}
+	return scalar(n)
+}
+
+// constant reads a scalar as YAML's core schema types it.
+func (d *decoder) constant(n *yaml.Node) value {
 	for _, t := range map[string][]reflect.Type{
 		"!!bool": {boolType}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
 	}[n.Tag] {

@@ -141,16 +141,7 @@ func (c *checker) valueType(name string, v value) *cel.Type {
 		}
 		return c.ts.define(o)
 	case literal:
-		switch v.v.(type) {
-		case string:
-			return cel.StringType
-		case bool:
-			return cel.BoolType
-		case int64:
-			return cel.IntType
-		case float64:
-			return cel.DoubleType
-		}
+		return v.outputType()
 	}
 	return cel.DynType
 }

@@ -156,33 +156,12 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 
 // data reads any value, in which ${} may stand anywhere.
 func (d *decoder) data(n *yaml.Node) value {
-	n, leave, ok := d.enter(n)
-	if !ok {
-		return nil
-	}
-	defer leave()
-	switch n.Kind {
-	case yaml.MappingNode:
-		out := entries{}
-		d.eachKey(n, func(key, val *yaml.Node) {
-			if v := d.data(val); v != nil {
-				out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
-			}
-		})
-		return out
-	case yaml.SequenceNode:
-		out := list{}
-		for _, item := range n.Content {
-			if v := d.data(item); v != nil {
-				out = append(out, v)
-			}
+	return d.tree(n, func(n *yaml.Node) value {
+		if strings.Contains(n.Value, "${") {
+			return d.interpolate(n, want{})
 		}
-		return out
-	}
-	if strings.Contains(n.Value, "${") {
-		return d.interpolate(n, want{})
-	}
-	return d.free(n)
+		return d.constant(n)
+	})
 }
 
 // combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
