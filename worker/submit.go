@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -71,38 +69,16 @@ func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 // load is Compile without a look at the parameters.
 func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 	sub := contract.Submission{File: req.PipelineFile, EnvFile: req.EnvFile, Params: req.Params}
-	var err error
-	if sub.Pipeline, err = ReadDocument(req.PipelineFile); err != nil {
-		return nil, sub, fmt.Errorf("read the pipeline: %w", err)
+	pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
+	if err != nil {
+		return nil, sub, err
 	}
-	if req.EnvFile != "" {
-		if sub.Environment, err = ReadDocument(req.EnvFile); err != nil {
-			return nil, sub, fmt.Errorf("read the environment: %w", err)
-		}
-	}
-	program, diags := dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment},
-		folder(filepath.Dir(req.PipelineFile)))
+	sub.Pipeline, sub.Environment = pipeline.Source, environment.Source
+	program, diags := dsl.Compile(pipeline, environment, Folder(filepath.Dir(req.PipelineFile)))
 	if program == nil {
 		return nil, sub, &LintError{diags}
 	}
 	return program, sub, nil
-}
-
-// ReadFile implements dsl.Workspace.
-func (f folder) ReadFile(path string) ([]byte, error) {
-	if !filepath.IsLocal(path) {
-		return nil, fs.ErrNotExist
-	}
-	return ReadDocument(filepath.Join(string(f), path))
-}
-
-// folder is the workspace of a pipeline before it is submitted.
-type folder string
-
-// Exists implements dsl.Workspace.
-func (f folder) Exists(path string) bool {
-	_, err := os.Stat(filepath.Join(string(f), path))
-	return err == nil
 }
 
 // Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already

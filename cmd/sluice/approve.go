@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os/user"
 	"strings"
@@ -74,29 +74,18 @@ func whoami() (string, error) {
 }
 
 // decide finds what waits, and says the word.
-func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) (err error) {
-	st, err := openStore(cmd)
-	if err != nil {
-		return err
-	}
-	run, err := worker.FindOpenRun(cmd.Context(), st, args[0])
-	if err != nil {
-		return err
-	}
-	signals := listen()
-	defer signals.close()
-	ctx, stop := signals.until(cmd.Context())
-	defer stop()
-	s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd)})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) error {
+	return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
+		return decideIn(ctx, cmd, s, run, format, args[1:], d)
+	})
+}
+
+func decideIn(ctx context.Context, cmd *cobra.Command, s *worker.Session, run, format string, steps []string, d contract.Decide) error {
 	step := ""
-	if len(args) > 1 {
-		step = args[1]
+	if len(steps) > 0 {
+		step = steps[0]
 	}
-	at, err := s.FindWaiting(ctx, run.Run, step)
+	at, err := s.FindWaiting(ctx, run, step)
 	if err != nil {
 		return err
 	}

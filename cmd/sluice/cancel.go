@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,34 +24,19 @@ means its newest run that has not ended.`,
 		Example:           `  sluice cancel spam-filter`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRuns,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			store, err := openStore(cmd)
-			if err != nil {
-				return err
-			}
-			run, err := worker.FindOpenRun(cmd.Context(), store, args[0])
-			if err != nil {
-				return err
-			}
-			signals := listen()
-			defer signals.close()
-			ctx, stop := signals.until(cmd.Context())
-			defer stop()
-			s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd)})
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.Close()) }()
-			if err := s.Cancel(ctx, run.Run); err != nil {
-				return err
-			}
-			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))
-			defer done()
-			end, err := s.Wait(ctx, run.Run)
-			if err != nil {
-				return fmt.Errorf("wait for the end of %s: %w", run.Run, context.Cause(ctx))
-			}
-			return view.ThemeOf(cmd.OutOrStdout()).Ending(cmd.OutOrStdout(), run.Run, end)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
+				if err := s.Cancel(ctx, run); err != nil {
+					return err
+				}
+				ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))
+				defer done()
+				end, err := s.Wait(ctx, run)
+				if err != nil {
+					return fmt.Errorf("wait for the end of %s: %w", run, context.Cause(ctx))
+				}
+				return view.ThemeOf(cmd.OutOrStdout()).Ending(cmd.OutOrStdout(), run, end)
+			})
 		},
 	}
 }

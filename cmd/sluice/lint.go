@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -16,9 +17,9 @@ func newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check pipelines and environments without running anything",
-		Long: `Check pipelines, and environment files by themselves, without running anything: unknown keys, the type of every expression and reference, cycles, gates that can be
-bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says more of one. The exit code is 2 when
-there are errors; warnings alone are fine.
+		Long: `Check pipelines, and environment files by themselves, without running anything: unknown keys, the type of every expression and
+reference, cycles, gates that can be bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says
+more of one. The exit code is 2 when there are errors; warnings alone are fine.
 
 --format sarif is for code scanning services, --format github for a workflow of GitHub Actions, which shows the findings beside the
 lines of a change.`,
@@ -74,8 +75,12 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
 		return findings, nil
 	}
-	_, findings, err := load(file, env)
-	return findings, err
+	pipeline, environment, err := worker.ReadDocuments(file, env)
+	if err != nil {
+		return nil, err
+	}
+	_, findings := dsl.Compile(pipeline, environment, worker.Folder(filepath.Dir(file)))
+	return findings, nil
 }
 
 func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,6 +28,28 @@ func openStore(cmd *cobra.Command) (*store.Store, error) {
 		return nil, errNoRuns
 	}
 	return worker.OpenStore(cmd.Context(), state)
+}
+
+// onOpenRun does something about a run that has not ended: in a session, until it is done or somebody interrupts it.
+func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *worker.Session, run string) error) (err error) {
+	st, err := openStore(cmd)
+	if err != nil {
+		return err
+	}
+	run, err := worker.FindOpenRun(cmd.Context(), st, name)
+	if err != nil {
+		return err
+	}
+	signals := listen()
+	defer signals.close()
+	ctx, stop := signals.until(cmd.Context())
+	defer stop()
+	s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(ctx, s, run.Run)
 }
 
 // findRun reads the run that the first argument names; without one, the newest.
