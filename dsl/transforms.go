@@ -58,18 +58,6 @@ type HTMLToText struct {
 	When Expr `json:"when,omitempty" dsl:"bool"`
 }
 
-// NormalizeText makes equal text equal bytes: Unicode normal form, no control or invisible characters, LF line ends.
-type NormalizeText struct {
-	// Fields to normalise.
-	Fields []string `json:"fields"`
-	// Form is the Unicode normal form: NFC (default) or NFKC.
-	Form string `json:"form,omitempty" dsl:"enum=NFC|NFKC"`
-	// Whitespace: collapse (default; single spaces, at most one empty line) or keep.
-	Whitespace string `json:"whitespace,omitempty" dsl:"enum=collapse|keep"`
-	// Case: keep (default) or lower.
-	Case string `json:"case,omitempty" dsl:"enum=keep|lower"`
-}
-
 // Deduplicate drops all rows but one of those that are equal in the given fields. The transform's name is the rule they are
 // counted under. Which one stays depends on the rows alone, not on their order in the files.
 type Deduplicate struct {

@@ -38,6 +38,8 @@ func TestTransforms(t *testing.T) {
 		{"normalize", "NormalizeText", `{"fields": ["a"]}`, `{"a": " e\u0301\u200b \u00a0x\r\n\r\n\r\n\u0007\ty "}`, "{\"a\":\"é x\\n\\ny\"}"},
 		{"normalize nfkc", "NormalizeText", `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"a": "ＡＢ ﬁ ℂ"}`, `{"a":"ab fi c"}`},
 		{"normalize keep", "NormalizeText", `{"fields": ["a"], "whitespace": "keep"}`, `{"a": "a  b\n\n\nc "}`, `{"a":"a  b\n\n\nc "}`},
+		{"normalize mojibake", "NormalizeText", `{"fields": ["a"], "mojibake": "repair"}`, `{"a": "Lâ€™Ã©tÃ©"}`, `{"a":"L’été"}`},
+		{"normalize keeps mojibake", "NormalizeText", `{"fields": ["a"]}`, `{"a": "Ã©"}`, `{"a":"Ã©"}`},
 		{"mask", "MaskPII", `{"fields": ["a"]}`, `{"a": "<bob.b+x@mail.example.org>, a@b, @me, x@y.z."}`, `{"a":"<<EMAIL>>, a@b, @me, <EMAIL>."}`},
 		{
 			"mail", "DecodeMail", `{"field": "m"}`, `{"m": "Subject: =?utf-8?q?=C3=BC?=\n\nBody", "k": 1}`,
