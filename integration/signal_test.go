@@ -7,8 +7,11 @@ import (
 )
 
 // holdUntil is a script that notes that it runs, and ends when the file appears.
-func holdUntil(dir string) string {
-	return "echo ran >> " + filepath.Join(dir, "ledger") + "; until [ -e " + filepath.Join(dir, "go") + " ]; do sleep 0.05; done"
+func holdUntil(dir string) string { return holdAs(dir, "ran", "go") }
+
+// holdAs is a script that notes in the ledger that it runs, by a name, and ends when the file of another name appears.
+func holdAs(dir, name, until string) string {
+	return "echo " + name + " >> " + filepath.Join(dir, "ledger") + "; until [ -e " + filepath.Join(dir, until) + " ]; do sleep 0.05; done"
 }
 
 // awaitProgram waits until the script of holdUntil runs.
@@ -123,4 +126,48 @@ func TestKilledHolder(t *testing.T) {
 	if record := s.show(); record.Run != id || record.Status != "succeeded" {
 		t.Errorf("run %s is %s: %s", record.Run, record.Status, record.Error)
 	}
+}
+
+// TestHolderStays: the command that holds the folder is done first. It does not take along what another command follows, and stays no
+// longer for a run that nobody follows.
+func TestHolderStays(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "program")
+	ran := func(name string) func() bool { return func() bool { return s.ledger("ledger")[name] > 0 } }
+	first := s.run("script=" + holdAs(s.dir, "first", "go1"))
+	first.await("the first program", ran("first"))
+	second := s.run("script=" + holdAs(s.dir, "second", "go2"))
+	second.await("the second program", ran("second"))
+	s.start("run", "pipeline.yaml", "-e", "environment.yaml", "-p", "script="+holdAs(s.dir, "detached", "never"), "--detach").expect(0)
+	first.await("the detached program", ran("detached"))
+
+	write(t, filepath.Join(s.dir, "go1"), "")
+	first.awaits("stays until")
+	write(t, filepath.Join(s.dir, "go2"), "")
+	second.expect(0)
+	first.expect(0)
+	if got := s.ledger("ledger")["second"]; got != 1 {
+		t.Errorf("the followed program ran %d times", got)
+	}
+	if record := s.show(second.runID()); record.Status != "succeeded" || record.Steps["work"].Attempts.Total != 1 {
+		t.Errorf("the followed run is %s after %d attempts", record.Status, record.Steps["work"].Attempts.Total)
+	}
+}
+
+// TestCtrlCEndsTheStay: who does not want to stay leaves, with the code of the own run, and the others take over.
+func TestCtrlCEndsTheStay(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "program")
+	first := s.run("script=" + holdAs(s.dir, "first", "go1"))
+	first.await("the first program", func() bool { return s.ledger("ledger")["first"] > 0 })
+	second := s.run("script=" + holdAs(s.dir, "second", "go2"))
+	second.await("the second program", func() bool { return s.ledger("ledger")["second"] > 0 })
+	write(t, filepath.Join(s.dir, "go1"), "")
+	first.awaits("stays until")
+	kill(t, first.cmd.Process.Pid, syscall.SIGINT)
+	first.expect(0)
+	first.says("left; the runs go on")
+	second.awaits("goes on in this one")
+	write(t, filepath.Join(s.dir, "go2"), "")
+	second.expect(0)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker/codec"
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // StateDir is the state folder when nothing else is said.
@@ -34,6 +35,9 @@ type Options struct {
 	Work bool
 	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
 	Idle bool
+	// Follow makes known that this process follows a run: whoever holds the state folder does not leave of itself meanwhile. It asks
+	// Alone before it does.
+	Follow bool
 	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them (Temporal's Worker Versioning,
 	// pinned). For clusters; the embedded server is unversioned, since a new build must go on with open runs.
 	Deployment Deployment
@@ -52,6 +56,7 @@ type Session struct {
 	Dir string
 
 	codec    *codec.Codec
+	follower *holder.Follower // not nil with Options.Follow
 	log      *os.File
 	worker   worker.Worker
 	gateways *Gateways
@@ -81,6 +86,11 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if s.Store, err = OpenStore(ctx, s.Dir); err != nil {
 		return nil, err
 	}
+	if o.Follow {
+		if err := s.follow(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if s.codec, err = codec.Open(os.Getenv(codec.KeysVariable), s.Store); err != nil {
 		return nil, err
 	}
@@ -95,6 +105,17 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	}
 	return s, nil
 }
+
+// follow makes this process known as one that follows a run. One that leaves at this moment is waited for.
+func (s *Session) follow(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("it has not left within %v", connectTimeout))
+	defer cancel()
+	s.follower, err = holder.Follow(ctx, s.Dir)
+	return err
+}
+
+// Alone reports, of a session with Options.Follow, whether no other process follows a run. From then on none begins to until Close.
+func (s *Session) Alone() (bool, error) { return s.follower.Alone() }
 
 // StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
 const StoreVariable = "SLUICE_STORE"
@@ -213,6 +234,9 @@ func (s *Session) Close() error {
 	}
 	if s.Connection != nil {
 		errs = append(errs, s.Connection.Close())
+	}
+	if s.follower != nil { // after the folder is free, so that those who wait find it so
+		errs = append(errs, s.follower.Close())
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())

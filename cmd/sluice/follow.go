@@ -45,6 +45,7 @@ type follower struct {
 	live  *view.Live
 	plain *view.Plain
 	note  string
+	over  bool            // the run has ended
 	asked map[string]bool // the questions that a log has
 
 	briefs map[string]string // of steps that succeeded; poll's own
@@ -114,6 +115,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		var err error
 		select {
 		case end := <-ended:
+			f.over = end.err == nil
 			return f.finish(ctx, end)
 		case err = <-f.session.Failed():
 			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
@@ -368,7 +370,7 @@ func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
 	return f.theme.Ending(f.out, f.sub.Name, end)
 }
 
-// served says what ends with this process, where it is the one that serves.
+// served says what is served as long as this process lives, where it is the one that serves.
 func (f *follower) served() string {
 	if f.session.Holder == nil {
 		return ""
@@ -376,7 +378,7 @@ func (f *follower) served() string {
 	var b strings.Builder
 	targets := f.session.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		fmt.Fprintf(&b, "%s was served at %s until now; `sluice up` keeps it up\n", target, targets[target])
+		fmt.Fprintf(&b, "%s is served at %s until this process ends; `sluice up` keeps it up\n", target, targets[target])
 	}
 	return b.String()
 }

@@ -22,7 +22,8 @@ func newRun() *cobra.Command {
 the targets. Where another Sluice holds the state folder, the run is handed to it.
 
 A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
-files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it goes on when Sluice is next started.
+files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it goes on when Sluice is next started. When the run has
+ended, the command that started Sluice here stays until the runs that other commands follow have ended too.
 
 A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
 depends on it again, --only does nothing but the named steps, --no-cache does everything.
@@ -89,7 +90,8 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 			return err
 		}
 	}
-	s, err := worker.Open(ctx, worker.Options{StateDir: state})
+	options := worker.Options{StateDir: state, Follow: true}
+	s, err := worker.Open(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -105,12 +107,15 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 	stop() // from here on the follower hears the signals
 	for {
 		if err := f.follow(cmd.Context(), signals.ch); !errors.Is(err, errOrphaned) {
-			if s.Holder != nil {
+			if f.over && s.Holder != nil {
 				s.Deliver(cmd.Context(), sub.Run)
+				ctx, stop := signals.until(cmd.Context())
+				defer stop()
+				err = errors.Join(err, linger(ctx, s, cmd.ErrOrStderr()))
 			}
 			return err
 		}
-		next, err := worker.Open(cmd.Context(), worker.Options{StateDir: state})
+		next, err := worker.Open(cmd.Context(), options)
 		if err != nil {
 			return err
 		}

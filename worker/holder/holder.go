@@ -2,6 +2,7 @@
 //
 // The holder has a lock on the folder's file "lock", which the kernel gives back when the process ends, however it ends. It publishes
 // addresses in "holder.json". That file counts only while the lock is held, so that what a killed holder leaves behind misleads nobody.
+// Every process that follows a run has a shared lock on "follow", so that a holder knows whether somebody still needs it.
 package holder
 
 import (

@@ -22,6 +22,10 @@ func TestMain(m *testing.M) {
 		hold(dir)
 		return
 	}
+	if dir := os.Getenv(followEnv); dir != "" {
+		followIn(dir)
+		return
+	}
 	os.Exit(m.Run())
 }
 
