@@ -3,10 +3,12 @@ package worker
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -67,5 +69,51 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	}
 	if tidy, work := record(t, before, "tidy"), record(t, after, "work"); work.StartedAt.Before(tidy.EndedAt) {
 		t.Errorf("the third run began at %v, and the first was done at %v", work.StartedAt, tidy.EndedAt)
+	}
+}
+
+const impatient = `name: impatient
+params: {go: {type: string}, n: {type: int}}
+concurrency: {group: impatient, on_conflict: skip}
+steps:
+  work: {run: {script: 'until [ -e "$GO" ]; do sleep 0.05; done'}, env: {GO: "${params.go}", N: "${params.n}"}}
+`
+
+// TestSkipAfterTermination: a run that does not wait is skipped while another holds the group, and not because of one that was terminated.
+func TestSkipAfterTermination(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	opened := filepath.Join(t.TempDir(), "go")
+	file := project(t, impatient, nil)
+	start := func(n string) string {
+		return submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"go": opened, "n": n}}).Run
+	}
+	first := start("1")
+	awaitDetail(t, s, first, "work", func(Detail) bool { return true })
+	if out, _ := wait(t, s, start("2")); out.Status != dsl.StatusSkipped || !strings.Contains(out.Error, first) {
+		t.Errorf("while %s held the group, the second ended as %+v", first, out)
+	}
+	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(first), "", "test"); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, opened)
+	if out, _ := wait(t, s, start("3")); out.Status != dsl.StatusSucceeded {
+		t.Errorf("after %s was terminated, the third ended as %+v", first, out)
+	}
+}
+
+// TestChildInItsParentsGroup: groups whose names are known when they run only are no reason to wait for ever.
+func TestChildInItsParentsGroup(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	const region = "params: {region: {type: string, default: eu}}\nconcurrency: {group: \"train-${params.region}\"}\n"
+	file := project(t, "name: family\n"+region+"steps: {between: {pipeline: {steps: {child: {pipeline: {file: child.yaml}}}}}}\n", map[string]string{
+		"child.yaml": "sluice: pipeline/v1\nname: child\n" + region + "steps: {only: {run: {command: [\"true\"]}}}\n",
+	})
+	run := submit(t, s, SubmitRequest{PipelineFile: file}).Run
+	out, _ := wait(t, s, run)
+	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid ||
+		!strings.Contains(out.Error, "run "+run+" holds the concurrency group `train-eu` and waits for this run") {
+		t.Errorf("the run ended as %+v", out)
 	}
 }

@@ -29,16 +29,19 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 			return r.turnedAway(ctx, err)
 		case !taken:
 			return nil, nil
-		case r.begun.Concurrency.OnConflict == dsl.OnConflictSkip:
-			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "another run holds the group `" + group + "`"}
-			return &end, r.close(ctx, &end)
 		}
 		workflow.SetCurrentDetails(ctx, "waits: another run holds the group `"+group+"`")
-		switch held, err := r.queue(ctx); {
+		switch held, by, err := r.queue(ctx); {
 		case err != nil:
 			return r.turnedAway(ctx, err)
 		case held:
 			return nil, nil
+		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
+			return r.turnedAway(ctx, contract.Error(contract.ErrInvalid, "run "+by+" holds the concurrency group `"+group+
+				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
+		case by != "":
+			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			return &end, r.close(ctx, &end)
 		}
 	}
 }
@@ -63,12 +66,21 @@ func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	return false, err
 }
 
-// queue asks for the lock and waits for its turn. It is not held after turnEvery, nor when the lock has ended in the meantime.
-func (r *run) queue(ctx workflow.Context) (held bool, err error) {
-	want := contract.Want{Run: r.in.Run, Evict: r.begun.Concurrency.OnConflict == dsl.OnConflictCancelOther}
+// isChild reports whether another run waits for this one. The watch that started the run of a trigger does not.
+func (r *run) isChild(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).ParentWorkflowExecution != nil && r.in.Trigger.Name == ""
+}
+
+// queue asks for the lock and waits for its turn. It is not held after turnEvery, nor when the lock has ended in the meantime; by is the
+// run that holds it when there will be no turn.
+func (r *run) queue(ctx workflow.Context) (held bool, by string, err error) {
+	conflict := r.begun.Concurrency.OnConflict
+	want := contract.Want{
+		Run: r.in.Run, Evict: conflict == dsl.OnConflictCancelOther, Skip: conflict == dsl.OnConflictSkip, Child: r.isChild(ctx),
+	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
-		return false, workflow.Sleep(ctx, time.Second)
+		return false, "", workflow.Sleep(ctx, time.Second)
 	}
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
@@ -77,12 +89,13 @@ func (r *run) queue(ctx workflow.Context) (held bool, err error) {
 			c.Receive(ctx, nil)
 			held = true
 		}).
+		AddReceive(workflow.GetSignalChannel(ctx, contract.TakenSignal), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &by) }).
 		AddFuture(workflow.NewTimer(timing, turnEvery), func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		Select(ctx)
-	return held, err
+	return held, by, err
 }
 
-// turnedAway ends a run that was cancelled while it waited.
+// turnedAway ends a run that was cancelled while it waited, or that cannot get a turn.
 func (r *run) turnedAway(ctx workflow.Context, err error) (*contract.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {

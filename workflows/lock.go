@@ -10,9 +10,12 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 )
 
-// aliveEvery is how often a lock asks whether the run that holds it is still there. A run that ends gives its lock back itself;
-// one that was terminated cannot.
-const aliveEvery = 15 * time.Second
+// A run that ends gives its lock back itself; one that was terminated cannot. So a lock asks every aliveEvery whether the run that holds
+// it is still there, and when another wants it: always for one that does not wait, else unless it has known since aliveKnown.
+const (
+	aliveEvery = 15 * time.Second
+	aliveKnown = time.Second
+)
 
 // Lock is that of a concurrency group: its workflow ID is the group's, so that there is one. A run holds it, others wait for it in the
 // order in which they came. It ends when nobody does either.
@@ -42,6 +45,7 @@ type lock struct {
 	in           contract.LockInput
 	wants, frees workflow.ReceiveChannel
 	look         workflow.Future // the time to look whether the holder is there
+	looked       time.Time       // when that was last done
 }
 
 // hear takes in what runs have said, so that nothing of it is lost when this history ends.
@@ -75,29 +79,53 @@ func (l *lock) wait(ctx workflow.Context) (err error) {
 		}).
 		AddFuture(l.look, func(f workflow.Future) {
 			l.look = nil
-			if err = f.Get(ctx, nil); err == nil && !l.alive(ctx) {
-				l.in.Run = ""
+			if err = f.Get(ctx, nil); err == nil {
+				l.lookAfterHolder(ctx)
 			}
 		}).
 		Select(ctx)
 	return err
 }
 
-// enqueue lets a run wait. One that asks again is answered again. One that will not wait has all who came before it cancelled.
+// enqueue lets a run wait. One that asks again is answered again, and one that cannot or will not wait is told so. One that evicts has all
+// who came before it cancelled.
 func (l *lock) enqueue(ctx workflow.Context, want contract.Want) {
 	switch {
 	case want.Run == l.in.Run:
-		workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(want.Run), "", contract.TurnSignal, nil)
+		l.tell(ctx, want.Run, contract.TurnSignal, nil)
 		return
 	case slices.Contains(l.in.Waiting, want.Run):
 		return
 	}
+	if want.Skip || workflow.Now(ctx).Sub(l.looked) >= aliveKnown {
+		l.lookAfterHolder(ctx)
+	}
+	before := l.in.Waiting
+	if l.in.Run != "" {
+		before = append([]string{l.in.Run}, before...)
+	}
+	if len(before) > 0 && (want.Skip || want.Child && contract.Within(want.Run, before[0])) {
+		l.tell(ctx, want.Run, contract.TakenSignal, before[0])
+		return
+	}
 	if want.Evict {
-		for _, run := range append([]string{l.in.Run}, l.in.Waiting...) {
+		for _, run := range before {
 			workflow.RequestCancelExternalWorkflow(ctx, contract.RunWorkflowID(run), "")
 		}
 	}
 	l.in.Waiting = append(l.in.Waiting, want.Run)
+}
+
+func (*lock) tell(ctx workflow.Context, run, signal string, what any) workflow.Future {
+	return workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(run), "", signal, what)
+}
+
+// lookAfterHolder takes the lock from a run that is no more.
+func (l *lock) lookAfterHolder(ctx workflow.Context) {
+	if l.in.Run != "" && !l.alive(ctx) {
+		l.in.Run = ""
+	}
+	l.looked = workflow.Now(ctx)
 }
 
 // free takes the lock, or the place among those who wait, from a run.
@@ -112,7 +140,7 @@ func (l *lock) free(run string) {
 func (l *lock) next(ctx workflow.Context) {
 	run := l.in.Waiting[0]
 	l.in.Waiting = l.in.Waiting[1:]
-	if workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(run), "", contract.TurnSignal, nil).Get(ctx, nil) == nil {
+	if l.tell(ctx, run, contract.TurnSignal, nil).Get(ctx, nil) == nil {
 		l.in.Run = run
 	}
 }

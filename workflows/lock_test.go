@@ -122,6 +122,45 @@ func TestLockOfATerminatedRunIsFree(t *testing.T) {
 	s.check(t, "b", "d")
 }
 
+// TestTerminatedHolderIsMissedAtOnce: a run that comes does not wait for the time to look.
+func TestTerminatedHolderIsMissedAtOnce(t *testing.T) {
+	s := newStreet(t, []string{"b"}, nil, nil)
+	s.dead["a"].Store(true)
+	s.want(2, "b", false)
+	s.free(5, "b")
+	if took := s.hold(t).Round(time.Second); took != 5*time.Second {
+		t.Errorf("the lock was there for %v, want 5 s", took)
+	}
+	s.check(t, "b")
+}
+
+// TestLockTurnsAway runs that do not wait, and a child of the run that holds the lock. Neither gets a place, nor evicts anybody.
+func TestLockTurnsAway(t *testing.T) {
+	s := newStreet(t, []string{"b"}, nil, nil)
+	taken := map[string]string{}
+	want := func(seconds int, want contract.Want, by string) {
+		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(want.Run), "", contract.TakenSignal, by).
+			Return(func(string, string, string, string, any) error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				taken[want.Run] = by
+				return nil
+			})
+		s.after(seconds, func() { s.SignalWorkflow(contract.WantSignal, want) })
+	}
+	want(2, contract.Want{Run: "a.step.0", Child: true, Evict: true}, "a")
+	want(3, contract.Want{Run: "c", Skip: true}, "a")
+	s.want(4, "b", false)
+	s.after(5, func() { s.dead["a"].Store(true) })
+	want(6, contract.Want{Run: "skips", Skip: true}, "b") // a is gone, and b was there before
+	s.free(8, "b")
+	s.hold(t)
+	s.check(t, "b")
+	if diff := cmp.Diff(map[string]string{"a.step.0": "a", "c": "a", "skips": "b"}, taken); diff != "" {
+		t.Errorf("turned away by (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhoWaitsNoLongerGetsNoTurn(t *testing.T) {
 	s := newStreet(t, []string{"c"}, nil, nil)
 	s.want(1, "b", false)
