@@ -58,11 +58,15 @@ type compiledChild struct {
 	params  map[string]Param
 	outputs map[string]*cel.Type
 	ts      *typeSystem
+	groups  map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
 
 // compile checks a pipeline that was loaded, at some generation below the root.
 func (f *family) compile(l *loader, generation int) *checker {
-	c := &checker{loader: l, env: f.env, ws: f.ws, family: f, generation: generation, usedParams: map[string]bool{}, children: map[*step]*compiledChild{}}
+	c := &checker{
+		loader: l, env: f.env, ws: f.ws, family: f, generation: generation,
+		usedParams: map[string]bool{}, children: map[*step]*compiledChild{}, groups: map[string]string{},
+	}
 	c.program = c.check()
 	return c
 }
@@ -159,6 +163,7 @@ func (c *checker) setOutputs(s *step, ch *compiledChild) {
 	}
 	if ch != nil {
 		c.height = max(c.height, ch.height+1)
+		c.checkGroups(s, ch)
 	}
 }
 
@@ -236,7 +241,10 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
-	ch.ts, ch.params, ch.height = c.ts, c.pipeline.Params, c.height
+	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
+	if group := c.constantGroup(); group != "" {
+		ch.groups[group] = ch.name
+	}
 	ch.outputs = make(map[string]*cel.Type, len(c.outputs.keys))
 	for i, name := range c.outputs.keys {
 		ch.outputs[name] = typeOf(c.outputs.values[i])

@@ -360,3 +360,23 @@ func (c *checker) checkConcurrency() {
 		c.src.errorf(at, "name", "", "a group has a name of 1 to %d bytes", maxGroup)
 	}
 }
+
+// constantGroup is the pipeline's concurrency group; empty when it has none, or when it depends on params.
+func (c *checker) constantGroup() string {
+	group, _ := c.concurrency.get("group").(literal)
+	name, _ := group.v.(string)
+	return name
+}
+
+// checkGroups reports a child that is to wait for a group which the run that waits for it holds, and notes those of the child.
+func (c *checker) checkGroups(s *step, ch *compiledChild) {
+	if whose, taken := ch.groups[c.constantGroup()]; taken {
+		at := lookup(s.body, "file")
+		if at == nil {
+			at = keyNode(s.body, "steps")
+		}
+		c.src.errorf(at, "deadlock", "give it a group of its own, or none",
+			"%s is in the concurrency group of this pipeline, whose runs hold it until their children have ended", whose)
+	}
+	maps.Copy(c.groups, ch.groups)
+}
