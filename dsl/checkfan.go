@@ -77,6 +77,25 @@ func (c *checker) checkCache(s *step) {
 	c.src.errorf(keyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))
 }
 
+// withPrograms are the kinds that run the user's programs.
+var withPrograms = []Kind{KindRun, KindEvaluate, KindTrain}
+
+// checkVariables reports variables of a step that has no program to read them. What `defaults` gives to all steps may stand.
+func (c *checker) checkVariables(s *step) {
+	if slices.Contains(withPrograms, s.Kind) {
+		return
+	}
+	for _, key := range []string{"env", "secrets"} {
+		if lookup(s.own, key) != nil {
+			hint := "remove it"
+			if s.Kind == KindPipeline {
+				hint = "write it at the child's steps"
+			}
+			c.src.errorf(keyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", article(string(s.Kind)), key)
+		}
+	}
+}
+
 // checkSecrets reports secrets that the environment lacks, and what is no name of one.
 func (c *checker) checkSecrets(s *step) {
 	secrets, _ := s.secrets.(entries)

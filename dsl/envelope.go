@@ -10,6 +10,7 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkFan(s)
 	c.checkHolds(s)
 	c.checkCache(s)
+	c.checkVariables(s)
 	c.checkSecrets(s)
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.errorf(placeOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
