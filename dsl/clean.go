@@ -99,8 +99,14 @@ func readTransform(d *decoder, n *yaml.Node) value {
 	return out
 }
 
-// checkParts demands that the shares of a split are the whole.
-func (c *checker) checkParts(parts *yaml.Node) {
+// configChecker is a transform whose config is to be checked beyond the types of its keys. The config is nil when there is none.
+type configChecker interface {
+	checkConfig(c *checker, config *yaml.Node)
+}
+
+// checkConfig demands that the shares of a split are the whole.
+func (Split) checkConfig(c *checker, config *yaml.Node) {
+	parts := lookup(config, "parts")
 	if parts == nil || parts.Kind != yaml.MappingNode {
 		return
 	}
@@ -147,8 +153,8 @@ func (spec *Clean) check(c *checker, s *step) {
 		case !first && reads || !last && writes:
 			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
 		}
-		if typ.Value == "Split" {
-			c.checkParts(lookup(n, "config", "parts"))
+		if t, ok := transformSpecs[typ.Value].(configChecker); ok {
+			t.checkConfig(c, lookup(n, "config"))
 		}
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {

@@ -167,6 +167,13 @@ func setDefaults(v reflect.Value) {
 	}
 }
 
+// DefaultsOf returns a spec struct with the defaults of its keys; what is decoded into it overrides them, also with zero.
+func DefaultsOf[S any]() S {
+	var spec S
+	setDefaults(reflect.ValueOf(&spec))
+	return spec
+}
+
 func setDefault(v reflect.Value, text string) {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))

@@ -14,6 +14,7 @@ var transformSpecs = map[string]any{
 	"Deduplicate":        Deduplicate{},
 	"MaskPII":            MaskPII{},
 	"ValidateWithSchema": ValidateWithSchema{},
+	"QualityFilter":      QualityFilter{},
 	"Split":              Split{},
 	"WriteToJson":        WriteToJSON{},
 }

@@ -14,7 +14,7 @@ type plan struct {
 	// sourceName and sinkName are the names of the first and the last transform.
 	sourceName, sinkName string
 
-	// rules are the names of the transforms that drop rows.
+	// rules are the names that dropped rows are counted under.
 	rules []string
 
 	source   dsl.ReadFromJSON
@@ -83,9 +83,6 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 	if p.split.name != "" && !last {
 		return fmt.Errorf("only WriteToJson may follow a Split")
 	}
-	if t.Type == "Filter" || t.Type == "Deduplicate" {
-		p.rules = append(p.rules, t.Name)
-	}
 	switch t.Type {
 	case "ReadFromJson":
 		return p.addSource(t)
@@ -99,16 +96,23 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 		if err != nil {
 			return err
 		}
+		p.rules = append(p.rules, t.Name)
 		p.segments[len(p.segments)-1].dedup = d
 		p.segments = append(p.segments, segment{})
 		return nil
 	}
-	apply, err := compileTransform(t, params)
+	c, err := compileTransform(t, params)
 	if err != nil {
 		return err
 	}
+	for _, rule := range c.rules {
+		if slices.Contains(p.rules, rule) {
+			return fmt.Errorf("another transform counts rows under %q too; give this one a `name` of its own", rule)
+		}
+		p.rules = append(p.rules, rule)
+	}
 	end := &p.segments[len(p.segments)-1]
-	end.transforms = append(end.transforms, rowTransform{name: t.Name, apply: apply})
+	end.transforms = append(end.transforms, c)
 	return nil
 }
 

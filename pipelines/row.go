@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -28,8 +27,12 @@ func reject(reason, format string, args ...any) error {
 	return &rejection{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// errDropped is the error of a row that a rule drops.
-var errDropped = errors.New("dropped by a rule")
+// dropped is the error of a row that a rule drops: rule is that of the transform's rules, and empty when it is but one itself.
+type dropped struct{ rule string }
+
+func (*dropped) Error() string { return "dropped by a rule" }
+
+var errDropped error = &dropped{}
 
 // decodeRow reads one JSON object. Its errors are rejections.
 func decodeRow(text []byte) (row, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// rowFunc transforms one row in place. errDropped drops it, a rejection sends it to the dead letter (the row is then as it came
+// rowFunc transforms one row in place. A dropped drops it, a rejection sends it to the dead letter (the row is then as it came
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
@@ -18,27 +18,48 @@ type rowFunc func(row) error
 type rowTransform struct {
 	name  string
 	apply rowFunc
+
+	// rules are the names that rows it drops are counted under; prefix begins them when it has several.
+	rules  []string
+	prefix string
 }
 
-// compileTransform compiles one row transform of the chain.
-func compileTransform(t dsl.Transform, params map[string]any) (rowFunc, error) {
+// rule returns the name that a drop is counted under.
+func (t rowTransform) rule(d *dropped) string {
+	if d.rule == "" {
+		return t.name
+	}
+	return t.prefix + d.rule
+}
+
+// compileTransform compiles one row transform of the chain. It has the name it is counted under.
+func compileTransform(t dsl.Transform, params map[string]any) (c rowTransform, err error) {
+	c.name = t.Name
+	if t.Name != t.Type { // only one transform of a chain can go without a name
+		c.prefix = t.Name + "/"
+	}
 	switch t.Type {
 	case "MapToFields":
-		return compileAs(t, params, compileMap)
+		c.apply, err = compileAs(t, params, compileMap)
 	case "Filter":
-		return compileAs(t, params, compileFilter)
+		c.rules = []string{t.Name}
+		c.apply, err = compileAs(t, params, compileFilter)
 	case "DecodeMail":
-		return compileAs(t, params, compileDecodeMail)
+		c.apply, err = compileAs(t, params, compileDecodeMail)
 	case "HtmlToText":
-		return compileAs(t, params, compileHTMLToText)
+		c.apply, err = compileAs(t, params, compileHTMLToText)
 	case "NormalizeText":
-		return compileAs(t, params, compileNormalize)
+		c.apply, err = compileAs(t, params, compileNormalize)
 	case "MaskPII":
-		return compileAs(t, params, compileMask)
+		c.apply, err = compileAs(t, params, compileMask)
+	case "QualityFilter":
+		err = c.quality(t)
 	case "ValidateWithSchema":
-		return compileAs(t, params, compileValidate)
+		c.apply, err = compileAs(t, params, compileValidate)
+	default:
+		err = fmt.Errorf("there is no transform of type %q", t.Type)
 	}
-	return nil, fmt.Errorf("there is no transform of type %q", t.Type)
+	return c, err
 }
 
 // compileAs decodes the transform's config and hands it to the compiler of its type.
@@ -51,6 +72,7 @@ func compileAs[C any](t dsl.Transform, params map[string]any, compile func(C, ma
 }
 
 func decodeConfig[C any](t dsl.Transform) (config C, err error) {
+	config = dsl.DefaultsOf[C]()
 	if len(t.Config) == 0 {
 		return config, nil
 	}
@@ -139,21 +161,30 @@ func compileCondition(key string, e dsl.Expr, params map[string]any) (func(row) 
 	}, nil
 }
 
-// mapText returns a transform that rewrites text fields. Null stays null; a missing field and one that is no text reject the row.
+// textFields returns the texts of fields, "" for null. A missing field and one that is no text reject the row.
+func textFields(r row, fields []string) ([]string, error) {
+	texts := make([]string, len(fields))
+	for i, name := range fields {
+		v, ok := r[name]
+		if !ok {
+			return nil, reject("missing_field", "the row has no field %s", name)
+		}
+		if texts[i], ok = v.(string); !ok && v != nil {
+			return nil, reject("not_text", "field %s is a %T, not a text", name, v)
+		}
+	}
+	return texts, nil
+}
+
+// mapText returns a transform that rewrites text fields. Null stays null.
 func mapText(fields []string, rewrite func(string) string) (rowFunc, error) {
 	if len(fields) == 0 {
 		return nil, errors.New("fields: name at least one")
 	}
 	return func(r row) error {
-		texts := make([]string, len(fields))
-		for i, name := range fields {
-			v, ok := r[name]
-			if !ok {
-				return reject("missing_field", "the row has no field %s", name)
-			}
-			if texts[i], ok = v.(string); !ok && v != nil {
-				return reject("not_text", "field %s is a %T, not a text", name, v)
-			}
+		texts, err := textFields(r, fields)
+		if err != nil {
+			return err
 		}
 		for i, name := range fields {
 			if r[name] != nil {

@@ -17,7 +17,7 @@ import (
 // apply compiles a transform and applies it to a row.
 func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	t.Helper()
-	f, err := compileTransform(dsl.Transform{Type: typ, Config: json.RawMessage(config)}, map[string]any{"limit": int64(3)})
+	c, err := compileTransform(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, map[string]any{"limit": int64(3)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, f(r)
+	return r, c.apply(r)
 }
 
 func TestTransforms(t *testing.T) {
@@ -40,6 +40,11 @@ func TestTransforms(t *testing.T) {
 		{"normalize keep", "NormalizeText", `{"fields": ["a"], "whitespace": "keep"}`, `{"a": "a  b\n\n\nc "}`, `{"a":"a  b\n\n\nc "}`},
 		{"normalize mojibake", "NormalizeText", `{"fields": ["a"], "mojibake": "repair"}`, `{"a": "Lâ€™Ã©tÃ©"}`, `{"a":"L’été"}`},
 		{"normalize keeps mojibake", "NormalizeText", `{"fields": ["a"]}`, `{"a": "Ã©"}`, `{"a":"Ã©"}`},
+		{
+			"quality edits", "QualityFilter", `{"field": "a", "rules": ["c4"], "c4": {"min_sentences": 1}}`, `{"a": "Home\nThis is a line that stays."}`,
+			`{"a":"This is a line that stays."}`,
+		},
+		{"quality of null", "QualityFilter", `{"field": "a", "rules": ["gopher"]}`, `{"a": null}`, `{"a":null}`},
 		{"mask", "MaskPII", `{"fields": ["a"]}`, `{"a": "<bob.b+x@mail.example.org>, a@b, @me, x@y.z."}`, `{"a":"<<EMAIL>>, a@b, @me, <EMAIL>."}`},
 		{
 			"mail", "DecodeMail", `{"field": "m"}`, `{"m": "Subject: =?utf-8?q?=C3=BC?=\n\nBody", "k": 1}`,
@@ -74,6 +79,7 @@ func TestRejections(t *testing.T) {
 		{"map no json", "MapToFields", `{"fields": {"a": "row.a / 0.0"}}`, `{"a": 1.5}`, "expression"},
 		{"no text", "NormalizeText", `{"fields": ["a", "b"]}`, `{"a": " x ", "b": 1}`, "not_text"},
 		{"no field", "MaskPII", `{"fields": ["a", "b"]}`, `{"a": "x@y.z"}`, "missing_field"},
+		{"quality of no text", "QualityFilter", `{"field": "a", "rules": ["gopher"]}`, `{"a": 1}`, "not_text"},
 		{"no mail", "DecodeMail", `{"field": "m"}`, `{"m": "\n\nno header"}`, "no_header"},
 		{"mail of a number", "DecodeMail", `{"field": "m"}`, `{"m": 1}`, "not_text"},
 		{"schema", "ValidateWithSchema", `{"schema": {"required": ["a"]}}`, `{"b": 1}`, "schema"},
@@ -101,10 +107,11 @@ func TestNormalizeIsStable(t *testing.T) {
 	for _, config := range []string{
 		`{"fields": ["a"]}`, `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"fields": ["a"], "whitespace": "keep"}`,
 	} {
-		f, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, nil)
+		c, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		f := c.apply
 		rapid.Check(t, func(rt *rapid.T) {
 			r := row{"a": rapid.String().Draw(rt, "text")}
 			if err := f(r); err != nil {

@@ -68,10 +68,11 @@ func (u *unitWork) pass(from origin, r row) error {
 		return err
 	}
 	for _, t := range u.segment.transforms {
+		var drop *dropped
 		switch err := t.apply(r); {
 		case err == nil:
-		case errors.Is(err, errDropped):
-			u.counts[[2]string{countDropped, t.name}]++
+		case errors.As(err, &drop):
+			u.counts[[2]string{countDropped, t.rule(drop)}]++
 			return nil
 		default:
 			return u.reject(t.name, from, r, err)

@@ -1,0 +1,39 @@
+package pipelines
+
+import (
+	"errors"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/quality"
+)
+
+// quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
+func (c *rowTransform) quality(t dsl.Transform) error {
+	config, err := decodeConfig[dsl.QualityFilter](t)
+	if err != nil {
+		return err
+	}
+	if config.Field == "" {
+		return errors.New("field: name the field that holds the text")
+	}
+	filter, err := quality.New(config)
+	if err != nil {
+		return err
+	}
+	for _, rule := range filter.Rules() {
+		c.rules = append(c.rules, c.prefix+rule)
+	}
+	c.apply = func(r row) error {
+		texts, err := textFields(r, []string{config.Field})
+		if err != nil || r[config.Field] == nil {
+			return err
+		}
+		edited, failed := filter.Judge(texts[0])
+		if failed != "" {
+			return &dropped{rule: failed}
+		}
+		r[config.Field] = edited
+		return nil
+	}
+	return nil
+}

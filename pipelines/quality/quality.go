@@ -1,0 +1,92 @@
+// Package quality judges whether a text looks like prose, by the published rules of Gopher, C4 and FineWeb. The parameters, with the
+// source of each number, are those of dsl.GopherRules, dsl.C4Rules and dsl.FineWebRules; the functions here say how what they are
+// about is measured. It is pure.
+//
+// Where the papers leave the measure open it is the simplest that needs no model of a language: words are what stands between white
+// space, lines are those with something else than white space in them, and characters are Unicode's.
+package quality
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// The sets of rules.
+const (
+	Gopher  = "gopher"
+	C4      = "c4"
+	FineWeb = "fineweb"
+)
+
+// Filter applies sets of rules to texts. It may be used from several goroutines.
+type Filter struct {
+	sets []set
+}
+
+// set is a set of rules under its name. judge returns the text as the rules leave it and the rule that it fails, or "".
+type set struct {
+	name  string
+	rules []string
+	judge func(text string) (edited, failed string)
+}
+
+// New returns the filter that a config asks for, whose parameters are complete.
+func New(c dsl.QualityFilter) (*Filter, error) {
+	if len(c.Rules) == 0 {
+		return nil, fmt.Errorf("rules: name at least one of %s, %s and %s", Gopher, C4, FineWeb)
+	}
+	f := &Filter{}
+	for i, name := range c.Rules {
+		if slices.Contains(c.Rules[:i], name) {
+			return nil, fmt.Errorf("rules: %s is there twice", name)
+		}
+		s := set{name: name}
+		switch name {
+		case Gopher:
+			g, err := newGopher(c.Gopher)
+			if err != nil {
+				return nil, err
+			}
+			s.rules, s.judge = gopherNames(), g.judge
+		case C4:
+			s.rules, s.judge = c4Names, c4{c.C4}.judge
+		case FineWeb:
+			s.rules, s.judge = fineWebNames, fineWeb{c.FineWeb}.judge
+		default:
+			return nil, fmt.Errorf("rules: %q is none of %s, %s and %s", name, Gopher, C4, FineWeb)
+		}
+		f.sets = append(f.sets, s)
+	}
+	return f, nil
+}
+
+// Rules returns the names of all rules that texts may fail, in the order they are applied, such as gopher/stop_words.
+func (f *Filter) Rules() []string {
+	var names []string
+	for _, s := range f.sets {
+		for _, rule := range s.rules {
+			names = append(names, s.name+"/"+rule)
+		}
+	}
+	return names
+}
+
+// Judge returns the text as the rules leave it and the first rule that it fails, or "" when it passes them all.
+func (f *Filter) Judge(text string) (edited, failed string) {
+	for _, s := range f.sets {
+		if text, failed = s.judge(text); failed != "" {
+			return text, s.name + "/" + failed
+		}
+	}
+	return text, ""
+}
+
+// share returns part of whole; of nothing there is no share.
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
