@@ -24,13 +24,9 @@ const (
 	laneLimit = 16
 )
 
-// Waiting lists what in a run waits for a person now: steps, instances of steps, and those of child pipelines, which are runs of their
+// Waiting lists what in a run, by its state, waits for a person now: steps, instances of steps, and those of child pipelines, which are runs of their
 // own.
-func (s *Session) Waiting(ctx context.Context, run string) ([]contract.ApprovalState, error) {
-	state, err := s.State(ctx, run)
-	if err != nil {
-		return nil, err
-	}
+func (s *Session) Waiting(ctx context.Context, run string, state contract.RunState) ([]contract.ApprovalState, error) {
 	return s.waiting(ctx, run, state.Steps, maxDepth)
 }
 
@@ -81,7 +77,11 @@ func (s *Session) asked(ctx context.Context, run, step string) (contract.Approva
 // FindWaiting returns what of a run waits for a person: the step that is named or, with no name, the only one. The error, an invalid
 // one, says what there is.
 func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.ApprovalState, error) {
-	all, err := s.Waiting(ctx, run)
+	state, err := s.State(ctx, run)
+	if err != nil {
+		return contract.ApprovalState{}, err
+	}
+	all, err := s.Waiting(ctx, run, state)
 	if err != nil && !isNotFound(err) {
 		return contract.ApprovalState{}, err
 	}

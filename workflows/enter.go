@@ -22,6 +22,7 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 	if group == "" {
 		return nil, nil
 	}
+	defer func() { r.waits = "" }()
 	for {
 		taken, err := r.lock(ctx)
 		switch {
@@ -30,7 +31,8 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 		case !taken:
 			return nil, nil
 		}
-		workflow.SetCurrentDetails(ctx, "waits: another run holds the group `"+group+"`")
+		r.waits = "another run holds the group `" + group + "`"
+		workflow.SetCurrentDetails(ctx, "waits: "+r.waits)
 		switch held, by, err := r.queue(ctx); {
 		case err != nil:
 			return r.turnedAway(ctx, err)

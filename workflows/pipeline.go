@@ -63,6 +63,7 @@ type run struct {
 	startedAt   time.Time
 	scheduledAt time.Time
 	begun       contract.Begun
+	waits       string // what for, before anything has begun
 	steps       []contract.StepState
 	failed      []dsl.FailedStep
 	declined    string
@@ -142,7 +143,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 func (r *run) isCanceled(ctx workflow.Context) bool { return r.canceled || ctx.Err() != nil }
 
 func (r *run) state() (contract.RunState, error) {
-	return contract.RunState{Status: dsl.StatusRunning, Steps: r.steps}, nil
+	return contract.RunState{Status: dsl.StatusRunning, Steps: r.steps, Waits: r.waits}, nil
 }
 
 // begin opens the run's record.

@@ -14,6 +14,8 @@ const StateQuery = "sluice.state"
 type RunState struct {
 	Status dsl.Status  `json:"status"`
 	Steps  []StepState `json:"steps"` // in graph order
+	// Waits says, of a run that has not begun, what it waits for: its turn in its concurrency group.
+	Waits string `json:"waits,omitempty"`
 }
 
 // StepState is where a step is.

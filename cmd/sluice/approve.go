@@ -138,7 +138,11 @@ func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string
 		return nil, done
 	}
 	defer s.Close() //nolint:errcheck // it was only asked
-	all, _ := s.Waiting(cmd.Context(), run.Run)
+	state, err := s.State(cmd.Context(), run.Run)
+	if err != nil {
+		return nil, done
+	}
+	all, _ := s.Waiting(cmd.Context(), run.Run, state)
 	var names []string
 	for _, a := range all {
 		names = append(names, a.Step+"\t"+a.Question())

@@ -142,6 +142,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 // look is what a run looked like at one moment.
 type look struct {
 	rows    []view.Row
+	waits   string // what the run waits for before it begins
 	waiting []contract.ApprovalState
 }
 
@@ -217,9 +218,9 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 			held = held || d.Held
 		}
 	}
-	l := look{rows: rows}
+	l := look{rows: rows, waits: state.Waits}
 	if held {
-		l.waiting, _ = f.session.Waiting(ctx, f.sub.Run) // it is asked again
+		l.waiting, _ = f.session.Waiting(ctx, f.sub.Run, state) // it is asked again
 	}
 	for i := range rows {
 		for _, a := range l.waiting {
@@ -266,6 +267,9 @@ func (f *follower) show(l look) error {
 	switch {
 	case f.live != nil:
 		var notes []string
+		if l.waits != "" {
+			notes = append(notes, "waits: "+l.waits)
+		}
 		for _, a := range l.waiting {
 			question, command := view.Question(a, now)
 			notes = append(notes, question, "  "+command)
@@ -275,9 +279,12 @@ func (f *follower) show(l look) error {
 		}
 		return f.live.Show(l.rows, notes, now)
 	case f.plain != nil:
-		return errors.Join(f.plain.Show(l.rows, now), f.ask(l.waiting, now))
+		return errors.Join(f.plain.Waits(l.waits, now), f.plain.Show(l.rows, now), f.ask(l.waiting, now))
 	}
 	event := map[string]any{"run": f.sub.Run, "steps": l.rows}
+	if l.waits != "" {
+		event["waits"] = l.waits
+	}
 	if len(l.waiting) > 0 {
 		event["waiting"] = l.waiting
 	}

@@ -44,7 +44,7 @@ func newList() *cobra.Command {
 	return cmd
 }
 
-// withWaiting asks the newest open runs what in them waits for a person, where a Sluice carries them.
+// withWaiting asks the newest open runs what they wait for, where a Sluice carries them.
 func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) []view.Listed {
 	listed := make([]view.Listed, len(runs))
 	var open []int
@@ -63,7 +63,12 @@ func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) [
 	}
 	defer s.Close() //nolint:errcheck // it was only asked
 	for _, i := range open {
-		all, _ := s.Waiting(ctx, runs[i].Run) // a run that does not answer has ended meanwhile
+		state, err := s.State(ctx, runs[i].Run)
+		if err != nil { // it has ended meanwhile
+			continue
+		}
+		listed[i].Waits = state.Waits
+		all, _ := s.Waiting(ctx, runs[i].Run, state)
 		for _, a := range all {
 			if a.Run == runs[i].Run { // a child run is listed by itself
 				listed[i].Waiting = append(listed[i].Waiting, a)

@@ -58,9 +58,11 @@ Records are kept in the store: nothing need be running.`,
 		}
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
-			return view.JSON(out, view.NewRecord(run.RunRecord, run.Steps, l.waiting, now))
+			record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
+			record.Waits = l.waits
+			return view.JSON(out, record)
 		}
-		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true}
+		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
 		if err := view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now); err != nil || l.carried {
 			return err
 		}
@@ -122,6 +124,7 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 // live is what is known of a run that is under way beside its records.
 type live struct {
 	doing   map[string]view.Detail
+	waits   string // what for, before anything has begun
 	waiting []contract.ApprovalState
 	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
 	carried bool
@@ -148,7 +151,8 @@ func refresh(ctx context.Context, state string, run activities.Run) live {
 			l.doing[step.ID] = describe(step, d)
 		}
 	}
-	l.waiting, _ = s.Waiting(ctx, run.Run) // a run that does not answer has ended meanwhile
+	l.waits = now.Waits
+	l.waiting, _ = s.Waiting(ctx, run.Run, now) // a run that does not answer has ended meanwhile
 	return l
 }
 

@@ -12,6 +12,8 @@ import (
 // Listed is a run as `sluice list` shows it.
 type Listed struct {
 	contract.RunRecord
+	// Waits is what the run waits for before it begins.
+	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
 }
@@ -36,6 +38,9 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
 		}
 		out.line(line)
+		if r.Waits != "" {
+			out.line("  ", t.paint(yellow, "◆ waits: "+human.Line(r.Waits)))
+		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)
 			out.line("  ", t.paint(yellow, "◆ "+question))

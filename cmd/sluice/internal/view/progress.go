@@ -67,6 +67,9 @@ func ChildDetail(state contract.RunState) Detail {
 			running = append(running, s.ID)
 		}
 	}
+	if state.Waits != "" {
+		return Detail{Text: "waits: " + state.Waits, Share: -1}
+	}
 	d := Detail{Text: fmt.Sprintf("%d of %s", done, human.Plural(int64(len(state.Steps)), "step")), Share: -1}
 	if len(running) > 0 {
 		d.Text += separator + strings.Join(running, ", ")
@@ -291,6 +294,7 @@ type Plain struct {
 	w     io.Writer
 	began time.Time
 	seen  map[string]seen
+	waits string
 }
 
 type seen struct {
@@ -303,6 +307,18 @@ type seen struct {
 // NewPlain makes a plain log of a run that began at began.
 func NewPlain(w io.Writer, began time.Time) *Plain {
 	return &Plain{w: w, began: began, seen: map[string]seen{}}
+}
+
+// Waits writes what the run waits for before it begins, once.
+func (p *Plain) Waits(what string, now time.Time) error {
+	if what == p.waits {
+		return nil
+	}
+	w := writer{w: p.w}
+	if p.waits = what; what != "" {
+		w.line(fmt.Sprintf("%8s  waits: %s", human.Duration(now.Sub(p.began)), human.Line(what)))
+	}
+	return w.err
 }
 
 // Show writes what has changed since the last call: a status at once, a detail when its first part changes, else every ten seconds.

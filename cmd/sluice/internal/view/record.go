@@ -29,6 +29,8 @@ type Record struct {
 	CostUSD   float64           `json:"cost_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	// Waits is what the run waits for before it begins.
+	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
 	// Order lists the steps in graph order.
@@ -197,6 +199,9 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, s Summary, waiting []co
 	out.line(line)
 	if run.Error != "" && run.Status != dsl.StatusSucceeded {
 		out.line(t.paint(style, human.Line(run.Error)))
+	}
+	if s.Waits != "" {
+		out.line(t.paint(yellow, "waits: "+human.Line(s.Waits)))
 	}
 	if len(run.Params) > 0 {
 		out.line(t.paint(faint, "params   "), fields(run.Params))

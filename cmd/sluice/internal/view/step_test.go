@@ -92,7 +92,7 @@ func TestShowFanned(t *testing.T) {
 	golden(t, "runs-waiting", func(w io.Writer) error {
 		open := run
 		open.Status, open.EndedAt, open.Error = dsl.StatusRunning, time.Time{}, ""
-		return Theme{}.Runs(w, []Listed{{open, []contract.ApprovalState{waits()}}}, noon)
+		return Theme{}.Runs(w, []Listed{{RunRecord: open, Waiting: []contract.ApprovalState{waits()}}, {RunRecord: open, Waits: "another run holds the group `spam`"}}, noon)
 	})
 	golden(t, "decided", func(w io.Writer) error {
 		d := contract.Decision{Approved: true, By: "user:ann", Reason: "good", Fields: map[string]any{"tier": "gold"}}
@@ -128,6 +128,10 @@ func TestFanDetail(t *testing.T) {
 		{ID: "a", Status: dsl.StatusSucceeded, EndedAt: noon}, {ID: "b", Status: dsl.StatusRunning}, {ID: "c", Status: dsl.StatusPending},
 	}}
 	if diff := cmp.Diff(Detail{"1 of 3 steps · b", -1}, ChildDetail(child)); diff != "" {
+		t.Error(diff)
+	}
+	child.Waits = "another run holds the group `spam`"
+	if diff := cmp.Diff(Detail{"waits: another run holds the group `spam`", -1}, ChildDetail(child)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -21,6 +21,8 @@ type Summary struct {
 	Doing map[string]Detail
 	// Attempts adds each attempt that did not succeed, with its reason.
 	Attempts bool
+	// Waits is what the run waits for before it begins.
+	Waits string
 }
 
 // Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw.
