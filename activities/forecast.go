@@ -152,7 +152,7 @@ func (f *forecaster) look(ctx context.Context, node dsl.Node) (Outlook, error) {
 	if look, isOut := f.admit(node); isOut {
 		return look, nil
 	}
-	_, vars, err := f.engine.vars(ctx, f.sub, contract.At{Run: futureRun, Step: node.ID}, contract.Situation{})
+	_, vars, err := f.engine.vars(ctx, f.sub, contract.At{Run: futureRun, Step: node.ID}, contract.Situation{}, nil)
 	if err != nil {
 		return Outlook{}, err
 	}

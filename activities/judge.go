@@ -19,15 +19,13 @@ import (
 // that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
 // with a second call.
 func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Judged, error) {
-	record, err := e.recordOf(ctx, in)
-	if err != nil {
+	if err := e.catchUp(ctx, in.Ends); err != nil {
 		return contract.Judged{}, err
 	}
-	var word contract.Judged
-	if in.Status == dsl.StatusSucceeded {
-		if word, err = e.judge(ctx, in, &record); err != nil || word.Status == dsl.StatusHold {
-			return word, err
-		}
+	in.Ends = nil
+	record, word, err := e.weigh(ctx, in)
+	if err != nil || word.Status == dsl.StatusHold {
+		return word, err
 	}
 	if in.Volatile {
 		e.behind.do(ctx, in.Run, func(ctx context.Context) error { return e.keep(ctx, in, record) })
@@ -42,18 +40,31 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
 	}
 	if record.Status == dsl.StatusSucceeded {
-		word.Next = e.resolveAll(ctx, in.Next)
+		word.Next = e.resolveAll(ctx, in.Next, nil)
 	}
-	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
-	word.Summary, word.Checks, word.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
 	return word, nil
 }
 
+// weigh makes a step's record, and the word on it.
+func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, contract.Judged, error) {
+	var word contract.Judged
+	record, err := e.recordOf(ctx, in)
+	if err == nil && in.Status == dsl.StatusSucceeded {
+		word, err = e.judge(ctx, in, &record)
+	}
+	if err != nil || word.Status == dsl.StatusHold {
+		return record, word, err
+	}
+	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
+	word.Summary, word.Checks, word.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
+	return record, word, nil
+}
+
 // resolveAll resolves steps ahead of their start. One that cannot be resolved now is left to an attempt of its own, which says why.
-func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput) []*contract.Resolved {
+func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, known map[string]dsl.StepResult) []*contract.Resolved {
 	all := make([]*contract.Resolved, len(steps))
 	for i, in := range steps {
-		if r, err := e.Resolve(ctx, in); err == nil {
+		if r, err := e.resolve(ctx, in, known); err == nil {
 			all[i] = &r
 		}
 	}
@@ -125,7 +136,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 	if err != nil {
 		return word, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, nil)
 	if err != nil {
 		return word, err
 	}

@@ -14,11 +14,19 @@ import (
 
 // Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
 func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contract.Resolved, error) {
+	if err := e.catchUp(ctx, in.Ends); err != nil {
+		return contract.Resolved{}, err
+	}
+	return e.resolve(ctx, in, nil)
+}
+
+// resolve is Resolve; known are results of which there are no records yet.
+func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known map[string]dsl.StepResult) (contract.Resolved, error) {
 	sub, err := e.submission(ctx, in.Submission)
 	if err != nil {
 		return contract.Resolved{}, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, known)
 	if err != nil {
 		return contract.Resolved{}, err
 	}
@@ -119,7 +127,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	if err != nil {
 		return contract.Expanded{}, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation)
+	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, nil)
 	if err != nil {
 		return contract.Expanded{}, err
 	}

@@ -35,21 +35,24 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 }
 
 // vars gathers what the expressions of one step may see: the results of the steps it needs, and the runs behind `last` and
-// `serving` as the run's record settled them. Steps after the main ones see all of those that have ended.
-func (e *Engine) vars(ctx context.Context, sub *submitted, at contract.At, now contract.Situation) (dsl.Node, dsl.Vars, error) {
+// `serving` as the run's record settled them. Steps after the main ones see all of those that have ended. Results in known need no
+// record.
+func (e *Engine) vars(
+	ctx context.Context, sub *submitted, at contract.At, now contract.Situation, known map[string]dsl.StepResult,
+) (dsl.Node, dsl.Vars, error) {
 	record, err := e.record(ctx, at.Run)
 	if err != nil {
 		return dsl.Node{}, dsl.Vars{}, err
 	}
-	node, known := record.nodes[at.Step]
-	if !known {
+	node, exists := record.nodes[at.Step]
+	if !exists {
 		return dsl.Node{}, dsl.Vars{}, contract.Error(contract.ErrInvalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
 	vars := dsl.Vars{
 		Params: sub.params, Steps: make(map[string]dsl.StepResult, len(node.After)), Run: facts(record.RunRecord, now),
 		Datasets: record.Datasets, Models: record.Models,
 	}
-	if err := e.upstream(ctx, record, node, vars.Steps); err != nil {
+	if err := e.upstream(ctx, record, node, known, vars.Steps); err != nil {
 		return node, vars, err
 	}
 	if record.Last != "" {
@@ -69,9 +72,13 @@ func (e *Engine) vars(ctx context.Context, sub *submitted, at contract.At, now c
 	return node, vars, err
 }
 
-// upstream reads the results of the steps that node may read.
-func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, results map[string]dsl.StepResult) (err error) {
+// upstream reads the results of the steps that node may read, but for those that are known.
+func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, known, results map[string]dsl.StepResult) (err error) {
 	for _, id := range node.After {
+		if r, ok := known[id]; ok {
+			results[id] = r
+			continue
+		}
 		results[id], err = e.result(ctx, record.Run, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return contract.Error(contract.ErrLost, err.Error(), err)

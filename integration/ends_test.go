@@ -137,7 +137,7 @@ func TestContinued(t *testing.T) {
 		return noop.Nothing(ctx, in)
 	})
 	tests := []struct{ name, source, id string }{
-		{"pipeline", chain(400), contract.RunWorkflowID("pipeline")},
+		{"pipeline", chain(450), contract.RunWorkflowID("pipeline")},
 		{"lane", foreach(900), contract.LaneWorkflowID("lane", "fit", 0)},
 	}
 	for _, tt := range tests {
@@ -147,7 +147,7 @@ func TestContinued(t *testing.T) {
 		if err := run.Get(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[string]int64{"pipeline": 400, "lane": 901}[tt.name]; done.Load() != want {
+		if want := map[string]int64{"pipeline": 450, "lane": 901}[tt.name]; done.Load() != want {
 			t.Errorf("%s: %d were done, want %d", tt.name, done.Load(), want)
 		}
 		var histories []string // newest first

@@ -64,17 +64,17 @@ func (s *Session) register(o Options) error {
 		contract.GatherActivity:  engine.Gather,
 		contract.ChildActivity:   engine.Child,
 		contract.SyncActivity:    engine.Sync,
-		contract.RestoreActivity: engine.Restore,
+		contract.RecordActivity:  engine.Record,
 		contract.FinishActivity:  engine.Finish,
 		contract.AliveActivity:   s.alive,
 
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,
 
-		contract.RunActivity:      programs.Run,
-		contract.EvaluateActivity: programs.Evaluate,
-		contract.CleanActivity:    cleaner.Clean,
-		contract.CompileActivity:  compiler.Compile,
+		contract.RunActivity:      engine.Judging(programs.Run),
+		contract.EvaluateActivity: engine.Judging(programs.Evaluate),
+		contract.CleanActivity:    engine.Judging(cleaner.Clean),
+		contract.CompileActivity:  engine.Judging(compiler.Compile),
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.SealActivity:    trainings.Seal,

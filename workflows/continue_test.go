@@ -44,6 +44,7 @@ func follow[In any](t tester, w *world, name string, in In, prepare func(*enviro
 	for histories := 1; histories <= 100; histories++ {
 		env := &environment{TestWorkflowEnvironment: w.environment(t), grows: 75}
 		env.SetOnLocalActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) { env.grow() })
+		env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) { env.grow() })
 		if prepare != nil {
 			prepare(env, in)
 		}

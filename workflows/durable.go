@@ -8,21 +8,53 @@ import (
 
 // A step's record is read by the steps after it. Waiting for the disk at each would take a third of the time of a chain of short
 // steps, and is not needed: what the record is made of is in history. So records are written without waiting, are made durable
-// together before anybody relies on the store alone, and are made again when the machine has died in between.
+// together before anybody relies on the store alone, and are made again when the machine has died in between. A step that was judged
+// where it was done has no record yet: whatever activity comes next writes it along the way.
 
 // journal holds the ends of jobs whose records are not durable yet.
 type journal struct {
 	run  string
 	ends []contract.JudgeInput
+	// unwritten are those of ends whose records nobody was asked to write.
+	unwritten []contract.JudgeInput
 }
 
-func (l *journal) add(end contract.JudgeInput) { l.ends = append(l.ends, end) }
+// add takes an end; written says whether its record has been.
+func (l *journal) add(end contract.JudgeInput, written bool) {
+	l.ends = append(l.ends, end)
+	if !written {
+		l.unwritten = append(l.unwritten, end)
+	}
+}
+
+// hand returns the ends whose records are to be written by who is asked to do something now.
+func (l *journal) hand() []contract.JudgeInput {
+	if l == nil {
+		return nil
+	}
+	ends := l.unwritten
+	l.unwritten = nil
+	return ends
+}
+
+// write has records written when nobody is asked to do anything that could write them along the way. Where that fails, sync tries again.
+func (l *journal) write(ctx workflow.Context) {
+	ends := l.hand()
+	if len(ends) == 0 {
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if err := local(ctx, contract.RecordActivity, "write records", contract.RecordInput{Ends: ends}, nil); err != nil {
+		workflow.GetLogger(ctx).Warn("records are not written yet", "error", err)
+	}
+}
 
 // sync makes the records durable. Whoever would rely on the store alone must not go on when it fails.
 func (l *journal) sync(ctx workflow.Context) error {
 	if len(l.ends) == 0 {
 		return nil
 	}
+	l.write(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	in := contract.SyncInput{Run: l.run}
 	for _, end := range l.ends {
@@ -44,7 +76,7 @@ func (l *journal) sync(ctx workflow.Context) error {
 
 // restore makes records again that are not there.
 func (l *journal) restore(ctx workflow.Context) error {
-	return local(ctx, contract.RestoreActivity, "make lost records again", contract.RestoreInput{Ends: l.ends}, nil)
+	return local(ctx, contract.RecordActivity, "make lost records again", contract.RecordInput{Ends: l.ends}, nil)
 }
 
 // lookup runs a local activity that reads the records of earlier steps.

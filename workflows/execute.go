@@ -37,11 +37,14 @@ func activityOf(kind dsl.Kind) string {
 }
 
 // execute makes one attempt.
-func (j *job) execute(ctx workflow.Context, resolved contract.Resolved) (out contract.StepOutput, err error) {
+func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out contract.StepOutput, err error) {
 	in, id := resolved.Step, j.in.ID()
 	summary := string(j.node.Kind) + " " + id + attemptOf(j.state.Attempt)
 	if resolved.Summary != "" {
 		summary += ": " + resolved.Summary
+	}
+	if activityOf(j.node.Kind) == "" {
+		j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
 	}
 	switch j.node.Kind {
 	case dsl.KindTrain:
@@ -78,12 +81,29 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved) (out con
 			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 			Summary:             summary,
 		})
-		err := cancelable(ctx, activityOf(j.node.Kind), in, &out)
+		var done contract.Performed
+		err := cancelable(ctx, activityOf(j.node.Kind), j.task(ctx, in, end), &done)
 		if timedOut(err) && !workerLost(err) {
 			err = late(j.timeout())
 		}
-		return out, err
+		j.word = done.Judged
+		return done.StepOutput, err
 	}
+}
+
+// task is what the activity of a step is asked to do. It names the run and its submission once.
+func (j *job) task(ctx workflow.Context, in contract.StepInput, end contract.JudgeInput) contract.PerformInput {
+	task := contract.PerformInput{StepInput: in, Ends: j.journal.hand()}
+	if j.journal == nil { // the record is waited for
+		return task
+	}
+	end.Run, end.Submission, end.Kind, end.Status, end.Key, end.Attempts = "", "", "", "", "", nil // known, or of no interest
+	for _, next := range j.follow(ctx) {
+		next.Run, next.Submission = "", ""
+		end.Next = append(end.Next, next)
+	}
+	task.Judge = &end
+	return task
 }
 
 // cancelable runs an activity, and cancels it with ctx, but not when it ended at the same moment: the SDK asks Temporal to cancel an

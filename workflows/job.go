@@ -23,9 +23,12 @@ type job struct {
 	held func(workflow.Context, *contract.ApprovalInput)
 	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
 	journal *journal
+	// word is the judgement by who did the step; asked are the steps that were to be resolved with it.
+	word  *contract.Judged
+	asked []contract.ResolveInput
 	// resolved is what the job is to do, where that is known already.
 	resolved *contract.Resolved
-	// next lists the steps to resolve together with the judgement, and ahead takes what came of it.
+	// next lists the steps to resolve together with the judgement, and ahead takes what came of each of them, if anything.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
 	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
@@ -45,9 +48,13 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	var resolved contract.Resolved
 	if j.resolved != nil {
 		resolved = *j.resolved
-	} else if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), j.in, &resolved); err != nil {
-		fail(ctx, end, err)
-		return
+	} else {
+		in := j.in
+		in.Ends = j.journal.hand()
+		if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), in, &resolved); err != nil {
+			fail(ctx, end, err)
+			return
+		}
 	}
 	end.Key, end.Line = resolved.Key, resolved.Summary
 	switch {
@@ -68,7 +75,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	for budget := newBudget(retry); ; {
 		j.state.Attempt = len(end.Attempts) + 1
 		started := workflow.Now(ctx)
-		out, err := j.execute(ctx, resolved)
+		out, err := j.execute(ctx, resolved, *end)
 		if err == nil {
 			end.Status, end.Output, end.Error, end.ErrorType = dsl.StatusSucceeded, out, "", ""
 			return
@@ -88,27 +95,22 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	}
 }
 
-// judge writes the step's record and returns the judge's word. A gate that holds makes it wait for a person first. It runs also
-// after a cancel.
+// judge returns the judge's word. A gate that holds makes it wait for a person first. It runs also after a cancel.
 func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
 	end.CostUSD, end.Volatile = j.costUSD, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
-		if j.next != nil && end.Status == dsl.StatusSucceeded {
-			end.Next = j.next(ctx)
-		}
-		var word contract.Judged
-		if err := j.lookup(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word); err != nil {
+		word, written, err := j.weigh(ctx, recording, end)
+		if err != nil {
 			return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 		}
 		if word.Status != dsl.StatusHold {
-			if j.ahead != nil && len(end.Next) > 0 {
-				j.ahead(end.Next, word.Next)
+			if len(j.asked) > 0 {
+				j.ahead(j.asked, word.Next)
 			}
 			if j.journal != nil {
-				end.Next = nil
-				j.journal.add(end)
+				j.journal.add(end, written)
 			}
 			return word
 		}
@@ -121,9 +123,31 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 	}
 }
 
+// weigh takes the word of who did the step, or has the step judged, which writes its record.
+func (j *job) weigh(ctx, recording workflow.Context, end contract.JudgeInput) (word contract.Judged, written bool, err error) {
+	if j.word != nil && end.Status == dsl.StatusSucceeded && end.Decision == nil {
+		return *j.word, false, nil
+	}
+	if end.Status == dsl.StatusSucceeded {
+		end.Next = j.follow(ctx)
+	}
+	end.Ends = j.journal.hand()
+	err = j.lookup(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word)
+	return word, true, err
+}
+
+// follow lists the steps that are to be resolved with the judgement, the same each time.
+func (j *job) follow(ctx workflow.Context) []contract.ResolveInput {
+	if j.asked == nil && j.next != nil {
+		j.asked = j.next(ctx)
+	}
+	return j.asked
+}
+
 // ask waits for a person.
 func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contract.Decision, error) {
 	j.state.Status = dsl.StatusHold
+	j.journal.write(ctx)
 	j.held(ctx, &question)
 	j.show(ctx)
 	var decision contract.Decision

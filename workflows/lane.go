@@ -26,7 +26,10 @@ const (
 // Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
 // the other.
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
-	l := &lane{in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal), journal: journal{run: in.Run}}
+	l := &lane{
+		in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal),
+		journal: journal{run: in.Run}, resolved: map[int]*contract.Resolved{},
+	}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, l.query); err != nil {
 		return l.out, err
 	}
@@ -41,6 +44,7 @@ func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, err
 	if err := l.journal.sync(ctx); err != nil {
 		return l.out, err
 	}
+	l.in.Left = append(l.in.Left, l.foreseen...)
 	if l.more(ctx) { // only a long history kept the workers from it
 		l.in.Done = l.out
 		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)
@@ -57,6 +61,9 @@ type lane struct {
 	drain    workflow.ReceiveChannel // hears when the run wants no further instances
 	draining bool
 	journal  journal
+	// foreseen are instances that are resolved ahead of their turn; resolved has those for which that is over, nil where it failed.
+	foreseen []int
+	resolved map[int]*contract.Resolved
 }
 
 func (l *lane) query() (contract.RunState, error) {
@@ -70,7 +77,7 @@ func (l *lane) query() (contract.RunState, error) {
 // more reports whether there are instances left that are wanted.
 func (l *lane) more(ctx workflow.Context) bool {
 	l.draining = l.drain.ReceiveAsync(nil) || l.draining
-	return (l.in.Next < l.in.To || len(l.in.Left) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
+	return (l.in.Next < l.in.To || len(l.in.Left)+len(l.foreseen) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
 		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
 }
 
@@ -82,14 +89,47 @@ func (l *lane) left() float64 {
 	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
 }
 
-// take is the next instance to do.
+// take is the next instance to do: one that was foreseen, if there is any, else one that nobody has looked at.
 func (l *lane) take() (index int) {
-	if len(l.in.Left) > 0 {
+	known := slices.IndexFunc(l.foreseen, func(i int) bool {
+		_, over := l.resolved[i]
+		return over
+	})
+	switch {
+	case known < 0 && len(l.in.Left) > 0:
 		index, l.in.Left = l.in.Left[0], l.in.Left[1:]
-		return index
+	case known < 0 && l.in.Next < l.in.To:
+		index = l.in.Next
+		l.in.Next++
+	default: // when there are no others, one that is still being resolved
+		known = max(known, 0)
+		index = l.foreseen[known]
+		l.foreseen = slices.Delete(l.foreseen, known, known+1)
 	}
+	return index
+}
+
+// foresee names an instance that can be resolved together with the judgement of another. Whoever is free first does it.
+func (l *lane) foresee(ctx workflow.Context) []contract.ResolveInput {
+	if !l.goesOn(ctx) || l.in.Next >= l.in.To {
+		return nil
+	}
+	index := l.in.Next
 	l.in.Next++
-	return l.in.Next - 1
+	l.foreseen = append(l.foreseen, index)
+	return []contract.ResolveInput{l.about(ctx, index)}
+}
+
+// ahead keeps what an instance is to do, unless it is being done already.
+func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolved) {
+	for n, step := range steps {
+		if index := step.Instance.Index; slices.Contains(l.foreseen, index) {
+			l.resolved[index] = nil
+			if n < len(resolved) {
+				l.resolved[index] = resolved[n]
+			}
+		}
+	}
 }
 
 // goesOn reports whether another instance is to be begun in this history.
@@ -97,29 +137,14 @@ func (l *lane) goesOn(ctx workflow.Context) bool {
 	return l.more(ctx) && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory
 }
 
-// work does one instance after the other. Each is resolved together with the judgement of the one before.
+// work does one instance after the other.
 func (l *lane) work(ctx workflow.Context) {
-	defer func() { l.workers-- }()
-	if !l.goesOn(ctx) {
-		return
+	for l.goesOn(ctx) {
+		l.count(ctx, l.instance(ctx, l.take()))
 	}
-	for at := (turn{index: l.take()}); at.index >= 0; {
-		next := turn{index: -1}
-		l.count(ctx, l.instance(ctx, at, &next))
-		if next.index < 0 && l.goesOn(ctx) {
-			next.index = l.take()
-		} else if next.index >= 0 && !l.goesOn(ctx) {
-			l.in.Left = append(l.in.Left, next.index)
-			return
-		}
-		at = next
+	if l.workers--; l.workers > 0 {
+		l.journal.write(ctx) // those of the others may take long
 	}
-}
-
-// turn is an instance that a worker is to do, and what that is where it is known already.
-type turn struct {
-	index    int
-	resolved *contract.Resolved
 }
 
 // about names an instance to the engine's activities.
@@ -130,9 +155,9 @@ func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 	return in
 }
 
-// instance does one, and takes the worker's next while it is judged.
-func (l *lane) instance(ctx workflow.Context, at turn, next *turn) contract.Judged {
-	in := l.about(ctx, at.index)
+// instance does one.
+func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
+	in := l.about(ctx, index)
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
@@ -145,21 +170,8 @@ func (l *lane) instance(ctx workflow.Context, at turn, next *turn) contract.Judg
 		},
 	}
 	if l.in.Node.Fan != dsl.FanRepeat { // an iteration reads the record of the one before
-		j.resolved, j.journal = at.resolved, &l.journal
-		j.next = func(ctx workflow.Context) []contract.ResolveInput {
-			if next.index < 0 && l.goesOn(ctx) {
-				next.index = l.take()
-			}
-			if next.index < 0 {
-				return nil
-			}
-			return []contract.ResolveInput{l.about(ctx, next.index)}
-		}
-		j.ahead = func(_ []contract.ResolveInput, resolved []*contract.Resolved) {
-			if len(resolved) == 1 {
-				next.resolved = resolved[0]
-			}
-		}
+		j.resolved, j.journal, j.next, j.ahead = l.resolved[index], &l.journal, l.foresee, l.ahead
+		delete(l.resolved, index)
 	}
 	word := j.do(ctx)
 	l.running = slices.DeleteFunc(l.running, func(s *contract.StepState) bool { return s == state })

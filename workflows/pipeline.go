@@ -48,7 +48,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 			r.walk(within, section)
 		}
 		if len(r.ready) > 0 { // only a long history kept them from being started
-			if r.lost = r.journal.sync(ctx); r.lost != nil {
+			if r.lost != nil {
 				break
 			}
 			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
@@ -186,11 +186,16 @@ func (r *run) breakOff() {
 	}
 }
 
+// sync makes the records durable that the run stands on: without them it has failed.
+func (r *run) sync(ctx workflow.Context) {
+	if err := r.journal.sync(ctx); err != nil {
+		r.lost = err
+	}
+}
+
 // finish closes the run's record and turns the steps' ends into the run's.
 func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
-	if r.lost == nil {
-		r.lost = r.journal.sync(ctx)
-	}
+	r.sync(ctx)
 	out := r.outcome(ctx)
 	canceled := ctx.Err()
 	if canceled == nil && r.canceled {

@@ -30,6 +30,8 @@ type world struct {
 	hits  map[string]string
 	costs map[string]float64
 	begun contract.Begun
+	// publishes are the steps that are not judged where they are done.
+	publishes map[string]bool
 	// full makes records that were written stay where a crash would lose them.
 	full bool
 	// of maps a fanned-out step to how many instances it has, until a repeated one to its last iteration, and holds a step to the
@@ -75,6 +77,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
 	register(contract.ResolveActivity, w.resolve)
 	register(contract.SyncActivity, w.sync)
+	register(contract.RecordActivity, w.record)
 	register(contract.ExpandActivity, w.expand)
 	register(contract.GatherActivity, w.gather)
 	register(contract.RunActivity, w.run)
@@ -94,53 +97,102 @@ func (w *world) sync(context.Context, contract.SyncInput) error {
 }
 
 func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.Resolved, error) {
-	w.begin(in.Step)
-	if yes, set := w.when[in.Step]; set && !yes {
-		return contract.Resolved{Skip: "its `when` was false"}, nil
-	}
-	if run := w.hits[in.Step]; run != "" {
-		return contract.Resolved{Hit: run, Output: contract.StepOutput{Outputs: json.RawMessage(`{}`)}}, nil
-	}
-	return contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: dsl.KindRun}}, nil
-}
-
-func (w *world) run(_ context.Context, in contract.StepInput) (contract.StepOutput, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.started = append(w.started, in.Step)
-	if errs := w.ends[in.Step]; len(errs) > 0 {
-		w.ends[in.Step] = errs[1:]
-		return contract.StepOutput{}, errs[0]
+	w.note(in.Ends)
+	return *w.resolved(in), nil
+}
+
+func (w *world) resolved(in contract.ResolveInput) *contract.Resolved {
+	w.begin(in.Step)
+	if yes, set := w.when[in.Step]; set && !yes {
+		return &contract.Resolved{Skip: "its `when` was false"}
 	}
-	return contract.StepOutput{Outputs: json.RawMessage(`{}`)}, nil
+	if run := w.hits[in.Step]; run != "" {
+		return &contract.Resolved{Hit: run, Output: contract.StepOutput{Outputs: json.RawMessage(`{}`)}}
+	}
+	return &contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: dsl.KindRun}}
+}
+
+// run does a step, and judges it unless it is one that publishes.
+func (w *world) run(_ context.Context, in contract.PerformInput) (out contract.Performed, _ error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(in.Ends)
+	w.started = append(w.started, in.StepInput.Step)
+	if errs := w.ends[in.StepInput.Step]; len(errs) > 0 {
+		w.ends[in.StepInput.Step] = errs[1:]
+		return out, errs[0]
+	}
+	out.Outputs = json.RawMessage(`{}`)
+	if in.Judge == nil || w.publishes[in.Judge.Step] {
+		return out, nil
+	}
+	end := *in.Judge
+	end.Run, end.Submission, end.Status, end.Output = in.StepInput.Run, in.StepInput.Submission, dsl.StatusSucceeded, out.StepOutput
+	word := w.word(end)
+	if end.Instance == nil && word.Status != dsl.StatusHold {
+		w.end(end.Step, word.Status)
+	}
+	for _, next := range end.Next {
+		if word.Status != dsl.StatusSucceeded {
+			break
+		}
+		next.Run = end.Run
+		word.Next = append(word.Next, w.resolved(next))
+	}
+	out.Judged = &word
+	return out, nil
+}
+
+// note keeps the ends of steps.
+func (w *world) note(ends []contract.JudgeInput) {
+	for _, in := range ends {
+		w.judged[in.ID()] = in
+		if in.Instance == nil {
+			w.end(in.Step, w.word(in).Status)
+		}
+	}
+}
+
+func (w *world) record(_ context.Context, in contract.RecordInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(in.Ends)
+	return nil
 }
 
 func (w *world) begin(step string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.clock++
 	if w.began[step] == 0 {
 		w.began[step] = w.clock
 	}
 }
 
+// end notes the first time that a step was known to have ended.
 func (w *world) end(step string, status dsl.Status) {
-	w.clock++
-	w.ended[step], w.final[step] = w.clock, status
+	if w.ended[step] == 0 {
+		w.clock++
+		w.ended[step], w.final[step] = w.clock, status
+	}
 }
 
-func (w *world) judge(_ context.Context, in contract.JudgeInput) (out contract.Judged, _ error) {
+func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judged, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.judged[in.ID()] = in
-	defer func() {
-		if in.Instance == nil {
-			w.end(in.Step, out.Status)
-		}
-	}()
-	out = contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
+	w.note(in.Ends)
+	out := w.word(in)
+	if out.Status != dsl.StatusHold {
+		w.note([]contract.JudgeInput{in})
+	}
+	return out, nil
+}
+
+// word is the judge's on the end of a step.
+func (w *world) word(in contract.JudgeInput) contract.Judged {
+	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
 	if in.Status != dsl.StatusSucceeded {
-		return out, nil
+		return out
 	}
 	if gated, set := w.gates[in.Step]; set {
 		out.Status, out.Error, out.ErrorType = gated, "gate", contract.ErrGate
@@ -148,7 +200,7 @@ func (w *world) judge(_ context.Context, in contract.JudgeInput) (out contract.J
 	switch question, set := w.holds[in.Step]; {
 	case set && in.Decision == nil:
 		question.Run, question.Step = in.Run, in.ID()
-		return contract.Judged{Status: dsl.StatusHold, Hold: &question}, nil
+		return contract.Judged{Status: dsl.StatusHold, Hold: &question}
 	case set && !in.Decision.Approved:
 		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, "rejected", contract.ErrGate
 	}
@@ -156,7 +208,7 @@ func (w *world) judge(_ context.Context, in contract.JudgeInput) (out contract.J
 		last, set := w.until[in.Step]
 		out.Done = set && in.Instance.Index >= last
 	}
-	return out, nil
+	return out
 }
 
 func (w *world) expand(_ context.Context, in contract.ResolveInput) (contract.Expanded, error) {

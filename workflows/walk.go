@@ -32,6 +32,7 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 	r.pump(ctx)
 	watching, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
+	r.sync(ctx)
 }
 
 // omit ends a section that is not wanted.
@@ -52,14 +53,15 @@ func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errTy
 	r.settle(ctx, i, j.judge(ctx, end))
 }
 
-// pump starts what is ready, each step in a coroutine of its own.
-func (r *run) pump(ctx workflow.Context) {
+// pump starts what is ready, each step in a coroutine of its own, and reports whether there was any.
+func (r *run) pump(ctx workflow.Context) (started bool) {
 	for len(r.ready) > 0 && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
 		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {
-			return
+			return started
 		}
+		started = true
 		r.ready = r.ready[1:]
 		r.inFlight += weighs
 		workflow.GoNamed(ctx, r.in.Graph[i].ID, func(ctx workflow.Context) {
@@ -70,9 +72,12 @@ func (r *run) pump(ctx workflow.Context) {
 				}
 			}
 			r.inFlight -= weighs
-			r.pump(ctx)
+			if started := r.pump(ctx); !started && r.inFlight > 0 {
+				r.journal.write(ctx) // nothing that comes soon would
+			}
 		})
 	}
+	return started
 }
 
 // step takes one step from pending to its end.
@@ -136,10 +141,11 @@ func (r *run) wouldStart(reader int, last string) bool {
 	return true
 }
 
-// ahead keeps what steps are to do that were resolved before their start.
-func (r *run) ahead(steps []contract.ResolveInput, resolved []*contract.Resolved) {
-	for n, found := range resolved {
-		if found != nil {
+// ahead keeps what steps are to do that were resolved before their start, unless what they may ask of the run has changed since.
+func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolved []*contract.Resolved) {
+	for n, found := range resolved { // none, when the step did not succeed
+		now, then := r.situation(ctx, r.section), steps[n].Situation
+		if found != nil && now.CostUSD == then.CostUSD && now.Status == then.Status && len(now.Failed) == len(then.Failed) {
 			r.resolved[r.index[steps[n].Step]] = found
 		}
 	}
@@ -159,8 +165,10 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		},
 		resolved: r.resolved[i],
 		next:     func(ctx workflow.Context) []contract.ResolveInput { return r.next(ctx, i) },
-		ahead:    r.ahead,
-		journal:  &r.journal,
+		ahead: func(steps []contract.ResolveInput, resolved []*contract.Resolved) {
+			r.ahead(ctx, steps, resolved)
+		},
+		journal: &r.journal,
 	}
 }
 

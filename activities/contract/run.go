@@ -34,7 +34,7 @@ const (
 	GatherActivity  = "sluice.gather"
 	ChildActivity   = "sluice.child"
 	SyncActivity    = "sluice.sync"
-	RestoreActivity = "sluice.restore"
+	RecordActivity  = "sluice.record"
 	FinishActivity  = "sluice.finish"
 	AliveActivity   = "sluice.alive"
 )
@@ -150,8 +150,8 @@ type Begun struct {
 
 // At names what a local activity of the engine is about: a step of a run, or an instance of one.
 type At struct {
-	Run        string `json:"run"`
-	Submission string `json:"submission"`
+	Run        string `json:"run,omitempty"`
+	Submission string `json:"submission,omitempty"`
 	Step       string `json:"step"`
 	// Instance is set for one of a fanned-out step.
 	Instance *Instance `json:"instance,omitempty"`
@@ -197,6 +197,8 @@ type ResolveInput struct {
 	Reuse Reuse `json:"reuse,omitzero"`
 	// Situation of the run, for the steps of on_failure and finally.
 	Situation
+	// Ends are of earlier steps, whose records are to be written first.
+	Ends []JudgeInput `json:"ends,omitempty"`
 }
 
 // Situation is what steps that run after the end of the main ones may ask for.
@@ -247,6 +249,24 @@ type StepInput struct {
 	Submission string `json:"submission"`
 }
 
+// PerformInput is what the activity of a step is given, when doing it takes no more than one: beside what is to be done, how a success
+// is judged by whoever did it, which spares the workflow a task of its own.
+type PerformInput struct {
+	StepInput
+	// Judge is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
+	// step judged.
+	Judge *JudgeInput `json:"judge,omitempty"`
+	// Ends: as in ResolveInput.
+	Ends []JudgeInput `json:"ends,omitempty"`
+}
+
+// Performed is what that activity returns.
+type Performed struct {
+	StepOutput
+	// Judged is the word on it, of which nothing is written yet. Nil when it was not judged.
+	Judged *Judged `json:"judged,omitempty"`
+}
+
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.
 type StepOutput struct {
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
@@ -284,18 +304,20 @@ type JudgeInput struct {
 	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
 	Volatile bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
-	Status    dsl.Status `json:"status"`
-	Output    StepOutput `json:"output"`
+	Status    dsl.Status `json:"status,omitempty"`
+	Output    StepOutput `json:"output,omitzero"`
 	Error     string     `json:"error,omitempty"`
 	ErrorType string     `json:"error_type,omitempty"`
 	Attempts  []Attempt  `json:"attempts,omitempty"`
-	EndedAt   time.Time  `json:"ended_at"`
+	EndedAt   time.Time  `json:"ended_at,omitzero"`
 	// ReusedFrom is the run whose outputs these are.
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Decision is what a person said of the gate that held the step.
 	Decision *Decision `json:"decision,omitempty"`
 	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
 	Next []ResolveInput `json:"next,omitempty"`
+	// Ends: as in ResolveInput.
+	Ends []JudgeInput `json:"ends,omitempty"`
 }
 
 // Judged is the step's final word.
@@ -331,8 +353,8 @@ type SyncInput struct {
 	Ends []At   `json:"ends"`
 }
 
-// RestoreInput makes records again that the death of the machine has undone, in the order of the steps' ends.
-type RestoreInput struct {
+// RecordInput writes the records of steps that have ended, in this order; also such that the death of the machine has undone.
+type RecordInput struct {
 	Ends []JudgeInput `json:"ends"`
 }
 

@@ -39,8 +39,8 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 	for name, f := range map[string]any{
 		contract.BeginActivity: engine.Begin, contract.ResolveActivity: engine.Resolve, contract.ExpandActivity: engine.Expand,
 		contract.JudgeActivity: engine.Judge, contract.GatherActivity: engine.Gather, contract.FinishActivity: engine.Finish,
-		contract.ChildActivity: engine.Child, contract.SyncActivity: engine.Sync, contract.RestoreActivity: engine.Restore,
-		contract.RunActivity: step,
+		contract.ChildActivity: engine.Child, contract.SyncActivity: engine.Sync, contract.RecordActivity: engine.Record,
+		contract.RunActivity: engine.Judging(step),
 	} {
 		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}

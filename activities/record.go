@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
@@ -24,17 +25,28 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	return e.Store.Driver().Sync(ctx, keys)
 }
 
-// Restore judges steps again whose records are not there. Their outputs are in history, and a judgement of the same is the same.
-func (e *Engine) Restore(ctx context.Context, in contract.RestoreInput) error {
+// Record writes the records of steps that are not there. Their outputs are in history, and a judgement of the same is the same.
+func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	for _, end := range in.Ends {
 		var record contract.StepRecord
 		err := e.Store.GetJSON(ctx, recordKey(end.At), &record)
-		if errors.Is(err, store.ErrNotFound) {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 			end.Volatile = false
 			_, err = e.Judge(ctx, end)
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// catchUp writes the records of steps that ended before what is to be done now. Steps judged by the worker that did them are recorded
+// only so: what a worker does that was given up for dead must change nothing, and what a workflow hands on is in its history.
+func (e *Engine) catchUp(ctx context.Context, ends []contract.JudgeInput) error {
+	for _, end := range ends {
+		if _, err := e.Judge(ctx, end); err != nil {
+			return fmt.Errorf("record the end of %s: %w", end.ID(), err)
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []contract.At{end.At}}); contract.ErrorType(err) != contract.ErrLost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
-			if err := b.engine.Restore(t.Context(), contract.RestoreInput{Ends: []contract.JudgeInput{end}}); err != nil {
+			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, b.record("r1", "count")); diff != "" {

@@ -1,0 +1,59 @@
+package activities
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Judging makes of an activity that does a step one that also judges its success, and resolves what is next.
+func (e *Engine) Judging(
+	do func(context.Context, contract.StepInput) (contract.StepOutput, error),
+) func(context.Context, contract.PerformInput) (contract.Performed, error) {
+	return func(ctx context.Context, in contract.PerformInput) (contract.Performed, error) {
+		if err := e.catchUp(ctx, in.Ends); err != nil { // the run makes sure of them before it relies on them
+			activity.GetLogger(ctx).Warn("records are not written yet", "error", err)
+		}
+		out, err := do(ctx, in.StepInput)
+		done := contract.Performed{StepOutput: out}
+		if err != nil || in.Judge == nil {
+			return done, err
+		}
+		if done.Judged, err = e.foresee(ctx, in, out); err != nil { // the workflow asks again, and hears why
+			activity.GetLogger(ctx).Warn("the step is not judged yet", "error", err)
+		}
+		return done, nil
+	}
+}
+
+// foresee judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
+// step again, and that is what counts. So a step that publishes is not judged here; nor does nil say anything of one.
+func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out contract.StepOutput) (*contract.Judged, error) {
+	end := *in.Judge
+	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, dsl.StatusSucceeded, out
+	sub, err := e.submission(ctx, end.Submission)
+	if err != nil || len(sub.program.Publishes(end.Step)) > 0 {
+		return nil, err
+	}
+	record, word, err := e.weigh(ctx, end)
+	if err != nil {
+		return nil, err
+	}
+	if word.Status != dsl.StatusSucceeded || len(end.Next) == 0 {
+		return &word, nil
+	}
+	known := map[string]dsl.StepResult{}
+	if end.Instance == nil {
+		if known[end.Step], err = e.resultOf(ctx, record); err != nil {
+			return nil, err
+		}
+	}
+	for i := range end.Next {
+		end.Next[i].Run, end.Next[i].Submission = in.Run, in.Submission
+	}
+	word.Next = e.resolveAll(ctx, end.Next, known)
+	return &word, nil
+}
