@@ -62,6 +62,11 @@ type Rule struct {
 	Dropped int64 `json:"dropped"`
 }
 
+// transformChecker is a transform's config that must meet more than its form says.
+type transformChecker interface {
+	checkTransform(c *checker, config *yaml.Node)
+}
+
 var transformType = reflect.TypeFor[Transform]()
 
 // readTransform reads one transform: its config has the shape of its type.
@@ -155,6 +160,9 @@ func (spec *Clean) check(c *checker, s *step) {
 		}
 		if t, ok := transformSpecs[typ.Value].(configChecker); ok {
 			t.checkConfig(c, lookup(n, "config"))
+		}
+		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
+			t.checkTransform(c, lookup(n, "config"))
 		}
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {

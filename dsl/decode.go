@@ -102,7 +102,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if n.Kind == yaml.ScalarNode && t != exprType && !r.raw && strings.Contains(n.Value, "${") {
+	if n.Kind == yaml.ScalarNode && t != exprType && t != pathsType && !r.raw && strings.Contains(n.Value, "${") {
 		w := want{typ: t, artifact: r.artifact}
 		if t.Kind() == reflect.Interface {
 			w.typ = nil

@@ -42,7 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"ReadFromText", "ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
+		"ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
 		"DetectLanguage", "Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{

@@ -6,6 +6,7 @@ import "encoding/json"
 // Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
 var transformSpecs = map[string]any{
 	"ReadFromJson":       ReadFromJSON{},
+	"ReadFromText":       ReadFromText{},
 	"MapToFields":        MapToFields{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
@@ -17,14 +18,6 @@ var transformSpecs = map[string]any{
 	"QualityFilter":      QualityFilter{},
 	"Split":              Split{},
 	"WriteToJson":        WriteToJSON{},
-}
-
-// ReadFromJSON reads rows from JSON files. What is not a JSON object is rejected as a row. It must be the first transform.
-type ReadFromJSON struct {
-	// Path of the files; * ? and [] match within a folder: "${inputs.raw.path}/*.jsonl".
-	Path string `json:"path"`
-	// Format: lines (default; one row a line) or document (one row a file).
-	Format string `json:"format,omitempty" dsl:"enum=lines|document"`
 }
 
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
@@ -86,7 +79,7 @@ type ValidateWithSchema struct {
 }
 
 // Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the
-// same part in every run. Without it all rows are in the part `all`. Only WriteToJson may follow.
+// same part in every run. Without it all rows are in the part `all`. Only a transform that writes may follow.
 type Split struct {
 	// Key is a CEL expression over the row.
 	Key Expr `json:"key"`

@@ -23,7 +23,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	sources, err := findSources(p.source.Path, p.source.Format)
+	sources, err := findSources(ctx, p.source)
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}

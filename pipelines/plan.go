@@ -17,7 +17,7 @@ type plan struct {
 	// rules are the names that dropped rows are counted under.
 	rules []string
 
-	source   dsl.ReadFromJSON
+	source   reader
 	segments []segment
 	split    splitter
 	shards   int
@@ -55,7 +55,7 @@ func compilePlan(job Job) (*plan, error) {
 // named gives each transform its default name and makes sure that counts under a name are of one transform.
 func named(transforms []dsl.Transform) ([]dsl.Transform, error) {
 	if len(transforms) < 2 {
-		return nil, fault(TypeInvalid, "a clean step needs at least ReadFromJson and WriteToJson")
+		return nil, fault(TypeInvalid, "a clean step needs at least a transform that reads and one that writes, such as ReadFromJson and WriteToJson")
 	}
 	chain := slices.Clone(transforms)
 	seen := map[string]bool{}
@@ -74,18 +74,19 @@ func named(transforms []dsl.Transform) ([]dsl.Transform, error) {
 
 // add compiles one transform of the chain into the plan.
 func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (err error) {
-	if reads := t.Type == "ReadFromJson"; reads != first {
-		return fmt.Errorf("the first transform, and no other, must be ReadFromJson")
-	}
-	if writes := t.Type == "WriteToJson"; writes != last {
-		return fmt.Errorf("the last transform, and no other, must be WriteToJson")
-	}
-	if p.split.name != "" && !last {
-		return fmt.Errorf("only WriteToJson may follow a Split")
+	reads, writes := strings.HasPrefix(t.Type, "ReadFrom"), strings.HasPrefix(t.Type, "WriteTo")
+	switch {
+	case reads != first:
+		return fmt.Errorf("the first transform, and no other, must be one that reads, such as ReadFromJson")
+	case writes != last:
+		return fmt.Errorf("the last transform, and no other, must be one that writes, such as WriteToJson")
+	case p.split.name != "" && !last:
+		return fmt.Errorf("only a transform that writes may follow a Split")
+	case reads:
+		p.source, err = compileReader(t)
+		return err
 	}
 	switch t.Type {
-	case "ReadFromJson":
-		return p.addSource(t)
 	case "WriteToJson":
 		return p.addSink(t)
 	case "Split":
@@ -114,17 +115,6 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 	end := &p.segments[len(p.segments)-1]
 	end.transforms = append(end.transforms, c)
 	return nil
-}
-
-func (p *plan) addSource(t dsl.Transform) (err error) {
-	if p.source, err = decodeConfig[dsl.ReadFromJSON](t); err != nil {
-		return err
-	}
-	if p.source.Path == "" {
-		return fmt.Errorf("path: say which files to read")
-	}
-	p.source.Format, err = oneOf("format", p.source.Format, formatLines, formatDocument)
-	return err
 }
 
 // maxShards bounds the files of one part.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"unicode/utf8"
 )
 
 // row is one record. Its values are nil, bool, int64, float64, string, []any and map[string]any.
@@ -34,11 +33,8 @@ func (*dropped) Error() string { return "dropped by a rule" }
 
 var errDropped error = &dropped{}
 
-// decodeRow reads one JSON object. Its errors are rejections.
+// decodeRow reads one JSON object, in UTF-8. Its errors are rejections.
 func decodeRow(text []byte) (row, error) {
-	if !utf8.Valid(text) {
-		return nil, reject("not_utf8", "the text is not valid UTF-8")
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var value any

@@ -84,11 +84,8 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	}
 	f.start(ctx, e.Unit, func(u *unitWork) error {
 		for _, p := range e.Source.Pieces {
-			err := p.read(f.plan.source.Format, func(offset int64, text []byte, rejected error) error {
-				return u.read(origin{p.Name, offset}, text, rejected)
-			})
-			if err != nil {
-				return err
+			if err := f.plan.source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) }); err != nil {
+				return fmt.Errorf("read %s: %w", p.File.Name, err)
 			}
 		}
 		return nil

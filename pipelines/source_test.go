@@ -8,9 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl"
 )
 
-// However a file is cut, each line that is not blank is read once, at its offset.
+// However a file is cut, each line is read once, at its offset.
 func TestPiecesCoverAllLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -25,18 +27,16 @@ func TestPiecesCoverAllLines(t *testing.T) {
 		var want, got []found
 		at := 0
 		for line := range strings.Lines(text) {
-			if strings.TrimSpace(line) != "" {
-				want = append(want, found{int64(at), strings.TrimSuffix(line, "\n")})
-			}
+			want = append(want, found{int64(at), strings.TrimSuffix(line, "\n")})
 			at += len(line)
 		}
 		size := int64(len(text))
 		for start := int64(0); start < size; {
 			end := min(size, start+rapid.Int64Range(1, 10).Draw(rt, "cut"))
-			p := piece{Path: path, Name: "in", Start: start, End: end}
-			err := p.read(formatLines, func(offset int64, text []byte, rejected error) error {
-				got = append(got, found{offset, string(text)})
-				return rejected
+			p := piece{inputFile{Path: path, Name: "in", Size: size}, start, end}
+			err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
+				got = append(got, found{l.offset, string(l.text)})
+				return l.err
 			})
 			if err != nil {
 				rt.Fatal(err)
@@ -56,10 +56,11 @@ func TestTooLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	p := piece{Path: path, End: int64(len(text))}
-	err := p.read(formatLines, func(_ int64, text []byte, rejected error) error {
-		word := string(text[:1])
-		if rejected != nil {
+	size := int64(len(text))
+	p := piece{inputFile{Path: path, Size: size}, 0, size}
+	err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
+		word := string(l.text[:1])
+		if l.err != nil {
 			word += " rejected"
 		}
 		got = append(got, word)
@@ -86,7 +87,7 @@ func TestFindSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	units, err := findSources(filepath.Join(dir, "*"), formatLines)
+	units, err := findSources(t.Context(), reader{dsl.Paths{filepath.Join(dir, "*")}, jsonLines{textFile{utf8Charset}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +95,15 @@ func TestFindSources(t *testing.T) {
 	for _, u := range units {
 		got = append(got, u.Pieces)
 		for i := range u.Pieces {
-			u.Pieces[i].Path = ""
+			u.Pieces[i].File.Path = ""
+			u.Pieces[i].File.Size = 0
 		}
 	}
 	want := [][]piece{
-		{{Name: "a", End: 10}},
-		{{Name: "b", End: unitBytes}},
-		{{Name: "b", Start: unitBytes, End: 2 * unitBytes}},
-		{{Name: "b", Start: 2 * unitBytes, End: 2*unitBytes + 10}, {Name: "c"}},
+		{{inputFile{Name: "a"}, 0, 10}},
+		{{inputFile{Name: "b"}, 0, unitBytes}},
+		{{inputFile{Name: "b"}, unitBytes, 2 * unitBytes}},
+		{{inputFile{Name: "b"}, 2 * unitBytes, 2*unitBytes + 10}, {inputFile{Name: "c"}, 0, 0}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

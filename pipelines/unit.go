@@ -39,18 +39,16 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 // close closes the unit's files.
 func (u *unitWork) close() error { return errors.Join(u.spill.close(), u.dead.close()) }
 
-// read takes one row of the input through the segment.
-func (u *unitWork) read(from origin, text []byte, rejected error) error {
+// read takes one row of an input file through the segment.
+func (u *unitWork) read(name string, r record) error {
 	u.counts[[2]string{countRead, allRead}]++
 	u.session.rowRead()
-	r, err := row(nil), rejected
-	if err == nil {
-		r, err = decodeRow(text)
+	from := origin{name, r.offset}
+	if r.rejected != nil {
+		text := string(r.text[:min(len(r.text), maxDeadText+4)])
+		return u.reject(u.plan.sourceName, from, clip(text, maxDeadText), r.rejected)
 	}
-	if err != nil {
-		return u.reject(u.plan.sourceName, from, clip(string(text[:min(len(text), maxDeadText+4)]), maxDeadText), err)
-	}
-	return u.pass(from, r)
+	return u.pass(from, r.row)
 }
 
 // resume takes one row of a spill file through the segment.

@@ -1,0 +1,41 @@
+package dsl
+
+import "go.yaml.in/yaml/v3"
+
+// ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
+// and so is what is lost of a file that is damaged. It must be the first transform.
+type ReadFromJSON struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
+	Path Paths `json:"path" dsl:"single"`
+	// Format: lines (default; one row a line) or document (one row a file).
+	Format string `json:"format,omitempty" dsl:"enum=lines|document"`
+	TextEncodingKeys
+}
+
+// ReadFromText reads a row from each line of text files, also of compressed ones (gzip, zstd, bzip2), with the line in its field
+// `text`, without its end. An empty line is a row, too. It must be the first transform.
+type ReadFromText struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	Path Paths `json:"path" dsl:"single"`
+	TextEncodingKeys
+}
+
+// TextEncodingKeys say how bytes are text.
+type TextEncodingKeys struct {
+	// Encoding of the files by its IANA name: windows-1252, Shift_JIS, UTF-16LE. Default: UTF-8. A byte order mark in a file
+	// tells more than this key.
+	Encoding string `json:"encoding,omitempty"`
+	// OnInvalid: reject (default) the rows with bytes that are not valid in the encoding, or replace those by U+FFFD.
+	OnInvalid string `json:"on_invalid,omitempty" dsl:"enum=reject|replace"`
+}
+
+// checkTransform demands that the encoding can be read.
+func (TextEncodingKeys) checkTransform(c *checker, config *yaml.Node) {
+	at := lookup(config, "encoding")
+	if at == nil || at.Kind != yaml.ScalarNode {
+		return
+	}
+	if _, err := TextEncoding(at.Value); err != nil {
+		c.src.errorf(at, "encoding", "", "%s", err)
+	}
+}

@@ -1,0 +1,145 @@
+package pipelines
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// inputFile is one file of the input.
+type inputFile struct {
+	// Path is where it is.
+	Path string `json:"path"`
+	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in.
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// findFiles lists the files that patterns match, by name, each once.
+func findFiles(patterns []string) ([]inputFile, error) {
+	bases := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		bases[i], _ = splitPattern(pattern)
+	}
+	root := commonFolder(bases)
+	seen := map[string]bool{}
+	var files []inputFile
+	for i, pattern := range patterns {
+		found, err := matchFiles(pattern, bases[i])
+		if err != nil {
+			return nil, err
+		}
+		before := len(files)
+		for _, file := range found {
+			if file.Name, err = filepath.Rel(root, file.Path); err != nil {
+				return nil, err
+			}
+			if !seen[file.Path] {
+				files = append(files, file)
+			}
+			seen[file.Path] = true
+		}
+		if before == len(files) && len(found) == 0 {
+			return nil, fault(TypeUser, "no file matches %s", pattern)
+		}
+	}
+	slices.SortFunc(files, func(a, b inputFile) int { return strings.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// matchFiles lists the regular files that a pattern matches. What is read lies in the folder base.
+func matchFiles(pattern, base string) ([]inputFile, error) {
+	_, rest := splitPattern(pattern)
+	for segment := range strings.SplitSeq(rest, "/") {
+		if _, err := path.Match(segment, ""); err != nil {
+			return nil, fault(TypeInvalid, "path %q: %w", pattern, err)
+		}
+	}
+	names, err := globNames(base, rest)
+	if err != nil {
+		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	var files []inputFile
+	for _, name := range names {
+		file := inputFile{Path: filepath.Join(base, name)}
+		info, err := os.Stat(file.Path)
+		if err != nil {
+			return nil, fmt.Errorf("read the input: %w", err)
+		}
+		if file.Size = info.Size(); info.Mode().IsRegular() {
+			files = append(files, file)
+		}
+	}
+	return files, nil
+}
+
+// globNames lists what a pattern matches in a folder; only for a ** it looks at all there is.
+func globNames(base, pattern string) ([]string, error) {
+	if !slices.Contains(strings.Split(pattern, "/"), "**") {
+		return fs.Glob(os.DirFS(base), pattern)
+	}
+	var names []string
+	err := fs.WalkDir(os.DirFS(base), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && matchName(strings.Split(pattern, "/"), strings.Split(name, "/")) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// matchName matches the segments of a name; a segment ** matches any number of them, none too.
+func matchName(pattern, name []string) bool {
+	if len(pattern) == 0 {
+		return len(name) == 0
+	}
+	if pattern[0] == "**" {
+		rest := slices.IndexFunc(pattern, func(s string) bool { return s != "**" })
+		if rest < 0 {
+			return len(name) > 0
+		}
+		for i := range name {
+			if matchName(pattern[rest:], name[i:]) {
+				return true
+			}
+		}
+		return false
+	}
+	if len(name) == 0 {
+		return false
+	}
+	ok, _ := path.Match(pattern[0], name[0]) // the pattern was checked
+	return ok && matchName(pattern[1:], name[1:])
+}
+
+// splitPattern splits a pattern after the last of its leading folders that exists by that very name: an input's folder may be
+// called anything, also "[a]". What is read lies in that folder.
+func splitPattern(pattern string) (base, rest string) {
+	base, rest = ".", filepath.Clean(pattern)
+	if filepath.IsAbs(rest) {
+		base, rest = "/", rest[1:]
+	}
+	for {
+		first, after, more := strings.Cut(rest, "/")
+		next := filepath.Join(base, first)
+		if info, err := os.Stat(next); !more || err != nil || !info.IsDir() {
+			return base, rest
+		}
+		base, rest = next, after
+	}
+}
+
+// commonFolder is the deepest folder that all of the folders are or lie in.
+func commonFolder(folders []string) string {
+	common := folders[0]
+	for _, f := range folders[1:] {
+		for common != "." && common != "/" && f != common && !strings.HasPrefix(f, common+"/") {
+			common = filepath.Dir(common)
+		}
+	}
+	return common
+}

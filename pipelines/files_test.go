@@ -1,0 +1,59 @@
+package pipelines
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFindFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/x.jsonl", "a/deep/er/y.jsonl", "a/deep/z.txt", "b/x.jsonl", "ab/w.jsonl"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name     string
+		patterns []string
+		want     []string
+	}{
+		{"one folder", []string{"a/*.jsonl"}, []string{"x.jsonl"}},
+		{"all folders", []string{"**/*.jsonl"}, []string{"a/deep/er/y.jsonl", "a/x.jsonl", "ab/w.jsonl", "b/x.jsonl"}},
+		{"all files", []string{"a/**"}, []string{"deep/er/y.jsonl", "deep/z.txt", "x.jsonl"}},
+		{"folders between", []string{"a/**/*.txt"}, []string{"deep/z.txt"}},
+		{"list", []string{"b/*", "a/*.jsonl"}, []string{"a/x.jsonl", "b/x.jsonl"}},
+		{"overlapping list", []string{"a/*.jsonl", "a/**/*.jsonl"}, []string{"deep/er/y.jsonl", "x.jsonl"}},
+		{"names that begin alike", []string{"a/x*", "ab/*"}, []string{"a/x.jsonl", "ab/w.jsonl"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var patterns []string
+			for _, p := range test.patterns {
+				patterns = append(patterns, filepath.Join(dir, p))
+			}
+			files, err := findFiles(patterns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range files {
+				got = append(got, f.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	for pattern, want := range map[string]string{"c/*": "no file matches", "a/[": "syntax error"} {
+		if _, err := findFiles([]string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)
+		}
+	}
+}

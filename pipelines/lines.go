@@ -1,0 +1,148 @@
+package pipelines
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// line is one line of a text.
+type line struct {
+	// offset of its first byte in the file's content.
+	offset int64
+	// text is its UTF-8 without the LF, valid until the next line is read.
+	text []byte
+	// err is a rejection, and text then what can be shown of the line.
+	err error
+}
+
+// lineReader reads the lines of a content of any encoding, holding one of at most maxRow bytes.
+type lineReader struct {
+	charset charset
+	// skipped, if not nil, is given the bytes of a line that are beyond maxRow.
+	skipped func([]byte)
+
+	r     *bufio.Reader
+	at    int64
+	raw   []byte
+	last  [2]byte // the two bytes read last
+	ended bool
+}
+
+// lineBuffer is how much is read at a time.
+const lineBuffer = 256 << 10
+
+// newLineReader reads the lines of a content from its start, where a byte order mark tells more than what is declared.
+func newLineReader(r io.Reader, declared charset) (*lineReader, error) {
+	l := &lineReader{r: bufio.NewReaderSize(r, lineBuffer)}
+	head, err := l.r.Peek(3)
+	if damaged := (*damage)(nil); err != nil && !errors.Is(err, io.EOF) && !errors.As(err, &damaged) {
+		return nil, err
+	}
+	mark := 0
+	l.charset, mark = declared.detect(head)
+	l.at = int64(mark)
+	_, err = l.r.Discard(mark)
+	return l, err
+}
+
+// next returns the next line. At the end the error is io.EOF; where the content is damaged, the last line says so.
+func (l *lineReader) next() (line, error) {
+	if l.ended {
+		return line{}, io.EOF
+	}
+	start := l.at
+	whole, err := l.fill()
+	var damaged *damage
+	switch {
+	case errors.As(err, &damaged):
+		l.ended = true
+		text, _ := l.charset.decode(l.raw, start)
+		return line{start, text, reject("damaged", "%s; what would follow is not known", damaged)}, nil
+	case errors.Is(err, io.EOF):
+		l.ended = true
+		if l.at == start {
+			return line{}, io.EOF
+		}
+	case err != nil:
+		return line{}, err
+	}
+	if !whole {
+		text, _ := l.charset.decode(l.raw[:maxDeadText+4], start)
+		return line{start, text, tooLong(l.raw)}, nil
+	}
+	text, err := l.charset.decode(l.raw, start)
+	return line{start, text, err}, nil
+}
+
+// skip moves to the start of the next line, or beyond limit where none starts before it.
+func (l *lineReader) skip(limit int64) error {
+	for l.at < limit {
+		chunk, err := l.r.ReadSlice('\n')
+		l.at += int64(len(chunk))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill reads the next line into raw, without its LF. Of a line longer than maxRow it keeps the start and reports that it is not whole.
+func (l *lineReader) fill() (whole bool, err error) {
+	l.raw = l.raw[:0]
+	start := l.at
+	for {
+		chunk, err := l.r.ReadSlice('\n')
+		l.at += int64(len(chunk))
+		l.keep(chunk)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		size := l.at - start
+		if err != nil {
+			return size <= maxRow, err
+		}
+		end, err := l.endsHere(size)
+		if err != nil || end {
+			size = l.at - start - int64(l.charset.width)
+			if end && size <= maxRow {
+				l.raw = l.raw[:size]
+			}
+			return size <= maxRow, err
+		}
+	}
+}
+
+// keep appends to raw what still has place, and one byte more than a row may have.
+func (l *lineReader) keep(chunk []byte) {
+	for _, b := range chunk[max(len(chunk)-2, 0):] {
+		l.last = [2]byte{l.last[1], b}
+	}
+	n := min(len(chunk), maxRow+1+l.charset.width-len(l.raw))
+	l.raw = append(l.raw, chunk[:n]...)
+	if n < len(chunk) && l.skipped != nil {
+		l.skipped(chunk[n:])
+	}
+}
+
+// endsHere reports whether the byte 0x0A that was read last, the size-th of the line, is a line feed and not half a character.
+func (l *lineReader) endsHere(size int64) (bool, error) {
+	if l.charset.width == 1 {
+		return true, nil
+	}
+	if l.charset.bigEndian {
+		return size%2 == 0 && l.last[0] == 0, nil
+	}
+	if size%2 == 0 {
+		return false, nil
+	}
+	next, err := l.r.ReadByte()
+	if errors.Is(err, io.EOF) {
+		return false, nil // the next read says so
+	} else if err != nil {
+		return false, err
+	}
+	l.at++
+	l.keep([]byte{next})
+	return next == 0, nil
+}

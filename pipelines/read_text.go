@@ -1,0 +1,28 @@
+package pipelines
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func compileReadText(c dsl.ReadFromText) (reader, error) {
+	set, err := compileCharset(c.Encoding, c.OnInvalid)
+	return reader{c.Path, textLines{textFile{set}}}, err
+}
+
+// textLines has a row a line, also for an empty one.
+type textLines struct{ textFile }
+
+func (f textLines) cut(ctx context.Context, whole piece) ([]piece, error) {
+	return f.cutLines(ctx, whole)
+}
+
+func (f textLines) read(ctx context.Context, p piece, yield func(record) error) error {
+	return f.lines(ctx, p, func(l line) error {
+		return yield(l.record(func(text []byte) (row, error) {
+			return row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil
+		}))
+	})
+}

@@ -1,0 +1,126 @@
+package pipelines
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+)
+
+// textFile is what the formats of text have in common: compression, encoding and lines.
+type textFile struct {
+	charset charset
+}
+
+// cutLines divides a text into pieces of at most unitBytes, unless it can only be read from its start.
+func (t textFile) cutLines(ctx context.Context, whole piece) ([]piece, error) {
+	apart := false
+	err := t.fromStart(ctx, whole.File, func(c *content, lines *lineReader) error {
+		apart = c.compression == "" && lines.charset == t.charset && t.charset.width == 1
+		return nil
+	})
+	if err != nil || !apart {
+		return []piece{whole}, err
+	}
+	var pieces []piece
+	for start := int64(0); start < whole.End; start += unitBytes {
+		p := whole
+		p.Start, p.End = start, min(start+unitBytes, whole.End)
+		pieces = append(pieces, p)
+	}
+	return pieces, nil
+}
+
+// lines calls yield for each line that starts in a piece.
+func (t textFile) lines(ctx context.Context, p piece, yield func(line) error) error {
+	if p.Start == 0 {
+		return t.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error { return linesOf(p, lines, yield) })
+	}
+	// A line that starts before the piece belongs to the piece before; it ends at the first LF from Start-1 on.
+	raw, err := p.File.open(ctx, p.Start-1)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	lines := &lineReader{charset: t.charset, r: bufio.NewReaderSize(raw, lineBuffer), at: p.Start - 1}
+	if err := lines.skip(p.End); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return linesOf(p, lines, yield)
+}
+
+func linesOf(p piece, lines *lineReader, yield func(line) error) error {
+	for p.whole() || lines.at < p.End {
+		l, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := yield(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fromStart opens a file and hands on its lines from the first.
+func (t textFile) fromStart(ctx context.Context, f inputFile, read func(*content, *lineReader) error) error {
+	raw, err := f.open(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	c, err := openContent(raw)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	lines, err := newLineReader(c, t.charset)
+	if err != nil {
+		return err
+	}
+	return read(c, lines)
+}
+
+// document returns the whole text of a file as one line.
+func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
+	var l line
+	err := t.fromStart(ctx, f, func(_ *content, lines *lineReader) error {
+		start := lines.at
+		raw, err := io.ReadAll(io.LimitReader(lines.r, maxRow+1))
+		damaged := (*damage)(nil)
+		switch {
+		case errors.As(err, &damaged):
+			text, _ := lines.charset.decode(raw, start)
+			l = line{start, text, reject("damaged", "%s", damaged)}
+			return nil
+		case err != nil:
+			return err
+		case len(raw) > maxRow:
+			text, _ := lines.charset.decode(raw[:maxDeadText+4], start)
+			l = line{start, text, tooLong(raw)}
+			return nil
+		}
+		text, err := lines.charset.decode(raw, start)
+		l = line{start, text, err}
+		return nil
+	})
+	return l, err
+}
+
+// record makes a line the record of the row that decode finds in it.
+func (l line) record(decode func([]byte) (row, error)) record {
+	if l.err != nil {
+		return record{offset: l.offset, text: l.text, rejected: l.err}
+	}
+	r, err := decode(l.text)
+	return record{offset: l.offset, row: r, text: l.text, rejected: err}
+}
+
+func tooLong(text []byte) error {
+	if len(text) > maxRow {
+		return reject("too_long", "the row has more than %d bytes", maxRow)
+	}
+	return nil
+}
