@@ -93,11 +93,14 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 
 // withInstance adds to outputs which instance they are of.
 func withInstance(outputs json.RawMessage, of dsl.Instance) (json.RawMessage, error) {
-	fields := map[string]json.RawMessage{}
+	var fields map[string]json.RawMessage
 	if len(outputs) > 0 {
 		if err := json.Unmarshal(outputs, &fields); err != nil {
 			return nil, err
 		}
+	}
+	if fields == nil { // there are none, or null: a child pipeline without outputs
+		fields = map[string]json.RawMessage{}
 	}
 	index, err := json.Marshal(of.Index)
 	if err != nil {

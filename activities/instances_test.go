@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,5 +42,16 @@ func TestLoadInstances(t *testing.T) {
 	}
 	if r, err := LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != dsl.StatusPending {
 		t.Errorf("one that has not ended is %+v, %v", r, err)
+	}
+}
+
+func TestWithInstance(t *testing.T) {
+	of := dsl.Instance{Index: 2, Item: json.RawMessage(`"a"`)}
+	for outputs, want := range map[string]string{
+		``: `{"index":2,"item":"a"}`, `null`: `{"index":2,"item":"a"}`, `{"n":1}`: `{"index":2,"item":"a","n":1}`,
+	} {
+		if got, err := withInstance(json.RawMessage(outputs), of); string(got) != want || err != nil {
+			t.Errorf("%q became %s, %v, want %s", outputs, got, err, want)
+		}
 	}
 }
