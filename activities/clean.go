@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	return pipelines.Job{
 		Spec: spec, Params: sub.params, ParamTypes: sub.program.Pipeline().Params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
-		Memory: sub.program.Environment().Clean.Memory,
+		ProfileFile: filepath.Join(dir, "profile.json"), Memory: sub.program.Environment().Clean.Memory,
 	}, cleanup, err
 }
 
@@ -104,12 +105,25 @@ func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out dsl.CleanOutp
 	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, meta, nil); err != nil {
 		return contract.StepOutput{}, typed(ctx, err)
 	}
+	if out.Statistics, err = c.putFile(ctx, job.ProfileFile); err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
 	if out.Rows.Rejected > 0 {
 		if out.DeadLetter, err = c.Store.PutTree(ctx, artifact.Dataset, job.DeadLetterDir, nil, nil); err != nil {
 			return contract.StepOutput{}, typed(ctx, err)
 		}
 	}
 	return StoreOutputs(ctx, c.Store, out)
+}
+
+func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	digest, _, err = c.Store.PutBlob(ctx, f)
+	return digest, err
 }
 
 func cleanProgress(p *pipelines.Progress) contract.Progress {

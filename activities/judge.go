@@ -140,6 +140,11 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 	if err != nil {
 		return word, err
 	}
+	if in.Kind == dsl.KindClean {
+		if record.Outputs, err = e.compare(ctx, sub, in.At, vars, record.Outputs); err != nil {
+			return word, err
+		}
+	}
 	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
 	if record.Verdict == dsl.VerdictHold && in.Decision == nil {
 		word.Status = dsl.StatusHold
@@ -155,7 +160,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
 		}
 	}
-	word.Published, err = e.publish(ctx, sub, in.At, record.Outputs)
+	word.Published, err = e.publish(ctx, sub, in.At, vars, record.Outputs)
 	for _, v := range word.Published {
 		record.Published = append(record.Published, string(v.Type)+" "+v.Name)
 	}
@@ -209,7 +214,9 @@ func hold(sub *submitted, in contract.JudgeInput, checks []dsl.Check) *contract.
 }
 
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again.
-func (e *Engine) publish(ctx context.Context, sub *submitted, at contract.At, outputs json.RawMessage) ([]contract.Version, error) {
+func (e *Engine) publish(
+	ctx context.Context, sub *submitted, at contract.At, vars dsl.Vars, outputs json.RawMessage,
+) ([]contract.Version, error) {
 	names := sub.program.Publishes(at.Step)
 	if len(names) == 0 {
 		return nil, nil
@@ -218,6 +225,10 @@ func (e *Engine) publish(ctx context.Context, sub *submitted, at contract.At, ou
 	if err := json.Unmarshal(outputs, &fields); err != nil {
 		return nil, fmt.Errorf("publish: the outputs of %s: %w", at.Step, err)
 	}
+	resolved, err := sub.program.Resolve(at.Step, vars)
+	if err != nil {
+		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
 	var done []contract.Version
 	for _, output := range slices.Sorted(maps.Keys(names)) {
 		var ref artifact.Ref
@@ -225,6 +236,9 @@ func (e *Engine) publish(ctx context.Context, sub *submitted, at contract.At, ou
 			return nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
 		version := Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
+		if err := lineage(ctx, e.Store, resolved, fields, &version); err != nil {
+			return nil, err
+		}
 		if err := putVersion(ctx, e.Store, version); err != nil {
 			return nil, err
 		}

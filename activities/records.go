@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // RunKey is where a run's record is in the store.
@@ -95,53 +93,6 @@ func lastAccepted(ctx context.Context, s *store.Store, pipeline string) (string,
 		return "", err
 	}
 	return newest.Run, nil
-}
-
-// Published is one version of a dataset or model under a name.
-type Published struct {
-	Name     string       `json:"name"`
-	Artifact artifact.Ref `json:"artifact"`
-	Run      string       `json:"run"`
-	Step     string       `json:"step"`
-	At       time.Time    `json:"at"`
-}
-
-// newestKey is where the newest version of a published name is.
-func newestKey(typ artifact.Type, name string) string {
-	return "published/" + string(typ) + "/" + name + ".json"
-}
-
-// putVersion registers a version, and makes it the newest of its name unless a newer one is already.
-func putVersion(ctx context.Context, s *store.Store, v Published) error {
-	key := fmt.Sprintf("registry/%s/%s/%s-%s.json", v.Artifact.Type, v.Name, v.Run, v.Step)
-	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
-		return err
-	}
-	var newest Published
-	key = newestKey(v.Artifact.Type, v.Name)
-	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if newest.At.After(v.At) {
-		return nil
-	}
-	return s.PutJSON(ctx, key, v, store.WriteOptions{})
-}
-
-// newestVersions returns the newest version of every published name.
-func newestVersions(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
-	all := map[string]artifact.Ref{}
-	for info, err := range s.Driver().List(ctx, "published/"+string(typ)+"/") {
-		if err != nil {
-			return nil, err
-		}
-		var v Published
-		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
-			return nil, err
-		}
-		all[v.Name] = v.Artifact
-	}
-	return all, nil
 }
 
 // LoadSubmission returns what was submitted under a digest.

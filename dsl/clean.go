@@ -20,6 +20,10 @@ type Clean struct {
 	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
 	// Transforms form a chain, from one ReadFrom* to one WriteTo*.
 	Transforms []Transform `json:"transforms"`
+	// Profile adds computed columns to the profile of the dataset, which has all fields of its rows.
+	Profile ProfileSpec `json:"profile,omitzero"`
+	// Drift says which dataset this one is compared with.
+	Drift DriftSpec `json:"drift,omitzero"`
 }
 
 // Kind implements Spec.
@@ -45,8 +49,18 @@ type CleanOutput struct {
 	Reasons map[string]int64 `json:"reasons"`
 	// Splits counts rows per split.
 	Splits map[string]int64 `json:"splits"`
+	// Profile describes the columns of what was kept.
+	Profile Profile `json:"profile"`
+	// Schema is how the fields differ from before.
+	Schema SchemaChange `json:"schema"`
+	// Drift is how far the columns have moved; absent when there is nothing to compare with.
+	Drift *Drift `json:"drift,omitempty"`
+	// Duplicates counts what all Deduplicate transforms together dropped.
+	Duplicates Duplicates `json:"duplicates"`
 	// DeadLetter holds the rejected rows; zero when there are none.
 	DeadLetter artifact.Ref `json:"dead_letter,omitzero" dsl:"artifact=dataset"`
+	// Statistics is the digest of the blob that holds the whole profile, which later datasets are compared with.
+	Statistics string `json:"statistics,omitempty" dsl:"-"`
 }
 
 // Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, or the step fails.

@@ -152,6 +152,8 @@ func (ts *typeSystem) goType(t reflect.Type, r rules) *cel.Type {
 		return cel.MapType(cel.StringType, ts.goType(t.Elem(), r))
 	case reflect.Struct:
 		return ts.structType(t)
+	case reflect.Pointer: // null where it has no value
+		return ts.goType(t.Elem(), r)
 	}
 	panic(fmt.Sprintf("dsl: an output cannot hold a %s", t)) // a mistake in this package, found by any test
 }

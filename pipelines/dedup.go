@@ -118,12 +118,17 @@ type surviveFn struct {
 // ProcessElement takes the packed marks of one group. Memory: one mark for each key of the group.
 func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	best := map[digest]mark{}
+	twice := map[digest]bool{} // keys of several rows
 	total := 0
 	var batch []byte
 	for packed(&batch) {
 		err := marks(batch, func(m mark) {
 			total++
-			if held, ok := best[m.key]; !ok || m.before(held) {
+			held, ok := best[m.key]
+			if ok {
+				twice[m.key] = true
+			}
+			if !ok || m.before(held) {
 				best[m.key] = m
 			}
 		})
@@ -139,6 +144,7 @@ func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[
 		emit(strconv.FormatUint(uint64(unit), 10), offsets)
 	}
 	beam.NewCounter(countDropped, f.Rule).Inc(ctx, int64(total-len(best)))
+	beam.NewCounter(countGroups, f.Rule).Inc(ctx, int64(len(twice)))
 	return nil
 }
 

@@ -16,6 +16,9 @@
 // memory depends on the number of rows by some 60 bytes each and not on their size, and the dataset depends on the rows alone: not on
 // their order in the files, the number of files or of workers.
 //
+// The profile is taken as the rows are written, shard by shard, and merged: see package profile. It lies beside the dataset, whose
+// digest is over rows and schema.
+//
 // # The account
 //
 // Each row read is kept, dropped by a named rule, or rejected for a reason and written to the dead letter. Segments, survivors

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
 // execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
@@ -48,6 +49,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return out, err
 	}
+	if out.Profile, err = summary(job.WorkDir); err != nil {
+		return out, err
+	}
 	return out, diskHint(publish(job, out))
 }
 
@@ -63,12 +67,15 @@ func stopped(ctx context.Context) error {
 	return fault(TypeCanceled, "cleaning was stopped: %w", cause)
 }
 
-// makeFolders makes the folders the DoFns write to, and every shard's file, since a shard without rows is never written.
+// makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
 	for _, dir := range []string{"spill", "dead", "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}
+	}
+	if err := writeProfile(work, profile.New()); err != nil {
+		return err
 	}
 	for _, part := range p.split.parts {
 		if err := os.Mkdir(filepath.Join(work, "out", part.name), 0o777); err != nil {
@@ -109,7 +116,7 @@ func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error)
 		rows = beam.ParDo(named, &resumeFn{segmentFn{Job: text, Index: i + 1}}, beam.GroupByKey(named, kept))
 	}
 	named := scope.Scope(p.sinkName)
-	profiles := beam.ParDo(named, &writeFn{Work: job.WorkDir, Segment: len(p.segments) - 1}, beam.GroupByKey(named, rows))
+	profiles := beam.ParDo(named, &writeFn{Job: text, Segment: len(p.segments) - 1}, beam.GroupByKey(named, rows))
 	beam.ParDo0(named, &profileFn{Work: job.WorkDir}, beam.GroupByKey(named, profiles))
 	return graph, nil
 }
@@ -134,10 +141,15 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 		case countDropped:
 			out.Rows.Dropped += n
 			out.Rules[name] = dsl.Rule{Dropped: out.Rules[name].Dropped + n}
+		case countGroups:
+			out.Duplicates.Groups += n
 		case countRejected:
 			out.Rows.Rejected += n
 			out.Reasons[name] += n
 		}
+	}
+	for _, s := range p.segments[:len(p.segments)-1] {
+		out.Duplicates.Dropped += out.Rules[s.dedup.name].Dropped
 	}
 	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
 		return out, fault(TypeInfrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
@@ -155,6 +167,11 @@ func publish(job Job, out dsl.CleanOutput) error {
 			return err
 		}
 		if err := moveFolder(dead, job.DeadLetterDir); err != nil {
+			return err
+		}
+	}
+	if job.ProfileFile != "" {
+		if err := os.Rename(filepath.Join(job.WorkDir, profileName), job.ProfileFile); err != nil {
 			return err
 		}
 	}

@@ -15,12 +15,14 @@ type Job struct {
 	Params map[string]any `json:"params,omitempty"`
 	// ParamTypes declares them: JSON alone does not tell an int from a double.
 	ParamTypes map[string]dsl.Param `json:"param_types,omitempty"`
-	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl, schema.json and profile.json. It must be on
+	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl and schema.json. It must be on
 	// the file system of its parent, which exists, and either not exist or be empty.
 	OutputDir string `json:"output_dir"`
 	// DeadLetterDir becomes the folder of the rejected rows, in rejected.jsonl. As OutputDir; it does not appear when no row was
 	// rejected.
 	DeadLetterDir string `json:"dead_letter_dir"`
+	// ProfileFile becomes the profile of the dataset, for profile.Parse: a new file beside OutputDir. Empty: it is not kept.
+	ProfileFile string `json:"profile_file,omitempty"`
 	// Memory bounds the child process in bytes. Default 1 GiB.
 	Memory dsl.Size `json:"memory,omitempty"`
 	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.

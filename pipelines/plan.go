@@ -49,7 +49,8 @@ func compilePlan(job Job) (*plan, error) {
 			return nil, fault(TypeInvalid, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
-	return p, nil
+	_, err = compileColumns(job, params)
+	return p, err
 }
 
 // named gives each transform its default name and makes sure that counts under a name are of one transform.

@@ -59,6 +59,9 @@ func TestRun(t *testing.T) {
 		Rules:   map[string]dsl.Rule{"empty": {Dropped: 1}, "same_body": {Dropped: 1}},
 		Reasons: map[string]int64{"ReadFromJson/not_json": 1, "schema/schema": 1},
 		Splits:  got.Splits,
+		Profile: got.Profile, // TestProfile looks at one
+
+		Duplicates: dsl.Duplicates{Dropped: 1, Groups: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
@@ -86,7 +89,7 @@ func TestRun(t *testing.T) {
 	if got := dead[1]["message"].(string); !strings.Contains(got, "/text") {
 		t.Errorf("the dead letter's message %q does not name the field", got)
 	}
-	wantFiles := []string{"profile.json", "schema.json", "test", "train"}
+	wantFiles := []string{"schema.json", "test", "train"}
 	if diff := cmp.Diff(wantFiles, names(t, filepath.Join(dir, "out"))); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -164,8 +167,9 @@ func TestSameDigest(t *testing.T) {
 		dir := t.TempDir()
 		j := job(dir, chain(t, write(t, content), dedupAndSplit))
 		j.Parallelism = parallelism
+		j.ProfileFile = filepath.Join(dir, "profile.json")
 		mustRun(t, j)
-		return treeDigest(t, j.OutputDir)
+		return treeDigest(t, dir)
 	}
 	want := digest(1, 1)
 	for _, c := range []struct{ parallelism, files int }{{4, 1}, {1, 7}, {4, 50}} {

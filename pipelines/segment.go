@@ -25,6 +25,7 @@ const (
 	countKept     = "kept"
 	countDropped  = "dropped"
 	countRejected = "rejected"
+	countGroups   = "groups" // of rows that are equal for a Deduplicate; no part of the account
 )
 
 // allRead is the name of the only counter of its namespace, since Beam wants one.

@@ -14,11 +14,13 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
 func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&writeFn{})
-	register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{})
 }
 
 // shardPath is a shard's path in the dataset.
@@ -28,14 +30,32 @@ func shardPath(part string, i, n int) string {
 
 // writeFn writes the rows of one shard, sorted by their digests, and emits their profile.
 type writeFn struct {
-	// Work is the work folder, Segment the index of the segment whose spill files hold the rows.
-	Work    string
+	// Job is the job's JSON, Segment the index of the segment whose spill files hold the rows.
+	Job     []byte
 	Segment int
+
+	work    string
+	columns columns
+}
+
+// Setup compiles the profile's columns.
+func (f *writeFn) Setup(context.Context) error {
+	var job Job
+	if err := json.Unmarshal(f.Job, &job); err != nil {
+		return err
+	}
+	params, err := dsl.RowParams(job.ParamTypes, job.Params)
+	if err != nil {
+		return err
+	}
+	f.work = job.WorkDir
+	f.columns, err = compileColumns(job, params)
+	return err
 }
 
 // ProcessElement takes the packed marks of the shard at this path of the dataset. Memory: the shard's marks and one row.
 func (f *writeFn) ProcessElement(ctx context.Context, path string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	s := sessionOf(f.Work)
+	s := sessionOf(f.work)
 	p, err := f.write(ctx, path, packed)
 	if err != nil {
 		return s.failed(fmt.Errorf("write %s: %w", path, err))
@@ -51,7 +71,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, path string, packed func(*
 	return nil
 }
 
-func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) bool) (*profile, error) {
+func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
 	var rows []mark
 	var batch []byte
 	for packed(&batch) {
@@ -60,10 +80,11 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 		}
 	}
 	slices.SortFunc(rows, func(a, b mark) int { return bytes.Compare(a.key[:], b.key[:]) })
-	spills := spillFiles{work: f.Work, segment: f.Segment, open: map[uint32]*os.File{}}
+	spills := spillFiles{work: f.work, segment: f.Segment, open: map[uint32]*os.File{}}
 	defer spills.close()
-	p := newProfile(path)
-	err := createSynced(filepath.Join(f.Work, "out", path), func(w io.Writer) error {
+	part := filepath.Dir(path)
+	p := profile.New(part)
+	err := createSynced(filepath.Join(f.work, "out", path), func(w io.Writer) error {
 		for _, m := range rows {
 			if err := context.Cause(ctx); err != nil {
 				return err
@@ -72,7 +93,7 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 			if err != nil {
 				return err
 			}
-			if err := p.add(text); err != nil {
+			if err := f.columns.describe(p, part, text); err != nil {
 				return err
 			}
 			if _, err := w.Write(append(text, '\n')); err != nil {
@@ -128,37 +149,4 @@ func createSynced(path string, write func(io.Writer) error) error {
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
 	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
-}
-
-// profileFn merges the profiles of all shards and writes schema.json and profile.json.
-type profileFn struct {
-	Work string
-}
-
-// ProcessElement takes the profiles of all shards.
-func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
-	s := sessionOf(f.Work)
-	var text []byte
-	var all []*profile
-	for packed(&text) {
-		p := &profile{}
-		if err := json.Unmarshal(text, p); err != nil {
-			return s.failed(err)
-		}
-		all = append(all, p)
-	}
-	merged := mergeProfiles(all)
-	return s.failed(errors.Join(
-		writeJSON(filepath.Join(f.Work, "out", "profile.json"), merged),
-		writeJSON(filepath.Join(f.Work, "out", "schema.json"), merged.schema()),
-	))
-}
-
-func writeJSON(path string, v any) error {
-	return createSynced(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
 }

@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
+// is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
+func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, vars dsl.Vars, outputs json.RawMessage) (json.RawMessage, error) {
+	var out dsl.CleanOutput
+	if err := json.Unmarshal(outputs, &out); err != nil {
+		return nil, fmt.Errorf("the outputs of %s: %w", at.Step, err)
+	}
+	resolved, err := sub.program.Resolve(at.Step, vars)
+	if err != nil {
+		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
+	var spec dsl.Clean
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return nil, fmt.Errorf("the spec of %s: %w", at.Step, err)
+	}
+	base, err := e.baseline(ctx, at, spec.Drift.Against)
+	if err != nil {
+		return nil, fmt.Errorf("the dataset that %s is compared with: %w", at.Step, err)
+	}
+	out.Drift, out.Schema = nil, dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
+	if base.Statistics != "" && out.Statistics != "" {
+		now, err := LoadProfile(ctx, e.Store, out.Statistics)
+		if err != nil {
+			return nil, err
+		}
+		before, err := LoadProfile(ctx, e.Store, base.Statistics)
+		if err != nil {
+			return nil, err
+		}
+		out.Schema = now.SchemaChange(before)
+		out.Drift = &dsl.Drift{Against: base.Artifact.Digest, Columns: now.Drift(before)}
+	}
+	return json.Marshal(out)
+}
+
+// baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.
+func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (v Published, err error) {
+	run, err := e.record(ctx, at.Run)
+	if err != nil {
+		return v, err
+	}
+	if against != "" && against != dsl.LastAccepted {
+		if ref, ok := run.Datasets[against]; ok {
+			return findVersion(ctx, e.Store, ref, against)
+		}
+		return v, nil
+	}
+	if run.Last == "" {
+		return v, nil
+	}
+	last := at
+	last.Run = run.Last
+	var record contract.StepRecord
+	err = e.Store.GetJSON(ctx, recordKey(last), &record)
+	if errors.Is(err, store.ErrNotFound) || err == nil && record.Kind != dsl.KindClean {
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	if at.Instance != nil { // a place in another list may be about something else
+		var mine contract.StepRecord
+		if err := e.describe(ctx, *at.Instance, &mine); err != nil {
+			return v, err
+		}
+		if string(mine.Matrix) != string(record.Matrix) || string(mine.Item) != string(record.Item) {
+			return v, nil
+		}
+	}
+	var out dsl.CleanOutput
+	if record.Status == dsl.StatusSucceeded {
+		err = json.Unmarshal(record.Outputs, &out)
+	}
+	return Published{Artifact: out.Dataset, Statistics: out.Statistics}, err
+}
+
+// findVersion is the version of a published name that holds an artifact; zero when none does.
+func findVersion(ctx context.Context, s *store.Store, ref artifact.Ref, name string) (Published, error) {
+	all, err := Versions(ctx, s, ref.Type, name)
+	if err != nil {
+		return Published{}, err
+	}
+	for _, v := range all {
+		if v.Artifact.Digest == ref.Digest {
+			return v, nil
+		}
+	}
+	return Published{}, nil
+}
+
+// maxProfile bounds a profile in bytes: of the most columns a dataset may have, each as large as can be.
+const maxProfile = 1 << 30
+
+// LoadProfile reads the profile of a dataset by the digest in dsl.CleanOutput.Statistics.
+func LoadProfile(ctx context.Context, s *store.Store, digest string) (*profile.Profile, error) {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return nil, fmt.Errorf("the profile %s: %w", digest, err)
+	}
+	defer r.Close()
+	text, err := io.ReadAll(io.LimitReader(r, maxProfile))
+	if err != nil {
+		return nil, fmt.Errorf("the profile %s: %w", digest, err)
+	}
+	return profile.Parse(text)
+}

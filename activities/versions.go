@@ -1,0 +1,144 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// Published is one version of a dataset or model under a name. A version is what it holds: what is published twice is one version,
+// with two records.
+type Published struct {
+	Name     string       `json:"name"`
+	Artifact artifact.Ref `json:"artifact"`
+	Run      string       `json:"run"`
+	Step     string       `json:"step"`
+	At       time.Time    `json:"at"`
+	// Parents are the artifacts that the step was given, by the name of the input.
+	Parents map[string]artifact.Ref `json:"parents,omitempty"`
+	// Spec is the digest of the blob of the step's resolved spec.
+	Spec string `json:"spec,omitempty"`
+	// Statistics is the digest of the blob of the dataset's profile, where a clean step made it.
+	Statistics string `json:"statistics,omitempty"`
+	// Pointed is, in the record of what a name means now, when it was made to mean that by hand.
+	Pointed time.Time `json:"pointed,omitzero"`
+}
+
+// since is from when on a name means the version.
+func (v Published) since() time.Time {
+	if v.Pointed.IsZero() {
+		return v.At
+	}
+	return v.Pointed
+}
+
+// newestKey is where the current version of a published name is.
+func newestKey(typ artifact.Type, name string) string {
+	return "published/" + string(typ) + "/" + name + ".json"
+}
+
+// versionsPrefix is where the versions of a name are.
+func versionsPrefix(typ artifact.Type, name string) string {
+	return "registry/" + string(typ) + "/" + name + "/"
+}
+
+// putVersion registers a version, and makes it the current one of its name unless a newer one is already.
+func putVersion(ctx context.Context, s *store.Store, v Published) error {
+	key := fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
+	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
+		return err
+	}
+	var newest Published
+	key = newestKey(v.Artifact.Type, v.Name)
+	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if newest.since().After(v.At) {
+		return nil
+	}
+	return s.PutJSON(ctx, key, v, store.WriteOptions{})
+}
+
+// PointTo makes a version the current one of its name. Every version stays; the next one that is published becomes the current one.
+func PointTo(ctx context.Context, s *store.Store, v Published, now time.Time) error {
+	v.Pointed = now
+	return s.PutJSON(ctx, newestKey(v.Artifact.Type, v.Name), v, store.WriteOptions{})
+}
+
+// Current returns what every published name of a type means now.
+func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]Published, error) {
+	all := map[string]Published{}
+	for info, err := range s.Driver().List(ctx, "published/"+string(typ)+"/") {
+		if err != nil {
+			return nil, err
+		}
+		var v Published
+		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
+			return nil, err
+		}
+		all[v.Name] = v
+	}
+	return all, nil
+}
+
+// newestVersions returns the current version of every published name.
+func newestVersions(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
+	current, err := Current(ctx, s, typ)
+	all := make(map[string]artifact.Ref, len(current))
+	for name, v := range current {
+		all[name] = v.Artifact
+	}
+	return all, err
+}
+
+// Versions returns all records of a published name, newest first.
+func Versions(ctx context.Context, s *store.Store, typ artifact.Type, name string) ([]Published, error) {
+	var all []Published
+	for info, err := range s.Driver().List(ctx, versionsPrefix(typ, name)) {
+		if err != nil {
+			return nil, err
+		}
+		var v Published
+		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b Published) int {
+		if c := b.At.Compare(a.At); c != 0 {
+			return c
+		}
+		return strings.Compare(b.Run+"/"+b.Step, a.Run+"/"+a.Step)
+	})
+	return all, nil
+}
+
+// lineage adds to a version what it was made from and how.
+func lineage(ctx context.Context, s *store.Store, resolved dsl.Resolved, outputs map[string]json.RawMessage, v *Published) error {
+	var spec struct {
+		Inputs map[string]artifact.Ref `json:"inputs"`
+	}
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return fmt.Errorf("the spec of %s: %w", v.Step, err)
+	}
+	v.Parents = spec.Inputs
+	var err error
+	if v.Spec, _, err = s.PutBlob(ctx, bytes.NewReader(resolved.Spec)); err != nil {
+		return err
+	}
+	if raw, ok := outputs["statistics"]; ok && v.Artifact.Type == artifact.Dataset {
+		if json.Unmarshal(raw, &v.Statistics) != nil {
+			v.Statistics = "" // an output that a program of the user's calls so
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package profile
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Column describes the values of one field, or of a computed column. A value's measure is a number itself, the length of a text in
+// characters, 1 or 0 of a bool, the number of items of a list or an object.
+type Column struct {
+	// Types counts values by JSON type: null, boolean, integer, number, string, array, object.
+	Types map[string]int64
+	// Computed columns are in the profile and not in the rows.
+	Computed bool
+
+	measures Histogram
+	min, max float64
+	sum      exactSum
+	values   values
+}
+
+// number is how many values there are, with or without nulls.
+func (c *Column) number(nulls bool) (n int64) {
+	for typ, count := range c.Types {
+		if typ != typeNull || nulls {
+			n += count
+		}
+	}
+	return n
+}
+
+const typeNull = "null"
+
+func (c *Column) add(v any) error {
+	if c.Types == nil {
+		c.Types = map[string]int64{}
+	}
+	switch v := v.(type) {
+	case nil:
+		c.Types[typeNull]++
+	case bool:
+		c.Types["boolean"]++
+		n := int64(0)
+		if v {
+			n = 1
+		}
+		c.measureInt(n)
+		c.values.add(hashNumber('b', uint64(n)), 1, func() string { return strconv.FormatBool(v) })
+	case int64:
+		c.Types["integer"]++
+		c.measureInt(v)
+		c.values.add(hashNumber('i', uint64(v)), 1, func() string { return strconv.FormatInt(v, 10) })
+	case float64:
+		c.Types["number"]++
+		c.measure(v)
+		c.sum.addFloat(v)
+		c.values.add(hashFloat(v), 1, func() string { return strconv.FormatFloat(v, 'g', -1, 64) })
+	case string:
+		c.Types["string"]++
+		c.measureInt(int64(utf8.RuneCountInString(v)))
+		c.values.add(xxhash.Sum64String(v), 1, func() string { return v })
+	case []any:
+		return c.addNested("array", len(v), v)
+	case map[string]any:
+		return c.addNested("object", len(v), v)
+	default:
+		return fmt.Errorf("a profile has no place for a %T", v)
+	}
+	return nil
+}
+
+func (c *Column) addNested(typ string, size int, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.Types[typ]++
+	c.measureInt(int64(size))
+	c.values.add(xxhash.Sum64(append(text, typ[0])), 1, func() string { return string(text) })
+	return nil
+}
+
+func (c *Column) measureInt(n int64) {
+	c.measure(float64(n))
+	c.sum.addInt(n)
+}
+
+func (c *Column) measure(x float64) {
+	if len(c.measures.buckets) == 0 {
+		c.min, c.max = x, x
+	}
+	c.min, c.max = min(c.min, x), max(c.max, x)
+	c.measures.Add(x, 1)
+}
+
+func hashNumber(kind byte, bits uint64) uint64 {
+	return xxhash.Sum64(binary.BigEndian.AppendUint64([]byte{kind, 0}, bits))
+}
+
+// hashFloat gives 1.0 the hash of 1.
+func hashFloat(f float64) uint64 {
+	if n := int64(f); float64(n) == f && math.Abs(f) < 1<<53 {
+		return hashNumber('i', uint64(n))
+	}
+	return hashNumber('n', math.Float64bits(f))
+}
+
+func (c *Column) merge(o *Column) {
+	if c.Types == nil {
+		c.Types = map[string]int64{}
+	}
+	for typ, n := range o.Types {
+		c.Types[typ] += n
+	}
+	c.Computed = c.Computed || o.Computed
+	if len(o.measures.buckets) > 0 {
+		if len(c.measures.buckets) == 0 {
+			c.min, c.max = o.min, o.max
+		}
+		c.min, c.max = min(c.min, o.min), max(c.max, o.max)
+	}
+	c.measures.Merge(&o.measures)
+	c.sum.merge(&o.sum)
+	c.values.merge(&o.values)
+}
+
+// topValues is how many of the most frequent values are shown.
+const topValues = 10
+
+// summary is the column as expressions see it, less the nulls, which only the profile knows.
+func (c *Column) summary() dsl.ColumnProfile {
+	out := dsl.ColumnProfile{Distinct: c.values.distinct(), Top: []dsl.TopValue{}}
+	for _, v := range c.values.sorted()[:min(topValues, len(c.values.counts))] {
+		out.Top = append(out.Top, dsl.TopValue{Value: v.Text, Count: v.Count})
+	}
+	n := c.measures.Count()
+	if n == 0 {
+		return out
+	}
+	mean := c.sum.mean(n)
+	out.Min, out.Mean, out.Max = &c.min, &mean, &c.max
+	q := c.measures.Quantiles(0.01, 0.05, 0.25, 0.50, 0.75, 0.95, 0.99)
+	for i := range q {
+		q[i] = min(max(q[i], c.min), c.max)
+	}
+	out.P01, out.P05, out.P25, out.P50, out.P75, out.P95, out.P99 = &q[0], &q[1], &q[2], &q[3], &q[4], &q[5], &q[6]
+	return out
+}
+
+// exactSum adds numbers without rounding, so that the order does not matter.
+type exactSum struct {
+	whole int64 // a part of the sum, which is quick to add to
+	rest  *big.Float
+}
+
+// exactBits hold the sum of 2^63 numbers of any size: from 2^-1074 to 2^1024.
+const exactBits = 1074 + 1024 + 63 + 1
+
+// maxWhole is from when on the whole numbers are moved to the rest.
+const maxWhole = 1 << 61
+
+func (s *exactSum) addInt(n int64) {
+	if n > maxWhole || n < -maxWhole {
+		s.addBig(new(big.Float).SetInt64(n))
+		return
+	}
+	s.whole += n
+	if s.whole > maxWhole || s.whole < -maxWhole {
+		s.addBig(new(big.Float).SetInt64(s.whole))
+		s.whole = 0
+	}
+}
+
+func (s *exactSum) addFloat(x float64) { s.addBig(new(big.Float).SetFloat64(x)) }
+
+func (s *exactSum) addBig(x *big.Float) {
+	if s.rest == nil {
+		s.rest = new(big.Float).SetPrec(exactBits)
+	}
+	s.rest.Add(s.rest, x)
+}
+
+func (s *exactSum) merge(o *exactSum) {
+	s.addInt(o.whole)
+	if o.rest != nil {
+		s.addBig(o.rest)
+	}
+}
+
+func (s *exactSum) total() *big.Float {
+	sum := new(big.Float).SetPrec(exactBits).SetInt64(s.whole)
+	if s.rest != nil {
+		sum.Add(sum, s.rest)
+	}
+	return sum
+}
+
+func (s *exactSum) mean(n int64) float64 {
+	total := s.total()
+	mean, _ := total.Quo(total, new(big.Float).SetInt64(n)).Float64()
+	return mean
+}
+
+// columnJSON is a column's form in JSON.
+type columnJSON struct {
+	Types    map[string]int64 `json:"types"`
+	Computed bool             `json:"computed,omitempty"`
+	Min      float64          `json:"min"`
+	Max      float64          `json:"max"`
+	Sum      *big.Float       `json:"sum"`
+	Measures *histogramJSON   `json:"measures,omitempty"`
+	Values   []*counted       `json:"values,omitempty"`
+	Ranks    []byte           `json:"ranks,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler. Columns that hold the same have the same bytes.
+func (c *Column) MarshalJSON() ([]byte, error) {
+	return json.Marshal(columnJSON{
+		Types: c.Types, Computed: c.Computed, Min: c.min, Max: c.max, Sum: c.sum.total(), Measures: c.measures.encode(),
+		Values: c.values.sorted(), Ranks: c.values.ranks,
+	})
+}
+
+var errColumn = errors.New("not a column of a profile")
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Column) UnmarshalJSON(text []byte) error {
+	in := columnJSON{Sum: new(big.Float).SetPrec(exactBits)}
+	if err := json.Unmarshal(text, &in); err != nil {
+		return err
+	}
+	if in.Sum == nil || in.Sum.IsInf() {
+		return errColumn
+	}
+	*c = Column{Types: in.Types, Computed: in.Computed, min: in.Min, max: in.Max, sum: exactSum{rest: in.Sum}}
+	if err := c.measures.decode(in.Measures); err != nil {
+		return err
+	}
+	for _, v := range in.Values {
+		if v == nil {
+			return errValues
+		}
+	}
+	return c.values.decode(in.Values, in.Ranks)
+}
