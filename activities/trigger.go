@@ -24,6 +24,8 @@ type Triggers struct {
 	Store *store.Store
 	// HTTP asks Prometheus.
 	HTTP *http.Client
+	// Stands reports whether a watch is still its trigger's: not when that is paused, was changed or is gone.
+	Stands func(context.Context, contract.WatchInput) (bool, error)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -35,6 +37,9 @@ type TriggerState struct {
 	LookedAt time.Time `json:"looked_at"`
 	// Saw is one line for people on the last look.
 	Saw string `json:"saw,omitempty"`
+	// Error is why the look at FailedAt failed, when none has succeeded since.
+	Error    string    `json:"error,omitempty"`
+	FailedAt time.Time `json:"failed_at,omitzero"`
 	// Due is a run that was decided on and may not have been started yet.
 	Due *contract.Look `json:"due,omitempty"`
 	// Run is the last one started; FiredAt is when the last one was decided on.
@@ -65,6 +70,14 @@ func LoadTriggerState(ctx context.Context, s *store.Store, pipeline, trigger str
 
 // Look sees whether there is a reason to start a run. The answer is written down before it is given.
 func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.Look, error) {
+	if in.Looked {
+		switch stands, err := t.Stands(ctx, in); {
+		case err != nil:
+			return contract.Look{}, err
+		case !stands:
+			return contract.Look{Over: true}, nil
+		}
+	}
 	pipeline, trigger := in.Run.Name, in.Run.Trigger.Name
 	state, err := LoadTriggerState(ctx, t.Store, pipeline, trigger)
 	if err != nil {
@@ -73,11 +86,7 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 	if state.Due != nil {
 		return *state.Due, nil
 	}
-	now := time.Now
-	if t.Now != nil {
-		now = t.Now
-	}
-	cause, err := t.look(ctx, in, &state, now().UTC())
+	cause, err := t.look(ctx, in, &state, t.now())
 	if err != nil {
 		return contract.Look{}, err
 	}
@@ -118,7 +127,7 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Trig
 		state.HoldsSince = time.Time{} // it was another condition that held
 	}
 	last := state.LookedAt
-	state.Spec, state.LookedAt = spec, now
+	state.Spec, state.LookedAt, state.Error, state.FailedAt = spec, now, "", time.Time{}
 	switch {
 	case in.Spec.Data != nil:
 		found, err := listObjects(ctx, *in.Spec.Data)
@@ -142,16 +151,28 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Trig
 	return nil, contract.Error(contract.ErrInvalid, "trigger "+in.Run.Trigger.Name+" watches nothing", nil)
 }
 
-// Note strikes out a run that was started. A run that is not due changes nothing: it was noted before.
+// now is the time by the clock.
+func (t *Triggers) now() time.Time {
+	if t.Now != nil {
+		return t.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+// Note strikes out a run that was started, or keeps why a look failed. A run that is not due changes nothing: it was noted before.
 func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 	state, err := LoadTriggerState(ctx, t.Store, in.Pipeline, in.Trigger)
 	if err != nil {
 		return err
 	}
-	if state.Due == nil || state.Due.Run != in.Run {
+	switch {
+	case in.Error != "":
+		state.Error, state.FailedAt = in.Error, t.now()
+	case state.Due == nil || state.Due.Run != in.Run:
 		return nil
+	default:
+		state.Due, state.Run = nil, in.Run
 	}
-	state.Due, state.Run = nil, in.Run
 	return t.Store.PutJSON(ctx, TriggerKey(in.Pipeline, in.Trigger), state, store.WriteOptions{})
 }
 

@@ -329,3 +329,57 @@ func TestBeginOnce(t *testing.T) {
 		t.Errorf("the record is %+v, %v", record.RunRecord, err)
 	}
 }
+
+// TestWatchOver: a watch whose trigger does not stand any more looks at nothing; the first look is made whatever the trigger is now.
+func TestWatchOver(t *testing.T) {
+	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "lead"}})
+	stands, err := false, error(nil)
+	w.Stands = func(_ context.Context, in contract.WatchInput) (bool, error) {
+		if in.Run.Name != "spam" {
+			t.Errorf("asked for %+v", in)
+		}
+		return stands, err
+	}
+	if got := w.look(t, 3); got.Over || got.Summary == "" {
+		t.Errorf("the first look: %+v", got)
+	}
+	w.in.Looked, w.now = true, began.Add(time.Minute)
+	if got := w.look(t, 3); !got.Over {
+		t.Errorf("of a trigger that does not stand: %+v", got)
+	}
+	err = errors.New("no server")
+	if _, failed := w.Look(t.Context(), w.in); !errors.Is(failed, err) {
+		t.Errorf("when nobody can tell: %v", failed)
+	}
+	if state, err := LoadTriggerState(t.Context(), w.Store, "spam", "t"); err != nil || !state.LookedAt.Equal(began) {
+		t.Errorf("it looked at %v, %v", state.LookedAt, err)
+	}
+	if stands, err = true, nil; w.look(t, 3).Over {
+		t.Error("it stands, and is over")
+	}
+}
+
+// TestFailedLookIsNoted until one succeeds.
+func TestFailedLookIsNoted(t *testing.T) {
+	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "lead"}})
+	w.look(t, 3)
+	w.now = began.Add(time.Minute)
+	state := func() TriggerState {
+		t.Helper()
+		state, err := LoadTriggerState(t.Context(), w.Store, "spam", "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	if err := w.Note(t.Context(), contract.WatchNote{Pipeline: "spam", Trigger: "t", Error: "no such folder"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(); got.Error != "no such folder" || !got.FailedAt.Equal(w.now) || !got.LookedAt.Equal(began) {
+		t.Errorf("after a look that failed: %+v", got)
+	}
+	w.look(t, 3)
+	if got := state(); got.Error != "" || !got.FailedAt.IsZero() || !got.LookedAt.Equal(w.now) {
+		t.Errorf("after the next: %+v", got)
+	}
+}

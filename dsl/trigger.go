@@ -169,6 +169,19 @@ func (t Trigger) Kind() string {
 	return "pipeline"
 }
 
+// Interval is how often a trigger that watches looks; 0 for a schedule, which does not.
+func (t Trigger) Interval() Duration {
+	switch {
+	case t.Data != nil:
+		return t.Data.Every
+	case t.Metric != nil:
+		return t.Metric.Every
+	case t.Pipeline != nil:
+		return t.Pipeline.Every
+	}
+	return 0
+}
+
 // Concurrency lets one run of a group go on at a time, across pipelines.
 type Concurrency struct {
 	// Group is the group's name; it may hold params: train-${params.region}.

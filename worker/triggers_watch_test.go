@@ -16,11 +16,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	commonpb "go.temporal.io/api/common/v1"
+	filterpb "go.temporal.io/api/filter/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/historytest"
 )
 
 // gauge is one number that Prometheus knows, or may scrape.
@@ -169,6 +172,11 @@ triggers:
 	if runs := runsOf(t, s, pipeline); len(runs) != 2 {
 		t.Errorf("%d runs", len(runs))
 	}
+	watch := watches(t, s, id)
+	if err := s.Schedules().Delete(t.Context(), id); err != nil || len(watch) != 1 {
+		t.Fatalf("%v watch, %v", watch, err)
+	}
+	historytest.Record(t, s.Client, watch[0], "watch-due")
 }
 
 // upstream is a pipeline whose runs a gate declines, fails or lets pass.
@@ -301,4 +309,115 @@ func watchInput(t *testing.T, s *Session, id string) contract.WatchInput {
 		t.Fatal(err)
 	}
 	return in
+}
+
+// watches are the workflow IDs of a trigger's watches that are open.
+func watches(t *testing.T, s *Session, id string) []string {
+	t.Helper()
+	open, err := s.Client.ListOpenWorkflow(t.Context(), &workflowservice.ListOpenWorkflowExecutionsRequest{
+		Namespace: s.Info.Namespace,
+		Filters: &workflowservice.ListOpenWorkflowExecutionsRequest_TypeFilter{
+			TypeFilter: &filterpb.WorkflowTypeFilter{Name: contract.WatchWorkflow},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range open.GetExecutions() {
+		if name := e.GetExecution().GetWorkflowId(); strings.HasPrefix(name, "watch/"+id) {
+			ids = append(ids, name)
+		}
+	}
+	return ids
+}
+
+// TestWatchIsOne: a trigger that watches has one workflow, however often it looks. It looks at once when it was resumed, changed, or told
+// to by hand, and not at all when it is paused or deleted, also by somebody who knows Temporal only.
+func TestWatchIsOne(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	const pipeline = "watch-test"
+	id := pipeline + "/drift"
+	g := &gauge{}
+	url := g.prometheus(t, "psi")
+	declare := func(every string, condition float64) SubmitRequest {
+		return SubmitRequest{PipelineFile: project(t, saying(pipeline, fmt.Sprintf(
+			"  drift: {metric: {prometheus: %q, query: psi, condition: value > %v, every: %s}}\n", url, condition, every)), nil)}
+	}
+	looksAt := func(value float64, what string) {
+		t.Helper()
+		await(t, "the look after "+what, func() bool {
+			look := trigger(t, s, id).Look
+			return look != nil && look.Saw == fmt.Sprintf("value %v", value)
+		})
+	}
+	one := func(what string) string {
+		t.Helper()
+		var open []string
+		await(t, "one watch after "+what, func() bool { open = watches(t, s, id); return len(open) == 1 })
+		return open[0]
+	}
+	none := func(what string) {
+		t.Helper()
+		await(t, "no watch after "+what, func() bool { return len(watches(t, s, id)) == 0 })
+	}
+	g.set(1)
+	applyTriggers(t, s, declare("1h", 100))
+	forget(t, s, id)
+	looksAt(1, "the start")
+	first := one("the start")
+
+	g.set(2)
+	fired, err := s.Schedules().Fire(t.Context(), id)
+	if err != nil || !contract.IsWatch(fired.Workflow) || fired.Workflow == first {
+		t.Errorf("by hand: %+v, %v", fired, err)
+	}
+	looksAt(2, "a start by hand")
+	if got := one("a start by hand"); got != fired.Workflow {
+		t.Errorf("%s watches, and %s was started", got, fired.Workflow)
+	}
+
+	g.set(3)
+	applyTriggers(t, s, declare("1h", 200))
+	looksAt(3, "a change")
+	one("a change")
+
+	if err := s.Schedules().Pause(t.Context(), id, "a test"); err != nil {
+		t.Fatal(err)
+	}
+	none("a pause")
+	g.set(4)
+	applyTriggers(t, s, declare("1s", 200))
+	none("a change in a pause")
+	if look := trigger(t, s, id).Look; look.Saw != "value 3" {
+		t.Errorf("paused, it looked: %+v", look)
+	}
+	if err := s.Schedules().Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	looksAt(4, "a pause")
+	watch := one("a pause")
+	moreLooks(t, s, id)
+	if got := one("more looks"); got != watch {
+		t.Errorf("%s went on as %s", watch, got)
+	}
+	if next := trigger(t, s, id).Next; len(next) != 1 || time.Until(next[0]) > time.Second {
+		t.Errorf("the next look is at %v", next)
+	}
+
+	h := s.Client.ScheduleClient().GetHandle(t.Context(), id)
+	if err := h.Pause(t.Context(), client.SchedulePauseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	none("a pause by Temporal's means")
+	if err := s.Schedules().Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	one("that pause")
+	if err := s.Schedules().Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	none("a delete")
+	historytest.Record(t, s.Client, watch, "watch-over")
 }

@@ -42,7 +42,7 @@ func (s *Session) register(o Options) error {
 	trainings := &activities.Trainings{
 		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
-	triggers := &activities.Triggers{Store: s.Store, HTTP: &http.Client{}}
+	triggers := &activities.Triggers{Store: s.Store, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: s.Store, State: s.Dir, Engine: engine, Target: s.target}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 

@@ -20,6 +20,11 @@ func TestApprovalReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/approval-*.json", contract.ApprovalWorkflow, Approval)
 }
 
+// Recorded by TestOutputTrigger and TestWatchIsOne in worker/.
+func TestWatchReplays(t *testing.T) {
+	historytest.Replay(t, "testdata/watch-*.json", contract.WatchWorkflow, Watch)
+}
+
 func TestLockReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/lock-*.json", contract.LockWorkflow, Lock)
 }

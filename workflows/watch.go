@@ -17,9 +17,38 @@ const lookAttempts = 2
 // lookTimeout is for a bucket of as many objects as a trigger looks after.
 const lookTimeout = time.Minute
 
-// Watch is one look of a trigger: it asks whether a run is due, starts it, and strikes it out. When it ends in between, the next look
-// is told the same run again, whose ID is the lock.
-func Watch(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) {
+// Watch is a trigger's watch, one workflow for as long as the trigger is there: it looks every so often whether a run is due. It ends by
+// itself when the trigger is paused, changed or gone; the trigger's schedule starts it, also when it was ended by somebody else.
+func Watch(ctx workflow.Context, in contract.WatchInput) error {
+	for {
+		look, err := watchOnce(ctx, in)
+		switch {
+		case look.Over:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			workflow.SetCurrentDetails(ctx, "cannot look: "+contract.Message(err))
+			note := contract.WatchNote{Pipeline: in.Run.Name, Trigger: in.Run.Trigger.Name, Error: contract.Message(err)}
+			if err := local(ctx, contract.TriggerNoteActivity, "note what is wrong", note, nil); err != nil {
+				workflow.GetLogger(ctx).Warn("what keeps a trigger from looking was not noted", "trigger", note.Trigger, "error", err)
+			}
+		default:
+			workflow.SetCurrentDetails(ctx, look.Summary)
+		}
+		in.Looked = true
+		if workflow.GetInfo(ctx).GetCurrentHistoryLength() >= longHistory {
+			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
+		}
+		if err := workflow.Sleep(ctx, time.Duration(in.Spec.Interval())); err != nil {
+			return err
+		}
+	}
+}
+
+// watchOnce is one look: it asks whether a run is due, starts it, and strikes it out. When it ends in between, the next look is told the
+// same run again, whose ID is the lock.
+func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) {
 	options := localOptions("look")
 	options.RetryPolicy.MaximumAttempts, options.StartToCloseTimeout = lookAttempts, lookTimeout
 	var look contract.Look
@@ -29,7 +58,8 @@ func Watch(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) 
 	}
 	run := in.Run
 	run.Run, run.Trigger = look.Run, look.Trigger
-	child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+	own, _ := workflow.NewDisconnectedContext(ctx) // the end of the watch is not that of the run
+	child := workflow.WithChildOptions(own, workflow.ChildWorkflowOptions{
 		WorkflowID:            contract.RunWorkflowID(run.Run),
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
@@ -39,9 +69,9 @@ func Watch(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) 
 	})
 	started := workflow.ExecuteChildWorkflow(child, contract.PipelineWorkflow, run).GetChildWorkflowExecution()
 	var before *temporal.ChildWorkflowExecutionAlreadyStartedError
-	if err := started.Get(ctx, nil); err != nil && !errors.As(err, &before) {
+	if err := started.Get(own, nil); err != nil && !errors.As(err, &before) {
 		return look, err
 	}
 	note := contract.WatchNote{Pipeline: run.Name, Trigger: run.Trigger.Name, Run: run.Run}
-	return look, local(ctx, contract.TriggerNoteActivity, "note the run", note, nil)
+	return look, local(own, contract.TriggerNoteActivity, "note the run", note, nil)
 }

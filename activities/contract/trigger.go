@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// WatchWorkflow looks once whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
+// WatchWorkflow looks every so often whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
 const WatchWorkflow = "sluice.watch"
 
 // Activity types of a watch, both local.
@@ -20,8 +20,14 @@ const (
 // ScheduleID is the ID of the Temporal Schedule behind a trigger.
 func ScheduleID(pipeline, trigger string) string { return pipeline + "/" + trigger }
 
-// WatchWorkflowID is the beginning of the workflow IDs of a trigger's looks: Temporal appends the time.
-func WatchWorkflowID(pipeline, trigger string) string { return "watch/" + pipeline + "/" + trigger }
+// watchPrefix begins the workflow ID of every watch.
+const watchPrefix = "watch/"
+
+// WatchWorkflowID is the beginning of the workflow IDs of a trigger's watch: Temporal appends the time.
+func WatchWorkflowID(pipeline, trigger string) string { return watchPrefix + pipeline + "/" + trigger }
+
+// IsWatch reports whether a workflow ID is a watch's.
+func IsWatch(id string) bool { return strings.HasPrefix(id, watchPrefix) }
 
 // ScheduledRun is the beginning of the run IDs of a schedule trigger; Temporal appends the time to the workflow ID made of it.
 func ScheduledRun(pipeline, trigger string) string { return pipeline + "-" + trigger }
@@ -50,7 +56,7 @@ func RunOf(id string) string {
 	return extendedTime.ReplaceAllString(run, "-$1$2${3}T$4$5${6}Z")
 }
 
-// WatchInput is one look of a trigger that watches.
+// WatchInput is what the watch of a trigger is started with.
 type WatchInput struct {
 	// Run is what every run the trigger starts has in common; its ID and what the trigger saw are added.
 	Run RunInput `json:"run"`
@@ -58,9 +64,13 @@ type WatchInput struct {
 	Spec dsl.Trigger `json:"spec"`
 	// Since is when the trigger was first applied.
 	Since time.Time `json:"since"`
+	// Digest of all that the trigger's schedule does: a watch whose digest is another one's has been replaced.
+	Digest string `json:"digest,omitempty"`
+	// Looked: the watch has looked before. The first look is made whatever the schedule says now, for it asked for it.
+	Looked bool `json:"looked,omitempty"`
 }
 
-// Look is what a look led to: nothing, or a run to be started. The decision is in the trigger's state already, so that a look
+// Look is what a look led to: nothing, a run to be started, or the end of the watch. The decision is in the trigger's state already, so that a look
 // that is made again says the same.
 type Look struct {
 	// Run is the ID of the run to start; empty for none.
@@ -68,11 +78,14 @@ type Look struct {
 	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
 	// Summary is one line for people on what was seen.
 	Summary string `json:"summary,omitempty"`
+	// Over: the trigger is paused, was changed or is gone, and nothing was looked at.
+	Over bool `json:"over,omitempty"`
 }
 
-// WatchNote says that a run was started.
+// WatchNote says that a run was started, or why a look failed.
 type WatchNote struct {
 	Pipeline string `json:"pipeline"`
 	Trigger  string `json:"trigger"`
-	Run      string `json:"run"`
+	Run      string `json:"run,omitempty"`
+	Error    string `json:"error,omitempty"`
 }

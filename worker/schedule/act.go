@@ -3,10 +3,12 @@ package schedule
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -15,15 +17,59 @@ import (
 // Pause keeps a trigger from starting runs, and from looking.
 func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
-		return h.Pause(ctx, client.SchedulePauseOptions{Note: cmp.Or(reason, "by hand")})
+		if err := h.Pause(ctx, client.SchedulePauseOptions{Note: cmp.Or(reason, "by hand")}); err != nil {
+			return err
+		}
+		desc, err := h.Describe(ctx)
+		if err != nil {
+			return err
+		}
+		return s.endWatch(ctx, desc, "the trigger was paused")
 	})
 }
 
 // Resume ends a pause. What would have been done meanwhile is not made up for.
 func (s *Schedules) Resume(ctx context.Context, id string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
-		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed"})
+		before, err := h.Describe(ctx)
+		if err != nil || !before.Schedule.State.Paused {
+			return err
+		}
+		if err := h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed"}); err != nil {
+			return err
+		}
+		if m, err := s.markOf(before); err != nil || m.Spec.Schedule != nil {
+			return err
+		}
+		return s.beginWatch(ctx, h, "the trigger was resumed")
 	})
+}
+
+// endWatch ends the watch of a trigger, if there is one. What it was about to do, the next does.
+func (s *Schedules) endWatch(ctx context.Context, desc *client.ScheduleDescription, why string) error {
+	for _, running := range desc.Info.RunningWorkflows {
+		if !contract.IsWatch(running.WorkflowID) {
+			continue // a run
+		}
+		err := s.Client.TerminateWorkflow(ctx, running.WorkflowID, "", why)
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("end %s: %w", running.WorkflowID, err)
+		}
+	}
+	return nil
+}
+
+// beginWatch starts the watch of a trigger, which looks at once; one that there was ends.
+func (s *Schedules) beginWatch(ctx context.Context, h client.ScheduleHandle, why string) error {
+	desc, err := h.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.endWatch(ctx, desc, why); err != nil {
+		return err
+	}
+	return h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}) // it may not have heard of the end yet
 }
 
 // Backfill starts the runs of the times from (included) to (included) that a schedule trigger would have started, one after
@@ -50,7 +96,7 @@ const triggerPatience = 10 * time.Second
 
 // Fired is what became of a start by hand. Both are empty when it waits for its turn.
 type Fired struct {
-	// Workflow that was started: a run's, or a look's.
+	// Workflow that was started: a run's, or a watch's.
 	Workflow string
 	// Skipped: a run of the trigger is open, and its on_conflict says to leave further ones out.
 	Skipped bool
@@ -58,7 +104,8 @@ type Fired struct {
 
 // Fire makes a trigger do now what it does at its times: start a run, or look. Its on_conflict holds.
 func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
-	if _, err := s.Describe(ctx, id); err != nil {
+	t, err := s.Describe(ctx, id)
+	if err != nil {
 		return Fired{}, err
 	}
 	h := s.Client.ScheduleClient().GetHandle(ctx, id)
@@ -66,7 +113,11 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	if err != nil {
 		return Fired{}, explain(id, err)
 	}
-	if err := h.Trigger(ctx, client.ScheduleTriggerOptions{}); err != nil {
+	start := func() error { return h.Trigger(ctx, client.ScheduleTriggerOptions{}) }
+	if t.Spec.Schedule == nil {
+		start = func() error { return s.beginWatch(ctx, h, "by hand") }
+	}
+	if err := start(); err != nil {
 		return Fired{}, explain(id, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
@@ -100,4 +151,19 @@ func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.
 		return err
 	}
 	return explain(id, act(s.Client.ScheduleClient().GetHandle(ctx, id)))
+}
+
+// Stands reports whether a watch is that of its trigger: not when the trigger is paused, was changed or is gone.
+func (s *Schedules) Stands(ctx context.Context, watch contract.WatchInput) (bool, error) {
+	id := contract.ScheduleID(watch.Run.Name, watch.Run.Trigger.Name)
+	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("describe trigger %s: %w", id, err)
+	}
+	m, err := s.markOf(desc)
+	return err == nil && m.Digest == watch.Digest && !desc.Schedule.State.Paused, err
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -96,7 +93,7 @@ func (s *Schedules) Describe(ctx context.Context, id string) (Trigger, error) {
 		t.Note, t.Next = desc.Schedule.State.Note, []time.Time{}
 	}
 	if m.Spec.Schedule == nil {
-		return t, s.watched(ctx, m, desc.Info.RecentActions, &t)
+		return t, s.watched(ctx, m, &t)
 	}
 	t.Skipped = desc.Info.NumActionsSkippedOverlap
 	for i := len(desc.Info.RecentActions) - 1; i >= 0; i-- {
@@ -127,13 +124,19 @@ func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (Ru
 }
 
 // watched adds what a trigger that watches saw and did.
-func (s *Schedules) watched(ctx context.Context, m mark, looks []client.ScheduleActionResult, t *Trigger) error {
+func (s *Schedules) watched(ctx context.Context, m mark, t *Trigger) error {
 	state, err := activities.LoadTriggerState(ctx, s.Store, m.Pipeline, m.Trigger)
 	if err != nil {
 		return err
 	}
-	if !state.LookedAt.IsZero() {
-		t.Look = &Look{At: state.LookedAt, Saw: state.Saw}
+	last := m.Since // when the first look was to be made
+	if state.Error != "" {
+		t.Look, last = &Look{At: state.FailedAt, Error: state.Error}, state.FailedAt
+	} else if !state.LookedAt.IsZero() {
+		t.Look, last = &Look{At: state.LookedAt, Saw: state.Saw}, state.LookedAt
+	}
+	if !t.Paused {
+		t.Next = []time.Time{last.Add(time.Duration(m.Spec.Interval()))}
 	}
 	if state.Run != "" {
 		run, err := s.triggered(ctx, state.Run, state.FiredAt)
@@ -142,25 +145,5 @@ func (s *Schedules) watched(ctx context.Context, m mark, looks []client.Schedule
 		}
 		t.Runs = append(t.Runs, run)
 	}
-	if len(looks) == 0 || looks[len(looks)-1].StartWorkflowResult == nil {
-		return nil
-	}
-	last := looks[len(looks)-1]
-	failed, err := s.lookError(ctx, last.StartWorkflowResult.WorkflowID)
-	if failed != "" {
-		t.Look = &Look{At: last.ActualTime, Error: failed}
-	}
-	return err
-}
-
-// lookError is why a look failed; empty when it did not, or is still under way.
-func (s *Schedules) lookError(ctx context.Context, workflow string) (string, error) {
-	desc, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
-	if err != nil {
-		return "", fmt.Errorf("describe %s: %w", workflow, err)
-	}
-	if desc.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_FAILED {
-		return "", nil
-	}
-	return contract.Message(s.Client.GetWorkflow(ctx, workflow, "").Get(ctx, nil)), nil
+	return nil
 }

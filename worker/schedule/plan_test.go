@@ -104,6 +104,7 @@ func TestPlan(t *testing.T) {
 func TestSpec(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	minute := func(d time.Duration) dsl.Duration { return dsl.Duration(d) }
+	watch := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: 5 * time.Minute}}}
 	looks := client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: 10 * time.Second}
 	tests := []struct {
 		name   string
@@ -138,19 +139,19 @@ func TestSpec(t *testing.T) {
 		{
 			"data",
 			dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}},
+			watch,
 			looks, "watch/spam/t",
 		},
 		{
 			"metric",
 			dsl.Trigger{Metric: &dsl.MetricTrigger{Every: minute(time.Minute)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Minute}}},
+			watch,
 			looks, "watch/spam/t",
 		},
 		{
 			"pipeline",
 			dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
-			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}},
+			watch,
 			looks, "watch/spam/t",
 		},
 	}

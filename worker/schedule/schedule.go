@@ -2,7 +2,7 @@
 // brings it in line, and tells what became of it.
 //
 // A schedule trigger starts runs itself, so that conflicts, missed times and pauses are Temporal's to handle. The other kinds watch: their
-// schedule starts a look every so often (workflows.Watch), which starts a run when it finds a reason.
+// schedule keeps a workflow running (workflows.Watch) which looks every so often, and starts a run when it finds a reason.
 package schedule
 
 import (
@@ -72,7 +72,7 @@ func (s *Schedules) create(ctx context.Context, d Declared) error {
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: d.id(), Spec: spec, Action: d.action(),
 		Overlap: policy.Overlap, CatchupWindow: policy.CatchupWindow, PauseOnFailure: policy.PauseOnFailure,
-		TriggerImmediately: d.Spec.Schedule == nil, // a first look, so that what is wrong with it is seen at once
+		TriggerImmediately: d.Spec.Schedule == nil, // the watch
 		Memo:               map[string]any{markKey: mark{Pipeline: d.Pipeline, Trigger: d.Trigger, Kind: d.Kind}},
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
@@ -89,13 +89,25 @@ func (s *Schedules) update(ctx context.Context, d Declared) error {
 	if err != nil {
 		return err
 	}
-	return s.Client.ScheduleClient().GetHandle(ctx, d.id()).Update(ctx, client.ScheduleUpdateOptions{
+	h := s.Client.ScheduleClient().GetHandle(ctx, d.id())
+	err = h.Update(ctx, client.ScheduleUpdateOptions{
 		DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 			schedule, policy := in.Description.Schedule, d.policy()
 			schedule.Spec, schedule.Action, schedule.Policy = &spec, d.action(), &policy
 			return &client.ScheduleUpdate{Schedule: &schedule}, nil
 		},
 	})
+	if err != nil {
+		return err
+	}
+	desc, err := h.Describe(ctx)
+	if err != nil {
+		return err
+	}
+	if d.Spec.Schedule == nil && !desc.Schedule.State.Paused {
+		return s.beginWatch(ctx, h, "the trigger was changed")
+	}
+	return s.endWatch(ctx, desc, "the trigger was changed")
 }
 
 // Delete removes a trigger, named pipeline/trigger, and what it remembers. Runs it started go on.
@@ -104,7 +116,14 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.withTrigger(ctx, id, func(h client.ScheduleHandle) error { return h.Delete(ctx) }); err != nil {
+	err = s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
+		desc, err := h.Describe(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.Delete(ctx), s.endWatch(ctx, desc, "the trigger was deleted"))
+	})
+	if err != nil {
 		return err
 	}
 	return s.Store.Driver().Delete(ctx, activities.TriggerKey(pipeline, trigger))

@@ -64,37 +64,33 @@ func Declare(name string, spec dsl.Trigger, run contract.RunInput) (Declared, er
 	return d, nil
 }
 
-// catchupLooks is how late a look is still made: the next one sees all that the missed one would have.
-const catchupLooks = 10 * time.Second
+const (
+	// watchEvery is how often the schedule of a trigger that watches sees to it that its watch is there: somebody may have ended it.
+	watchEvery = 5 * time.Minute
+	// watchCatchup is how late that is still done.
+	watchCatchup = 10 * time.Second
+)
 
 // spec is when the schedule acts.
 func (d Declared) spec() (client.ScheduleSpec, error) {
-	var every dsl.Duration
-	switch t := d.Spec; {
-	case t.Schedule != nil:
-		s := t.Schedule
-		spec := client.ScheduleSpec{StartAt: s.Start, EndAt: s.End, Jitter: time.Duration(s.Jitter), TimeZoneName: s.Timezone}
-		if s.Every > 0 {
-			spec.Intervals = []client.ScheduleIntervalSpec{{Every: time.Duration(s.Every), Offset: time.Duration(s.Offset)}}
-		}
-		var err error
-		spec.CronExpressions, err = s.Calendars()
-		return spec, err
-	case t.Data != nil:
-		every = t.Data.Every
-	case t.Metric != nil:
-		every = t.Metric.Every
-	case t.Pipeline != nil:
-		every = t.Pipeline.Every
+	s := d.Spec.Schedule
+	if s == nil {
+		return client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: watchEvery}}}, nil
 	}
-	return client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Duration(every)}}}, nil
+	spec := client.ScheduleSpec{StartAt: s.Start, EndAt: s.End, Jitter: time.Duration(s.Jitter), TimeZoneName: s.Timezone}
+	if s.Every > 0 {
+		spec.Intervals = []client.ScheduleIntervalSpec{{Every: time.Duration(s.Every), Offset: time.Duration(s.Offset)}}
+	}
+	var err error
+	spec.CronExpressions, err = s.Calendars()
+	return spec, err
 }
 
 // policy is what happens when starts and runs get in each other's way.
 func (d Declared) policy() client.SchedulePolicies {
 	s := d.Spec.Schedule
 	if s == nil {
-		return client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: catchupLooks}
+		return client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: watchCatchup}
 	}
 	overlap := enums.SCHEDULE_OVERLAP_POLICY_SKIP
 	switch s.OnConflict {
@@ -107,7 +103,7 @@ func (d Declared) policy() client.SchedulePolicies {
 	return client.SchedulePolicies{Overlap: overlap, CatchupWindow: time.Duration(s.Catchup), PauseOnFailure: s.PauseOnFailure}
 }
 
-// action is what the schedule starts: the run itself, or a look.
+// action is what the schedule starts: the run itself, or a watch.
 func (d Declared) action() *client.ScheduleWorkflowAction {
 	action := &client.ScheduleWorkflowAction{
 		TaskQueue: contract.TaskQueue,
@@ -122,7 +118,7 @@ func (d Declared) action() *client.ScheduleWorkflowAction {
 		return action
 	}
 	action.ID = contract.WatchWorkflowID(d.Pipeline, d.Trigger)
-	action.Workflow, action.Args = contract.WatchWorkflow, []any{contract.WatchInput{Run: d.run, Spec: d.Spec, Since: d.Since}}
-	action.StaticSummary = "look of trigger " + d.Trigger + " of " + d.Pipeline
+	action.Workflow, action.Args = contract.WatchWorkflow, []any{contract.WatchInput{Run: d.run, Spec: d.Spec, Since: d.Since, Digest: d.Digest}}
+	action.StaticSummary = "trigger " + d.Trigger + " of " + d.Pipeline
 	return action
 }
