@@ -241,6 +241,8 @@ func dialOwner(ctx context.Context, info holder.Info, token embedded.Token, o Co
 		Namespace:       info.Namespace,
 		HeadersProvider: ownerHeaders(token),
 		Logger:          log.NewStructuredLogger(o.Logger),
+		// It is on this machine: packing what is sent takes longer than sending it.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
 	if o.Codec != nil {
 		o.Codec.Configure(&options)
