@@ -122,5 +122,9 @@ func Outputs(err error) []byte {
 	if details == nil || !details.HasDetails() || details.Details(&raw) != nil {
 		return nil
 	}
+	var outputs map[string]any
+	if json.Unmarshal([]byte(raw), &outputs) != nil { // a cancel may come with anybody's details
+		return nil
+	}
 	return []byte(raw)
 }
