@@ -2,6 +2,7 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,6 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
 // that is done again.
 func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput) (string, error) {
-	earlier := ""
 	step, _ := contract.SplitStep(in.Step)
 	switch {
 	case in.Attempt > 1:
@@ -68,14 +68,28 @@ func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput) (stri
 	case in.Reuse.From == "" || slices.Contains(in.Reuse.Again, step):
 		return "", nil
 	}
-	for attempt := 1; ; attempt++ { // the last of its attempts there
-		run := contract.ChildRun(in.Reuse.From, in.Step, attempt)
-		switch _, err := e.record(ctx, run); {
+	return newestChild(ctx, e.Store, in.Reuse.From, in.Step)
+}
+
+// newestChild names the run of the last attempt of a step, or an instance, of kind pipeline; empty when none has begun.
+func newestChild(ctx context.Context, s *store.Store, run, step string) (newest string, err error) {
+	for attempt := 1; ; attempt++ {
+		child := contract.ChildRun(run, step, attempt)
+		switch err := s.GetJSON(ctx, RunKey(child), &contract.RunRecord{}); {
 		case errors.Is(err, store.ErrNotFound):
-			return earlier, nil
+			return newest, nil
 		case err != nil:
 			return "", err
 		}
-		earlier = run
+		newest = child
 	}
+}
+
+// NameChild fills in the ChildRun of a step's record, where the step is of kind pipeline and a child has begun. id names the step, or the
+// instance of one, of the run.
+func NameChild(ctx context.Context, s *store.Store, run, id string, step *contract.StepRecord) (err error) {
+	if step.Kind == dsl.KindPipeline && step.Of == 0 {
+		step.ChildRun, err = newestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
+	}
+	return err
 }

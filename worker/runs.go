@@ -48,7 +48,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]contract.RunReco
 	if len(all) == 0 {
 		return nil, contract.Error(contract.ErrInvalid, "there are no runs yet; start one with `sluice run`", nil)
 	}
-	own, children := apart(all)
+	own, children := Apart(all)
 	if name == "" && len(own) > 0 {
 		return own, nil
 	}
@@ -61,8 +61,8 @@ func named(ctx context.Context, s *store.Store, name string) ([]contract.RunReco
 	return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
 }
 
-// apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
-func apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
+// Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
+func Apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
 	names := make(map[string]bool, len(all))
 	for _, r := range all {
 		names[r.Run] = true

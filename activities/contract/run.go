@@ -433,4 +433,6 @@ type StepRecord struct {
 	Decision *Decision `json:"decision,omitempty"`
 	CostUSD  float64   `json:"cost_usd,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
+	// ChildRun is the run of a step of kind pipeline, for those who look at it; it is not stored.
+	ChildRun string `json:"-"`
 }

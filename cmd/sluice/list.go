@@ -11,19 +11,25 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
 )
 
 // askedRuns is how many open runs `list` asks what they wait for, the newest.
 const askedRuns = 50
 
 func newList() *cobra.Command {
+	var children bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the runs, newest first, and what waits for whom",
+		Long: `List the runs, newest first, and what waits for whom. The run of a child pipeline is part of its parent's, and listed by itself only
+with --children; ` + "`sluice show`" + ` of the parent names it.`,
 		Example: `  sluice list
+  sluice list --children
   sluice list --format json`,
 		Args: cobra.NoArgs,
 	}
+	cmd.Flags().BoolVar(&children, "children", false, "list the runs of child pipelines too")
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var runs []contract.RunRecord
@@ -33,6 +39,9 @@ func newList() *cobra.Command {
 		}
 		if err != nil && !errors.Is(err, errNoRuns) {
 			return err
+		}
+		if !children {
+			runs, _ = worker.Apart(runs)
 		}
 		listed := withWaiting(cmd.Context(), stateOf(cmd), runs)
 		out := cmd.OutOrStdout()
@@ -68,12 +77,7 @@ func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) [
 			continue
 		}
 		listed[i].Waits = state.Waits
-		all, _ := s.Waiting(ctx, runs[i].Run, state)
-		for _, a := range all {
-			if a.Run == runs[i].Run { // a child run is listed by itself
-				listed[i].Waiting = append(listed[i].Waiting, a)
-			}
-		}
+		listed[i].Waiting, _ = s.Waiting(ctx, runs[i].Run, state)
 	}
 	return listed
 }

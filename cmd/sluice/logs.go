@@ -31,7 +31,7 @@ func newLogs() *cobra.Command {
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
 the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
-named. Of a step that was taken over from an earlier run these are that run's. What the agents of a training say of themselves is in
+named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. What the agents of a training say of themselves is in
 the state folder, under logs.`,
 		Example: `  sluice logs
   sluice logs fit
@@ -46,15 +46,20 @@ the state folder, under logs.`,
 		if err != nil {
 			return err
 		}
+		if run, step, err = inChild(cmd, run, step); err != nil {
+			return err
+		}
 		l := &logs{dir: filepath.Join(stateOf(cmd), "logs"), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
 		if !follow {
 			if err := l.copy(); err != nil {
 				return err
 			}
 			if len(l.read) == 0 {
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written anything\n", run.Run)
+				if _, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written anything\n", run.Run); err != nil {
+					return err
+				}
 			}
-			return err
+			return l.children(cmd)
 		}
 		s, err := openStore(cmd)
 		if err != nil {
@@ -67,6 +72,52 @@ the state folder, under logs.`,
 		return l.follow(ctx, s)
 	}
 	return cmd
+}
+
+// inChild turns a step of kind pipeline into its child's run, whole.
+func inChild(cmd *cobra.Command, run activities.Run, step string) (activities.Run, string, error) {
+	id, index := contract.SplitStep(step)
+	i := slices.IndexFunc(run.Graph, func(n dsl.Node) bool { return n.ID == id && n.Kind == dsl.KindPipeline })
+	if step == "" || i < 0 {
+		return run, step, nil
+	}
+	if run.Graph[i].Fan != dsl.FanNone && index < 0 {
+		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
+			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step), nil)
+	}
+	s, err := openStore(cmd)
+	if err != nil {
+		return run, step, err
+	}
+	v, err := viewOf(cmd.Context(), s, run, step, 0)
+	switch {
+	case err != nil:
+		return run, step, err
+	case v.Step.ChildRun == "":
+		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
+	}
+	child, err := activities.LoadRun(cmd.Context(), s, v.Step.ChildRun)
+	return child, "", err
+}
+
+// children says where the logs of a run's child pipelines are.
+func (l *logs) children(cmd *cobra.Command) error {
+	if l.step != "" {
+		return nil
+	}
+	for _, node := range l.run.Graph {
+		if node.Kind != dsl.KindPipeline {
+			continue
+		}
+		id := node.ID
+		if node.Fan != dsl.FanNone {
+			id += ".N"
+		}
+		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: `%s` is a child pipeline: `sluice logs %s %s` prints its logs\n", node.ID, l.run.Run, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // logs copies a run's log files, each from where it was left.

@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,6 +57,9 @@ Records are kept in the store: nothing need be running.`,
 		}
 		if step != "" {
 			return showStep(cmd, *format, run, step, l.doing)
+		}
+		if err := nameChildren(cmd, run); err != nil {
+			return err
 		}
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
@@ -113,12 +118,28 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 			err = contract.Error(contract.ErrInvalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
 		}
 		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
-		return v, err
+		return v, errors.Join(err, activities.NameChild(ctx, s, run.Run, id, &v.Step))
 	}
-	if v.Node.Fan != dsl.FanNone {
-		v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
+	if v.Node.Fan == dsl.FanNone {
+		return v, activities.NameChild(ctx, s, run.Run, id, &v.Step)
+	}
+	v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
+	for i := range v.Instances {
+		one := &v.Instances[i]
+		err = errors.Join(err, activities.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
 	}
 	return v, err
+}
+
+// nameChildren fills in the runs of a run's child pipelines.
+func nameChildren(cmd *cobra.Command, run activities.Run) error {
+	s, err := openStore(cmd)
+	for i := range run.Steps {
+		if err == nil {
+			err = activities.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i])
+		}
+	}
+	return err
 }
 
 // live is what is known of a run that is under way beside its records.

@@ -43,6 +43,9 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)
+			if a.Run != r.Run {
+				question = "in " + a.Run + ": " + question
+			}
 			out.line("  ", t.paint(yellow, "◆ "+question))
 		}
 	}

@@ -57,6 +57,8 @@ type Step struct {
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
 	CostUSD    float64         `json:"cost_usd,omitempty"`
 	Summary    string          `json:"summary,omitempty"`
+	// ChildRun is the run of a step of kind pipeline.
+	ChildRun string `json:"child_run,omitempty"`
 	// Decision is what a person said of the gate that held the step.
 	Decision *contract.Decision `json:"decision,omitempty"`
 	// Fan says how the step has instances, Of how many, and Passed how many of them passed.
@@ -134,7 +136,7 @@ func newStep(s contract.StepRecord, node dsl.Node, now time.Time) Step {
 		Kind: s.Kind, Section: node.Section, Needs: append([]string{}, node.After...), Status: s.Status, Error: s.Error, ErrorType: s.ErrorType,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Seconds: seconds(s.StartedAt, s.EndedAt, now),
 		Verdict: s.Verdict, Checks: s.Checks, Attempts: attempts, Published: s.Published, ReusedFrom: s.ReusedFrom,
-		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, Decision: s.Decision, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
+		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, ChildRun: s.ChildRun, Decision: s.Decision, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
 	}
 }
 

@@ -63,6 +63,9 @@ func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summa
 		lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
 		cmp.Or(result(s), human.Line(of.Doing[s.Step].Text)))
 	indent := strings.Repeat(" ", ids+2)
+	if s.ChildRun != "" {
+		out.line(indent, t.paint(faint, "child run  "), s.ChildRun)
+	}
 	for _, c := range s.Checks {
 		out.line(indent, t.gate(c))
 	}
