@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -23,8 +24,9 @@ type Cleaner struct {
 	Store *store.Store
 	// State is the state folder.
 	State string
-	// Engine knows the environments and parameters of submissions.
-	Engine *Engine
+	// Engine knows the environments and parameters of submissions, and Secrets finds the secrets that these environments name.
+	Engine  *Engine
+	Secrets *secret.Resolver
 	// Executable is this program, which is started again as the child that cleans.
 	Executable string
 }
@@ -64,9 +66,13 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job
 	if err != nil {
 		return pipelines.Job{}, nil, err
 	}
+	secrets, err := c.Secrets.Resolve(ctx, sub.program.Environment(), in.Secrets)
+	if err != nil {
+		return pipelines.Job{}, nil, contract.SecretError(err)
+	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	return pipelines.Job{
-		Spec: spec, Params: sub.params, ParamTypes: sub.program.Pipeline().Params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
+		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
 		ProfileFile: filepath.Join(dir, "profile.json"), Memory: sub.program.Environment().Clean.Memory,
 	}, cleanup, err
 }

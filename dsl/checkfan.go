@@ -86,7 +86,7 @@ func (c *checker) checkVariables(s *step) {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if lookup(s.own, key) != nil {
+		if lookup(s.own, key) != nil && !(s.Kind == KindClean && cleanReads(s, key)) {
 			hint := "remove it"
 			if s.Kind == KindPipeline {
 				hint = "write it at the child's steps"

@@ -49,6 +49,8 @@ type CleanOutput struct {
 	Reasons map[string]int64 `json:"reasons"`
 	// Splits counts rows per split.
 	Splits map[string]int64 `json:"splits"`
+	// Masked counts the personal data that MaskPII found, by kind.
+	Masked map[string]int64 `json:"masked"`
 	// Profile describes the columns of what was kept.
 	Profile Profile `json:"profile"`
 	// Schema is how the fields differ from before.
@@ -120,11 +122,11 @@ func readTransform(d *decoder, n *yaml.Node) value {
 
 // configChecker is a transform whose config is to be checked beyond the types of its keys. The config is nil when there is none.
 type configChecker interface {
-	checkConfig(c *checker, config *yaml.Node)
+	checkConfig(c *checker, s *step, config *yaml.Node)
 }
 
 // checkConfig demands that the shares of a split are the whole.
-func (Split) checkConfig(c *checker, config *yaml.Node) {
+func (Split) checkConfig(c *checker, _ *step, config *yaml.Node) {
 	parts := lookup(config, "parts")
 	if parts == nil || parts.Kind != yaml.MappingNode {
 		return
@@ -140,6 +142,18 @@ func (Split) checkConfig(c *checker, config *yaml.Node) {
 	if math.Abs(sum-1) > 1e-9 {
 		c.src.errorf(parts, "share", "", "the parts add up to %s, not to 100%%", Share(sum))
 	}
+}
+
+// cleanReads reports whether a clean step has a transform that reads the step's variables under `env` or `secrets`.
+func cleanReads(s *step, key string) bool {
+	chain := lookup(s.body, "transforms")
+	if chain == nil {
+		return false
+	}
+	return slices.ContainsFunc(chain.Content, func(n *yaml.Node) bool {
+		typ := lookup(n, "type")
+		return typ != nil && typ.Value == "MaskPII" && key == "secrets" && lookup(n, "config", "key") != nil
+	})
 }
 
 func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
@@ -173,7 +187,7 @@ func (spec *Clean) check(c *checker, s *step) {
 			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
 		}
 		if t, ok := transformSpecs[typ.Value].(configChecker); ok {
-			t.checkConfig(c, lookup(n, "config"))
+			t.checkConfig(c, s, lookup(n, "config"))
 		}
 		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
 			t.checkTransform(c, lookup(n, "config"))

@@ -19,7 +19,7 @@ type QualityFilter struct {
 }
 
 // checkConfig demands sets of rules, each once, and as many shares as there are rules of n-grams.
-func (QualityFilter) checkConfig(c *checker, config *yaml.Node) {
+func (QualityFilter) checkConfig(c *checker, _ *step, config *yaml.Node) {
 	rules := lookup(config, "rules")
 	c.checkNotEmpty(rules)
 	c.checkTwice(rules)

@@ -64,14 +64,6 @@ type Deduplicate struct {
 	OrderBy Expr `json:"order_by,omitempty"`
 }
 
-// MaskPII replaces personal data in text.
-type MaskPII struct {
-	// Fields to mask.
-	Fields []string `json:"fields"`
-	// Kinds of personal data: email. Default: all.
-	Kinds []string `json:"kinds,omitempty" dsl:"enum=email"`
-}
-
 // ValidateWithSchema rejects the rows that a JSON Schema does not accept.
 type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.

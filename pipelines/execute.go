@@ -31,7 +31,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err := makeFolders(job.WorkDir, p); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	s := openSession(job.WorkDir, len(sources)*len(p.segments)+len(p.split.parts)*p.shards)
+	s := openSession(job, len(sources)*len(p.segments)+len(p.split.parts)*p.shards)
 	defer sessions.Delete(job.WorkDir)
 	report(s)
 	graph, err := build(job, p, sources)
@@ -97,6 +97,7 @@ func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error)
 			err = fmt.Errorf("build the Beam graph: %v", r)
 		}
 	}()
+	job.Secrets = nil // the DoFns find them in the session
 	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -123,12 +124,15 @@ func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error)
 
 // account reads the counters and checks that they add up.
 func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error) {
-	out := dsl.CleanOutput{Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}}
+	out := dsl.CleanOutput{Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{}}
 	for _, name := range p.rules {
 		out.Rules[name] = dsl.Rule{}
 	}
 	for _, part := range p.split.parts {
 		out.Splits[part.name] = 0
+	}
+	for _, kind := range p.masks {
+		out.Masked[kind] = 0
 	}
 	for _, c := range counters {
 		name, n := c.Key.Name, c.Result()
@@ -146,6 +150,8 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 		case countRejected:
 			out.Rows.Rejected += n
 			out.Reasons[name] += n
+		case countMasked:
+			out.Masked[name] += n
 		}
 	}
 	for _, s := range p.segments[:len(p.segments)-1] {

@@ -14,7 +14,8 @@ type plan struct {
 	// sourceName and sinkName are the names of the first and the last transform.
 	sourceName, sinkName string
 
-	// rules are the names that dropped rows are counted under.
+	// masks are the kinds of personal data that are counted, and rules the names that dropped rows are counted under.
+	masks []string
 	rules []string
 
 	source   reader
@@ -45,7 +46,7 @@ func compilePlan(job Job) (*plan, error) {
 		segments: make([]segment, 1), split: allRows,
 	}
 	for i, t := range chain {
-		if err := p.add(t, i == 0, i == len(chain)-1, params); err != nil {
+		if err := p.add(t, i == 0, i == len(chain)-1, givens{params: params, secrets: job.Secrets}); err != nil {
 			return nil, fault(TypeInvalid, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
@@ -74,7 +75,7 @@ func named(transforms []dsl.Transform) ([]dsl.Transform, error) {
 }
 
 // add compiles one transform of the chain into the plan.
-func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (err error) {
+func (p *plan) add(t dsl.Transform, first, last bool, given givens) (err error) {
 	reads, writes := strings.HasPrefix(t.Type, "ReadFrom"), strings.HasPrefix(t.Type, "WriteTo")
 	switch {
 	case reads != first:
@@ -91,10 +92,10 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 	case "WriteToJson":
 		return p.addSink(t)
 	case "Split":
-		p.split, err = compileSplit(t, params)
+		p.split, err = compileSplit(t, given.params)
 		return err
 	case "Deduplicate":
-		d, err := compileDedup(t, params)
+		d, err := compileDedup(t, given.params)
 		if err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 		p.segments = append(p.segments, segment{})
 		return nil
 	}
-	c, err := compileTransform(t, params)
+	c, err := compileTransform(t, given)
 	if err != nil {
 		return err
 	}
@@ -113,6 +114,7 @@ func (p *plan) add(t dsl.Transform, first, last bool, params map[string]any) (er
 		}
 		p.rules = append(p.rules, rule)
 	}
+	p.masks = append(p.masks, c.masks...)
 	end := &p.segments[len(p.segments)-1]
 	end.transforms = append(end.transforms, c)
 	return nil

@@ -59,6 +59,7 @@ func TestRun(t *testing.T) {
 		Rules:   map[string]dsl.Rule{"empty": {Dropped: 1}, "same_body": {Dropped: 1}},
 		Reasons: map[string]int64{"ReadFromJson/not_json": 1, "schema/schema": 1},
 		Splits:  got.Splits,
+		Masked:  map[string]int64{"email": 1, "phone": 0, "ip": 0, "card": 0, "iban": 0},
 		Profile: got.Profile, // TestProfile looks at one
 
 		Duplicates: dsl.Duplicates{Dropped: 1, Groups: 1},

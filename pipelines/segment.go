@@ -19,12 +19,13 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// The namespaces of the counters. In each a counter's name is the rule, the reason, the part or allRead.
+// The namespaces of the counters. In each a counter's name is the rule, the reason, the part, the kind or allRead.
 const (
 	countRead     = "read"
 	countKept     = "kept"
 	countDropped  = "dropped"
 	countRejected = "rejected"
+	countMasked   = "masked"
 	countGroups   = "groups" // of rows that are equal for a Deduplicate; no part of the account
 )
 
@@ -67,6 +68,7 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 		return err
 	}
 	s.session = sessionOf(s.job.WorkDir)
+	s.job.Secrets = s.session.secrets
 	s.plan, err = compilePlan(s.job)
 	return err
 }

@@ -14,6 +14,7 @@ type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
+	secrets    map[string]string // which the Beam graph, that a runner may keep, does not hold
 	mu         sync.Mutex
 	first      error
 }
@@ -21,9 +22,9 @@ type session struct {
 var sessions sync.Map // of *session by work folder
 
 // openSession registers a session; close it with sessions.Delete.
-func openSession(work string, allUnits int) *session {
-	s := &session{allUnits: int64(allUnits)}
-	sessions.Store(work, s)
+func openSession(job Job, allUnits int) *session {
+	s := &session{allUnits: int64(allUnits), secrets: job.Secrets}
+	sessions.Store(job.WorkDir, s)
 	return s
 }
 

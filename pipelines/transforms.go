@@ -14,10 +14,14 @@ import (
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
-// rowTransform is a compiled transform that sees one row at a time.
+// rowTransform is a compiled transform that sees one row at a time: it has one of apply and count.
 type rowTransform struct {
 	name  string
 	apply rowFunc
+
+	// count is a rowFunc that says what it found, of the kinds in masks.
+	count func(r row, found func(kind string)) error
+	masks []string
 
 	// rules are the names that rows it drops are counted under; prefix begins them when it has several.
 	rules  []string
@@ -32,12 +36,20 @@ func (t rowTransform) rule(d *dropped) string {
 	return t.prefix + d.rule
 }
 
+// givens are what the transforms of a job are compiled with, beside their configs.
+type givens struct {
+	params map[string]any
+	// secrets are values by the variable that a config names.
+	secrets map[string]string
+}
+
 // compileTransform compiles one row transform of the chain. It has the name it is counted under.
-func compileTransform(t dsl.Transform, params map[string]any) (c rowTransform, err error) {
+func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error) {
 	c.name = t.Name
 	if t.Name != t.Type { // only one transform of a chain can go without a name
 		c.prefix = t.Name + "/"
 	}
+	params := given.params
 	switch t.Type {
 	case "MapToFields":
 		c.apply, err = compileAs(t, params, compileMap)
@@ -51,7 +63,7 @@ func compileTransform(t dsl.Transform, params map[string]any) (c rowTransform, e
 	case "NormalizeText":
 		c.apply, err = compileAs(t, params, compileNormalize)
 	case "MaskPII":
-		c.apply, err = compileAs(t, params, compileMask)
+		err = c.maskPII(t, given.secrets)
 	case "QualityFilter":
 		err = c.quality(t)
 	case "ValidateWithSchema":

@@ -17,7 +17,9 @@ import (
 // apply compiles a transform and applies it to a row.
 func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	t.Helper()
-	c, err := compileTransform(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, map[string]any{"limit": int64(3)})
+	c, err := compileTransform(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, givens{
+		params: map[string]any{"limit": int64(3)}, secrets: map[string]string{"KEY": "secret"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +27,8 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, c.apply(r)
+	u := &unitWork{unitResult: unitResult{counts: map[[2]string]int64{}}}
+	return r, u.apply(c, r)
 }
 
 func TestTransforms(t *testing.T) {
@@ -46,6 +49,15 @@ func TestTransforms(t *testing.T) {
 		},
 		{"quality of null", "QualityFilter", `{"field": "a", "rules": ["gopher"]}`, `{"a": null}`, `{"a":null}`},
 		{"mask", "MaskPII", `{"fields": ["a"]}`, `{"a": "<bob.b+x@mail.example.org>, a@b, @me, x@y.z."}`, `{"a":"<<EMAIL>>, a@b, @me, <EMAIL>."}`},
+		{
+			"mask kinds", "MaskPII", `{"fields": ["a", "b"], "kinds": ["ip"], "patterns": {"staff": "E-\\d+"}}`, `{"a": "E-12 at 10.0.0.1, a@b.c", "b": null}`,
+			`{"a":"<STAFF> at <IP>, a@b.c","b":null}`,
+		},
+		{
+			"mask hashes", "MaskPII", `{"fields": ["a"], "action": "hash", "key": "KEY"}`, `{"a": "Ann@x.org ann@X.org +49 30 123456"}`,
+			`{"a":"<EMAIL:ffbf226ce0fddf53> <EMAIL:ffbf226ce0fddf53> <PHONE:dda2d0ac0e7954d3>"}`,
+		},
+		{"mask drops", "MaskPII", `{"fields": ["a"], "action": "drop"}`, `{"a": "nothing here"}`, `{"a":"nothing here"}`},
 		{
 			"mail", "DecodeMail", `{"field": "m"}`, `{"m": "Subject: =?utf-8?q?=C3=BC?=\n\nBody", "k": 1}`,
 			`{"body":"Body","content_type":"text/plain","date":null,"from":"","k":1,"subject":"ü"}`,
@@ -107,7 +119,7 @@ func TestNormalizeIsStable(t *testing.T) {
 	for _, config := range []string{
 		`{"fields": ["a"]}`, `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"fields": ["a"], "whitespace": "keep"}`,
 	} {
-		c, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, nil)
+		c, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, givens{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func (u *unitWork) pass(from origin, r row) error {
 	}
 	for _, t := range u.segment.transforms {
 		var drop *dropped
-		switch err := t.apply(r); {
+		switch err := u.apply(t, r); {
 		case err == nil:
 		case errors.As(err, &drop):
 			u.counts[[2]string{countDropped, t.rule(drop)}]++
@@ -97,6 +97,14 @@ func (u *unitWork) pass(from origin, r row) error {
 	}
 	u.marks[group] = m.append(u.marks[group])
 	return nil
+}
+
+// apply applies one transform to a row.
+func (u *unitWork) apply(t rowTransform, r row) error {
+	if t.count != nil {
+		return t.count(r, func(kind string) { u.counts[[2]string{countMasked, kind}]++ })
+	}
+	return t.apply(r)
 }
 
 // end returns the mark of a row at the end of the segment, its group, and the name of the transform that asks for it.

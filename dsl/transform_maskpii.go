@@ -1,0 +1,59 @@
+package dsl
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
+// prefix and its check digit, an account its country's length and checksum, and a telephone number + or 00 with the country's code,
+// or the form used in North America. Names are not found.
+type MaskPII struct {
+	// Fields to mask.
+	Fields []string `json:"fields"`
+	// Kinds of personal data: email, phone, ip (of versions 4 and 6), card and iban. Default: all.
+	Kinds []string `json:"kinds,omitempty" dsl:"enum=email|phone|ip|card|iban"`
+	// Patterns are regular expressions (RE2) for kinds of your own, by name. What they match goes before the other kinds.
+	Patterns map[string]string `json:"patterns,omitempty" dsl:"names,raw"`
+	// Action: mask (default; <EMAIL> stands in place of an address), hash (<EMAIL:16 hexadecimal digits>, the same for the same address
+	// and key) or drop the row.
+	Action string `json:"action,omitempty" dsl:"enum=mask|hash|drop"`
+	// Key is the variable under the step's `secrets` that holds the key of the hashes (HMAC-SHA-256).
+	Key string `json:"key,omitempty" dsl:"literal"`
+}
+
+// checkConfig demands patterns that can be read and a key where one is needed.
+func (MaskPII) checkConfig(c *checker, s *step, config *yaml.Node) {
+	for _, n := range mappingOf(config, "patterns") {
+		if n.Kind != yaml.ScalarNode {
+			continue
+		}
+		if p, err := regexp.Compile(n.Value); err != nil {
+			c.src.errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		} else if p.MatchString("") {
+			c.src.errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
+		}
+	}
+	key, action := lookup(config, "key"), lookup(config, "action")
+	hashes := action != nil && action.Value == "hash"
+	switch {
+	case hashes && key == nil:
+		c.src.errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
+	case !hashes && key != nil:
+		c.src.errorf(keyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
+	case key != nil && lookup(s.node, "secrets", key.Value) == nil:
+		var variables []string
+		for variable := range mappingOf(s.node, "secrets") {
+			variables = append(variables, variable.Value)
+		}
+		slices.Sort(variables)
+		hint := suggest(key.Value, variables)
+		if hint == "" {
+			hint = "add `secrets: {" + key.Value + ": NAME}` to the step"
+		}
+		c.src.errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
+	}
+}

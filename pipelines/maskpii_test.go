@@ -1,0 +1,80 @@
+package pipelines_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+// The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
+func TestMaskKey(t *testing.T) {
+	const key = "a-key-that-nobody-knows"
+	input := write(t, map[string]string{"in.jsonl": `{"text": "ann@example.org"}` + "\n" + `{"text": "bob@example.org, ANN@example.org"}` + "\n" + `{"text": 1}` + "\n"})
+	dir := t.TempDir()
+	j := job(dir, chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Deduplicate}
+- {type: MaskPII, config: {fields: [text], action: hash, key: KEY}}
+- {type: WriteToJson}
+`))
+	if _, err := run(t, j); errorType(err) != pipelines.TypeInvalid || !strings.Contains(err.Error(), `"KEY"`) {
+		t.Errorf("without the key: got %v", err)
+	}
+	j.Secrets = map[string]string{"KEY": key}
+	got := mustRun(t, j)
+	if diff := cmp.Diff(map[string]int64{"email": 3, "phone": 0, "ip": 0, "card": 0, "iban": 0}, got.Masked); diff != "" {
+		t.Errorf("masked (-want +got):\n%s", diff)
+	}
+	texts := []string{}
+	for _, r := range lines(t, filepath.Join(dir, "out", "all", "*")) {
+		texts = append(texts, r["text"].(string))
+	}
+	all := strings.Join(texts, " ")
+	_, hash, _ := strings.Cut(texts[0][strings.LastIndex(texts[0], "<"):], ":")
+	if len(texts) != 2 || strings.Contains(all, "example") || strings.Count(all, hash) != 2 || strings.Count(all, "<EMAIL:") != 3 {
+		t.Errorf("got %q", texts)
+	}
+	noFileHolds(t, dir, key)
+}
+
+// noFileHolds reports files below a folder with a text in them.
+func noFileHolds(t *testing.T, dir, text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), text) {
+			t.Errorf("%s holds %q", path, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMaskDrops(t *testing.T) {
+	input := write(t, map[string]string{"in.jsonl": `{"text": "ann@example.org"}` + "\n" + `{"text": "nobody"}` + "\n"})
+	got := mustRun(t, job(t.TempDir(), chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: MaskPII, config: {fields: [text], kinds: [email], patterns: {word: nobodies}, action: drop}}
+- {type: WriteToJson}
+`)))
+	want := dsl.CleanOutput{
+		Rows: dsl.Rows{Read: 2, Kept: 1, Dropped: 1}, Rules: map[string]dsl.Rule{"MaskPII": {Dropped: 1}},
+		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{"email": 1, "word": 0},
+		Profile: got.Profile,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
