@@ -43,7 +43,7 @@ var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
 		"ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
-		"DetectLanguage", "Profile",
+		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
 		reflect.TypeFor[Train]():          {"launcher", "capacity", "deadline"},

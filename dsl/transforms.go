@@ -10,6 +10,7 @@ var transformSpecs = map[string]any{
 	"MapToFields":        MapToFields{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
+	"DetectLanguage":     DetectLanguage{},
 	"HtmlToText":         HTMLToText{},
 	"NormalizeText":      NormalizeText{},
 	"Deduplicate":        Deduplicate{},

@@ -58,6 +58,9 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 		c.apply, err = compileAs(t, params, compileFilter)
 	case "DecodeMail":
 		c.apply, err = compileAs(t, params, compileDecodeMail)
+	case "DetectLanguage":
+		c.rules = []string{t.Name}
+		c.apply, err = compileAs(t, params, compileLanguage)
 	case "HtmlToText":
 		c.apply, err = compileAs(t, params, compileHTMLToText)
 	case "NormalizeText":
