@@ -1,0 +1,141 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// perform does the step `count` of a run as its activity would, next `use`.
+func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contract.Performed {
+	b.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	do := b.engine.Judging(func(_ context.Context, in contract.StepInput) (contract.StepOutput, error) {
+		if outputs == "" {
+			return contract.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
+		}
+		return contract.StepOutput{Outputs: json.RawMessage(outputs)}, nil
+	})
+	env.RegisterActivity(do)
+	judge, next := b.at(run, "count"), b.at(run, "use")
+	judge.Run, judge.Submission, next.Run, next.Submission = "", "", "", ""
+	value, err := env.ExecuteActivity(do, contract.PerformInput{
+		StepInput: contract.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: dsl.KindRun},
+		Judge:     &contract.JudgeInput{At: judge.At, Volatile: true, Next: []contract.ResolveInput{next}},
+		Ends:      ends,
+	})
+	var done contract.Performed
+	if err == nil {
+		err = value.Get(&done)
+	}
+	if (err != nil) != (outputs == "") {
+		b.Fatal(err)
+	}
+	return done
+}
+
+// Whoever does a step says of its success what the workflow's own judge would say, and leaves nothing behind.
+func TestJudgedWhereItWasDone(t *testing.T) {
+	for _, outputs := range []string{`{"rows": 20}`, `{"rows": 5}`} {
+		b := newBench(t, counted)
+		b.begin("r1")
+		done := b.perform("r1", outputs)
+		if done.Judged == nil {
+			t.Fatalf("%s is not judged", outputs)
+		}
+		b.engine.behind.wait("r1")
+		var record contract.StepRecord
+		if err := b.engine.Store.GetJSON(t.Context(), StepKey("r1", "count"), &record); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: there is a record: %+v, %v", outputs, record, err)
+		}
+		if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); contract.ErrorType(err) != contract.ErrLost {
+			t.Errorf("%s: resolved with %v, as if the step had ended", outputs, err)
+		}
+
+		end := contract.JudgeInput{
+			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Volatile: true, Output: done.StepOutput,
+			Next: []contract.ResolveInput{b.at("r1", "use")},
+		}
+		want, err := b.engine.Judge(t.Context(), end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(asJSON(t, want), asJSON(t, *done.Judged)); diff != "" {
+			t.Errorf("%s: the word (-want +got):\n%s", outputs, diff)
+		}
+		if passed := want.Status == dsl.StatusSucceeded; passed != (len(done.Judged.Next) == 1 && done.Judged.Next[0] != nil) {
+			t.Errorf("%s: ended as %s, next %+v", outputs, want.Status, done.Judged.Next)
+		}
+	}
+}
+
+// asJSON is the word as history has it.
+func asJSON(t *testing.T, word contract.Judged) string {
+	t.Helper()
+	raw, err := json.MarshalIndent(word, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestNotJudgedWhereItWasDone(t *testing.T) {
+	const published = "outputs: {rows: {type: int}, data: {type: dataset, path: x}}}\n    publish: {data: things}"
+	b := newBench(t, strings.Replace(counted, "outputs: {rows: {type: int}}}", published, 1))
+	b.begin("r1")
+	if done := b.perform("r1", `{"rows": 20, "data": {"type": "dataset", "digest": "sha256:1", "bytes": 1, "files": 1}}`); done.Judged != nil {
+		t.Errorf("a step that publishes is judged: %+v", done.Judged)
+	}
+	if done := b.perform("r1", ""); done.Judged != nil {
+		t.Errorf("a step that failed is judged: %+v", done.Judged)
+	}
+}
+
+// The records of earlier steps are written by who is asked for the next.
+func TestEndsAreRecordedOnTheWay(t *testing.T) {
+	b := newBench(t, counted)
+	for run, ask := range map[string]func(contract.JudgeInput) error{
+		"resolve": func(end contract.JudgeInput) error {
+			in := b.at("resolve", "use")
+			in.Ends = []contract.JudgeInput{end}
+			_, err := b.engine.Resolve(t.Context(), in)
+			return err
+		},
+		"judge": func(end contract.JudgeInput) error {
+			_, err := b.engine.Judge(t.Context(), contract.JudgeInput{
+				At: b.at("judge", "use").At, Kind: dsl.KindRun, Status: dsl.StatusSkipped, Ends: []contract.JudgeInput{end},
+			})
+			return err
+		},
+		"perform": func(end contract.JudgeInput) error {
+			b.perform("perform", "", end)
+			return nil
+		},
+		"record": func(end contract.JudgeInput) error {
+			return b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}})
+		},
+	} {
+		b.begin(run)
+		end := contract.JudgeInput{
+			At: b.at(run, "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Volatile: true,
+			Output: contract.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
+		}
+		if err := ask(end); err != nil {
+			t.Fatalf("%s: %v", run, err)
+		}
+		b.engine.behind.wait(run)
+		if record := b.record(run, "count"); record.Status != dsl.StatusSucceeded || len(record.Checks) != 2 {
+			t.Errorf("%s: the record is %+v", run, record)
+		}
+	}
+}
