@@ -38,7 +38,7 @@ func Forecast(ctx context.Context, s *store.Store, req SubmitRequest, against st
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
+	ignored, err := leftOut(dir)
 	if err != nil {
 		return program, activities.Forecast{}, err
 	}

@@ -7,11 +7,41 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
+
+// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, and what this process writes
+// its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it every time.
+func leftOut(dir string) (func(path string) bool, error) {
+	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
+	if err != nil {
+		return nil, err
+	}
+	own := outputs(dir, os.Stdout, os.Stderr)
+	return func(p string) bool { return ignored(p) || own(p) }, nil
+}
+
+// outputs says which paths of a folder are the files that are written to.
+func outputs(dir string, files ...*os.File) func(path string) bool {
+	var written []fs.FileInfo
+	for _, f := range files {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
+			written = append(written, info)
+		}
+	}
+	return func(p string) bool {
+		if len(written) == 0 {
+			return false
+		}
+		info, err := os.Stat(filepath.Join(dir, p))
+		return err == nil && slices.ContainsFunc(written, func(w fs.FileInfo) bool { return os.SameFile(w, info) })
+	}
+}
 
 // readIgnore reads a .sluiceignore: a pattern a line, as of path.Match, against the name of a file or folder or, with a slash in it,
 // against its path in the workspace; # begins a comment. The answer says which paths are left out.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,29 @@ func TestTheStateFolderIsLeftOut(t *testing.T) {
 	}
 	if !without(func(string) bool { return true }, "/p", "/p/state")("notes") {
 		t.Error("what is ignored is not left out any more")
+	}
+}
+
+// A file that this process writes to is no part of the pipeline, by whatever name; one that it has written before is.
+func TestOwnOutputIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "run.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "old.log"), nil, 0o600), os.Symlink("run.log", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	own := outputs(dir, null, log)
+	for path, want := range map[string]bool{"run.log": true, "link": true, "old.log": false, "nothing": false} {
+		if got := own(path); got != want {
+			t.Errorf("%s: left out is %v, want %v", path, got, want)
+		}
 	}
 }

@@ -297,7 +297,7 @@ func (s *Session) beside(ctx context.Context, pipeline string) (string, error) {
 // snapshot stores the pipeline's folder, minus what .sluiceignore names, as the run's workspace.
 func (s *Session) snapshot(ctx context.Context, req SubmitRequest) (artifact.Ref, error) {
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
+	ignored, err := leftOut(dir)
 	if err != nil {
 		return artifact.Ref{}, err
 	}
