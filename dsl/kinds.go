@@ -42,7 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"ReadFromCsv", "ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
+		"ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{

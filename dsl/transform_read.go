@@ -7,8 +7,9 @@ import "go.yaml.in/yaml/v3"
 type ReadFromJSON struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
 	Path Paths `json:"path" dsl:"single"`
-	// Format: lines (default; one row a line) or document (one row a file).
-	Format string `json:"format,omitempty" dsl:"enum=lines|document"`
+	// Format: lines (default; one row a line), document (one row a file) or dead_letter (the `element` of each row that an earlier
+	// cleaning rejected, as it came to the transform that rejected it).
+	Format string `json:"format,omitempty" dsl:"enum=lines|document|dead_letter"`
 	TextEncodingKeys
 }
 
@@ -36,6 +37,6 @@ func (TextEncodingKeys) checkTransform(c *checker, config *yaml.Node) {
 		return
 	}
 	if _, err := TextEncoding(at.Value); err != nil {
-		c.src.errorf(at, "encoding", "", "%s", err)
+		c.src.errorf(at, "file-format", "", "%s", err)
 	}
 }

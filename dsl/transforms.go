@@ -7,6 +7,7 @@ import "encoding/json"
 var transformSpecs = map[string]any{
 	"ReadFromJson":       ReadFromJSON{},
 	"ReadFromText":       ReadFromText{},
+	"ReadFromCsv":        ReadFromCSV{},
 	"MapToFields":        MapToFields{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},

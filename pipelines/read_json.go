@@ -9,12 +9,13 @@ import (
 
 // The formats of ReadFromJson.
 const (
-	formatLines    = "lines"
-	formatDocument = "document"
+	formatLines      = "lines"
+	formatDocument   = "document"
+	formatDeadLetter = "dead_letter"
 )
 
 func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
-	format, err := oneOf("format", c.Format, formatLines, formatDocument)
+	format, err := oneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
 	if err != nil {
 		return reader{}, err
 	}
@@ -22,14 +23,20 @@ func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	if format == formatDocument {
+	switch format {
+	case formatDocument:
 		return reader{c.Path, jsonDocument{textFile{set}}}, nil
+	case formatDeadLetter:
+		return reader{c.Path, jsonLines{textFile{set}, decodeElement}}, nil
 	}
-	return reader{c.Path, jsonLines{textFile{set}}}, nil
+	return reader{c.Path, jsonLines{textFile{set}, decodeRow}}, nil
 }
 
 // jsonLines has a row a line. Blank lines are none.
-type jsonLines struct{ textFile }
+type jsonLines struct {
+	textFile
+	decode func([]byte) (row, error)
+}
 
 func (f jsonLines) cut(ctx context.Context, whole piece) ([]piece, error) {
 	return f.cutLines(ctx, whole)
@@ -40,8 +47,23 @@ func (f jsonLines) read(ctx context.Context, p piece, yield func(record) error) 
 		if l.err == nil && len(bytes.TrimSpace(l.text)) == 0 {
 			return nil
 		}
-		return yield(l.record(decodeRow))
+		return yield(l.record(f.decode))
 	})
+}
+
+// decodeElement takes the row out of a line of a dead letter. What was no row when it was read is read again.
+func decodeElement(text []byte) (row, error) {
+	r, err := decodeRow(text)
+	if err != nil {
+		return nil, err
+	}
+	switch element := r["element"].(type) {
+	case map[string]any:
+		return element, nil
+	case string:
+		return decodeRow([]byte(element))
+	}
+	return nil, reject("not_dead_letter", "the line has no `element` that was a row or its text")
 }
 
 // jsonDocument is one row.

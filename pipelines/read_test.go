@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
 )
 
 // zipped packs each text as a member of one gzip file.
@@ -69,6 +70,78 @@ func TestReadFromText(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantDead, rejections(t, dir)); diff != "" {
 		t.Errorf("dead letter (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadFromCSV(t *testing.T) {
+	input := write(t, map[string]string{
+		"a.csv":    "\xef\xbb\xbfid;text\r\n1;\"a; \"\"b\"\"\r\nc\"\r\n2;\r\n3\r\n4;x;y\r\n5;last",
+		"b.csv.gz": zipped(t, "text;id\nfrom a zip;6\n"),
+	})
+	dir := t.TempDir()
+	out := mustRun(t, job(dir, chain(t, input, `
+- {type: ReadFromCsv, config: {path: INPUT/*, delimiter: ";"}}
+- {type: WriteToJson}
+`)))
+	if want := (dsl.Rows{Read: 6, Kept: 4, Rejected: 2}); out.Rows != want {
+		t.Errorf("got %+v, want %+v", out.Rows, want)
+	}
+	kept := map[any]any{}
+	for _, row := range lines(t, filepath.Join(dir, "out", "all", "*")) {
+		kept[row["id"]] = row["text"]
+	}
+	if diff := cmp.Diff(map[any]any{"1": "a; \"b\"\r\nc", "2": "", "5": "last", "6": "from a zip"}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	wantDead := []map[string]any{
+		{"element": "3", "reason": "ragged", "source": "a.csv", "offset": 33.0},
+		{"element": "4;x;y", "reason": "ragged", "source": "a.csv", "offset": 36.0},
+	}
+	if diff := cmp.Diff(wantDead, rejections(t, dir)); diff != "" {
+		t.Errorf("dead letter (-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]string{"a,b,a\n": "two columns are named \"a\"", "a,,b": "column 2 has no name", "a\rb\rc": "carriage return"} {
+		_, err := run(t, job(t.TempDir(), chain(t, write(t, map[string]string{"in": text}), `
+- {type: ReadFromCsv, config: {path: INPUT/in}}
+- {type: WriteToJson}
+`)))
+		if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want a user error with %q", text, err, want)
+		}
+	}
+}
+
+// What a rule rejects by mistake is not lost: the rule is mended, the dead letter is read, and all rows are there.
+func TestFeedDeadLetter(t *testing.T) {
+	input := write(t, map[string]string{"in": strings.Join(manyRows(1000), "") + "{\"id\": 1000, \"text\": \n"})
+	first, second := t.TempDir(), t.TempDir()
+	out := mustRun(t, job(first, chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: ValidateWithSchema, config: {schema: {properties: {when: {maximum: 29}}}}}
+- {type: WriteToJson}
+`)))
+	if out.Rows.Rejected < 500 {
+		t.Fatalf("%+v", out.Rows)
+	}
+	again := mustRun(t, job(second, chain(t, first, `
+- {type: ReadFromJson, config: {path: INPUT/rejected/*, format: dead_letter}}
+- {type: ValidateWithSchema, config: {schema: {properties: {when: {maximum: 99}}}}}
+- {type: WriteToJson}
+`)))
+	if want := (dsl.Rows{Read: out.Rows.Rejected, Kept: out.Rows.Rejected - 1, Rejected: 1}); again.Rows != want {
+		t.Errorf("got %+v, want %+v", again.Rows, want)
+	}
+	ids := map[any]bool{}
+	for _, dir := range []string{first, second} {
+		for _, row := range lines(t, filepath.Join(dir, "out", "all", "*")) {
+			ids[row["id"]] = true
+		}
+	}
+	if len(ids) != 1000 {
+		t.Errorf("%d rows in both datasets together, want 1000", len(ids))
+	}
+	if got := rejections(t, second); got[0]["reason"] != "not_json" {
+		t.Errorf("rejected again: %v", got)
 	}
 }
 

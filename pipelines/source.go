@@ -59,6 +59,8 @@ func compileReader(t dsl.Transform) (r reader, err error) {
 		r, err = compileReaderAs(t, compileReadJSON)
 	case "ReadFromText":
 		r, err = compileReaderAs(t, compileReadText)
+	case "ReadFromCsv":
+		r, err = compileReaderAs(t, compileReadCSV)
 	default:
 		return r, fmt.Errorf("there is no transform of type %q", t.Type)
 	}

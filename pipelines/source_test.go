@@ -87,7 +87,7 @@ func TestFindSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	units, err := findSources(t.Context(), reader{dsl.Paths{filepath.Join(dir, "*")}, jsonLines{textFile{utf8Charset}}})
+	units, err := findSources(t.Context(), reader{dsl.Paths{filepath.Join(dir, "*")}, jsonLines{textFile{utf8Charset}, decodeRow}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,11 @@ func (t textFile) lines(ctx context.Context, p piece, yield func(line) error) er
 	if p.Start == 0 {
 		return t.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error { return linesOf(p, lines, yield) })
 	}
+	return t.from(ctx, p, func(lines *lineReader) error { return linesOf(p, lines, yield) })
+}
+
+// from hands on the lines that start in a piece which is not the first of its file.
+func (t textFile) from(ctx context.Context, p piece, read func(*lineReader) error) error {
 	// A line that starts before the piece belongs to the piece before; it ends at the first LF from Start-1 on.
 	raw, err := p.File.open(ctx, p.Start-1)
 	if err != nil {
@@ -46,7 +51,7 @@ func (t textFile) lines(ctx context.Context, p piece, yield func(line) error) er
 	if err := lines.skip(p.End); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return linesOf(p, lines, yield)
+	return read(lines)
 }
 
 func linesOf(p piece, lines *lineReader, yield func(line) error) error {

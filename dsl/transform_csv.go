@@ -1,0 +1,60 @@
+package dsl
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
+// are texts. A record that has not as many fields as there are columns is rejected, and so is one with a quote where none may be;
+// empty lines are left out. It must be the first transform. A file with quotes is read by one worker.
+type ReadFromCSV struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	Path Paths `json:"path" dsl:"single"`
+	// Delimiter is one character, "\t" for a tab. Default: a comma.
+	Delimiter string `json:"delimiter,omitempty"`
+	// Columns are the names of the fields, in files without a header. Default: the first record of each file names them.
+	Columns []string `json:"columns,omitempty"`
+	// Quote: double (default) or none, where a quote is a character as any other and large files are read by several workers.
+	Quote string `json:"quote,omitempty" dsl:"enum=double|none"`
+	TextEncodingKeys
+}
+
+// CheckDelimiter reports why a text cannot stand between the fields of a record.
+func CheckDelimiter(s string) error {
+	if utf8.RuneCountInString(s) != 1 || strings.ContainsAny(s, "\"\r\n\uFFFD") {
+		return errors.New(`a delimiter is one character, such as ";" or "\t", and neither a quote nor a line end`)
+	}
+	return nil
+}
+
+// checkTransform demands a delimiter that is one, and columns with names of their own.
+func (r ReadFromCSV) checkTransform(c *checker, config *yaml.Node) {
+	r.TextEncodingKeys.checkTransform(c, config)
+	checkDelimiter(c, config)
+	checkColumns(c, lookup(config, "columns"))
+}
+
+func checkDelimiter(c *checker, config *yaml.Node) {
+	if at := lookup(config, "delimiter"); at != nil && at.Kind == yaml.ScalarNode {
+		if err := CheckDelimiter(at.Value); err != nil {
+			c.src.errorf(at, "file-format", "", "%s", err)
+		}
+	}
+}
+
+func checkColumns(c *checker, columns *yaml.Node) {
+	if columns == nil || columns.Kind != yaml.SequenceNode {
+		return
+	}
+	seen := map[string]bool{}
+	for _, n := range columns.Content {
+		if seen[n.Value] {
+			c.src.errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
+		}
+		seen[n.Value] = true
+	}
+}

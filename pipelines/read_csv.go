@@ -1,0 +1,150 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func compileReadCSV(c dsl.ReadFromCSV) (reader, error) {
+	set, err := compileCharset(c.Encoding, c.OnInvalid)
+	if err != nil {
+		return reader{}, err
+	}
+	quote, err := oneOf("quote", c.Quote, "double", "none")
+	if err != nil {
+		return reader{}, err
+	}
+	if c.Delimiter == "" {
+		c.Delimiter = ","
+	}
+	if err := dsl.CheckDelimiter(c.Delimiter); err != nil {
+		return reader{}, fmt.Errorf("delimiter: %w", err)
+	}
+	if c.Columns != nil {
+		if err := checkHeader(c.Columns); err != nil {
+			return reader{}, fmt.Errorf("columns: %w", err)
+		}
+	}
+	return reader{c.Path, csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}}, nil
+}
+
+// csvFile has a row a record, whose values are texts.
+type csvFile struct {
+	textFile
+	delimiter string
+	quotes    bool
+	// columns is nil when the first record of a file names them.
+	columns []string
+}
+
+// cut divides a file only where no quotes can hide line ends.
+func (f csvFile) cut(ctx context.Context, whole piece) ([]piece, error) {
+	if f.quotes {
+		return []piece{whole}, nil
+	}
+	return f.cutLines(ctx, whole)
+}
+
+func (f csvFile) read(ctx context.Context, p piece, yield func(record) error) error {
+	if p.Start == 0 {
+		return f.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error {
+			records := newCSVReader(lines, f.delimiter, f.quotes)
+			columns, damaged, err := f.header(records, p.File.Name)
+			if err != nil || damaged.err != nil {
+				return errors.Join(err, rejectedHeader(damaged, yield))
+			}
+			return f.rows(p, records, columns, yield)
+		})
+	}
+	var columns []string
+	err := f.fromStart(ctx, p.File, func(_ *content, lines *lineReader) (err error) {
+		columns, _, err = f.header(newCSVReader(lines, f.delimiter, f.quotes), p.File.Name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return f.from(ctx, p, func(lines *lineReader) error {
+		records := newCSVReader(lines, f.delimiter, f.quotes)
+		records.line = math.MinInt64 // not known
+		return f.rows(p, records, columns, yield)
+	})
+}
+
+// header returns the names of the columns: those declared, or the first record. A damaged file may have none.
+func (f csvFile) header(records *csvReader, name string) (columns []string, damaged csvRecord, err error) {
+	if f.columns != nil {
+		return f.columns, csvRecord{}, nil
+	}
+	first, err := records.next()
+	var why *rejection
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, csvRecord{}, nil
+	case err != nil:
+		return nil, csvRecord{}, err
+	case errors.As(first.err, &why) && why.reason == "damaged":
+		return nil, first, nil
+	}
+	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {
+		return nil, csvRecord{}, fault(TypeUser, "%s: the first record must name the columns: %w (or name them in `columns`)", name, err)
+	}
+	return first.fields, csvRecord{}, nil
+}
+
+func rejectedHeader(r csvRecord, yield func(record) error) error {
+	if r.err == nil {
+		return nil
+	}
+	return yield(record{offset: r.offset, text: r.text, rejected: r.err})
+}
+
+// checkHeader demands names, each once.
+func checkHeader(columns []string) error {
+	for i, name := range columns {
+		switch {
+		case name == "":
+			return fmt.Errorf("column %d has no name", i+1)
+		case strings.Contains(name, "\r"):
+			return fmt.Errorf("the name %.40q has a carriage return in it; lines must end with LF or CRLF", name)
+		case slices.Index(columns, name) < i:
+			return fmt.Errorf("two columns are named %.100q", name)
+		}
+	}
+	return nil
+}
+
+func (f csvFile) rows(p piece, records *csvReader, columns []string, yield func(record) error) error {
+	for p.whole() || records.lines.at < p.End {
+		r, err := records.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if !p.whole() && r.offset >= p.End { // after empty lines
+			return nil
+		}
+		if r.err == nil && len(r.fields) != len(columns) {
+			r.err = reject("ragged", "%sthe record has %d fields, and there are %d columns", records.where(), len(r.fields), len(columns))
+		}
+		out := record{offset: r.offset, text: r.text, rejected: r.err}
+		if r.err == nil {
+			out.row = make(row, len(columns))
+			for i, name := range columns {
+				out.row[name] = r.fields[i]
+			}
+		}
+		if err := yield(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
