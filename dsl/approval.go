@@ -110,11 +110,14 @@ func (f Field) check(c *checker, key, n *yaml.Node) {
 	}
 }
 
+// FieldNames are the names of the form's fields, in order.
+func (spec *Approval) FieldNames() []string { return slices.Sorted(maps.Keys(spec.Fields)) }
+
 // CheckFields checks a form that a person filled in, and fills in defaults. Values are string, int64, float64 or bool. What was left
 // empty and has no default is absent. The error tells everything that is wrong.
 func (spec *Approval) CheckFields(given map[string]string) (map[string]any, error) {
 	var bad []error
-	names := slices.Sorted(maps.Keys(spec.Fields))
+	names := spec.FieldNames()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := spec.Fields[name]; !ok {
 			message := fmt.Sprintf("`%s` is not a field of this approval", name)

@@ -38,7 +38,10 @@ func Approval(ctx workflow.Context, in contract.ApprovalInput) (contract.Decisio
 }
 
 // approval is the state of one approval workflow.
-type approval struct{ state contract.ApprovalState }
+type approval struct {
+	state   contract.ApprovalState
+	refused string // why the last decision by signal was not taken, which its sender does not hear
+}
 
 func (a *approval) query() (contract.ApprovalState, error) { return a.state, nil }
 
@@ -107,18 +110,73 @@ func (a *approval) listen(ctx workflow.Context) {
 			}
 			if err != nil {
 				workflow.GetLogger(ctx).Warn("a decision was refused", "by", d.By, "error", err)
+				a.refused = contract.Message(err)
+				workflow.SetCurrentDetails(ctx, a.details())
 			}
 		}
 	})
 }
 
-// details is the question as Temporal's UI shows it.
+// details is the question as Temporal's UI shows it, with what to send from there.
 func (a *approval) details() string {
 	s := a.state
-	text := fmt.Sprintf("**%s** of run `%s`: %s\n", s.Step, s.Run, s.Question())
+	text := fmt.Sprintf("**%s** of run `%s`: %s\n\n", s.Step, s.Run, s.Question())
 	if d := s.Decision; d != nil {
-		return text + "\n" + d.String()
+		return text + d.String()
 	}
-	return text + fmt.Sprintf("\nDecide with `sluice approve %s %s`, or send the update `%s` with "+
-		"`{\"approve\": true, \"by\": \"...\", \"reason\": \"...\"}`.", s.Run, s.Step, contract.DecideUpdate)
+	who := "Anyone"
+	if len(s.Users) > 0 {
+		who = strings.Join(s.Users, ", ")
+	}
+	text += who + " may decide"
+	if !s.Until.IsZero() {
+		does := "rejects"
+		if s.Approval.Default == contract.DefaultApprove {
+			does = "approves"
+		}
+		text += ", until " + s.Until.UTC().Format("2006-01-02 15:04") + " UTC; then the default " + does
+	}
+	payload, flags, form := "{\n  \"approve\": true,\n  \"by\": \"YOUR NAME\",\n  \"reason\": \"\"", "", "" // in short lines: the UI cuts long ones
+	if names := s.Approval.FieldNames(); len(names) > 0 {
+		var fields []string
+		for _, name := range names {
+			f := s.Approval.Fields[name]
+			values := strings.ToUpper(f.Type)
+			if len(f.Values) > 0 {
+				values = strings.Join(f.Values, "|")
+			}
+			fields = append(fields, fmt.Sprintf("    %q: %q", name, values))
+			flags += fmt.Sprintf(" --field %s='%s'", name, values)
+			form += "\n- `" + name + "`: " + formField(f)
+		}
+		payload += ",\n  \"fields\": {\n" + strings.Join(fields, ",\n") + "\n  }"
+	}
+	text += fmt.Sprintf(".\n\nHere: *More Actions*, *Send an Update*, `%s`, with\n\n```json\n%s\n}\n```\n\n`\"approve\": false` rejects.",
+		contract.DecideUpdate, payload)
+	if form != "" {
+		text += " The fields:\n" + form
+	}
+	text += fmt.Sprintf("\n\nIn a shell: `sluice approve %s %s%s`, or `sluice reject %s %s`.", s.Run, s.Step, flags, s.Run, s.Step)
+	if a.refused != "" {
+		text += "\n\nA decision was refused: " + a.refused
+	}
+	return text
+}
+
+// formField says what a field of the form takes.
+func formField(f dsl.Field) string {
+	takes := f.Type
+	if len(f.Values) > 0 {
+		takes = strings.Join(f.Values, ", ")
+	}
+	switch {
+	case f.Default != nil:
+		takes += fmt.Sprintf(" (default %v)", f.Default)
+	case f.Required:
+		takes += " (required)"
+	}
+	if f.Description != "" {
+		takes += ": " + f.Description
+	}
+	return takes
 }

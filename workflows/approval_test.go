@@ -190,3 +190,48 @@ func TestCancelWhileHeld(t *testing.T) {
 		t.Errorf("a ended as %s, tidy as %s", a.Status, tidy.Status)
 	}
 }
+
+// TestApprovalDetails: what Temporal's UI shows is enough to decide there.
+func TestApprovalDetails(t *testing.T) {
+	in := question()
+	in.Approval.Fields = map[string]dsl.Field{
+		"reach": {Type: "enum", Values: []string{"eu", "world"}, Default: "eu", Description: "where it goes"}, "share": {Type: "double", Required: true},
+	}
+	a := approval{
+		state:   contract.ApprovalState{ApprovalInput: in, Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		refused: "the field `share` (a double) must be given",
+	}
+	want := `**ship** of run ` + "`r`" + `: ship it?
+
+user:ann, user:bob may decide, until 2026-01-02 03:04 UTC; then the default rejects.
+
+Here: *More Actions*, *Send an Update*, ` + "`sluice.decide`" + `, with
+
+` + "```json" + `
+{
+  "approve": true,
+  "by": "YOUR NAME",
+  "reason": "",
+  "fields": {
+    "reach": "eu|world",
+    "share": "DOUBLE"
+  }
+}
+` + "```" + `
+
+` + "`\"approve\": false`" + ` rejects. The fields:
+
+- ` + "`reach`" + `: eu, world (default eu): where it goes
+- ` + "`share`" + `: double (required)
+
+In a shell: ` + "`sluice approve r ship --field reach='eu|world' --field share='DOUBLE'`, or `sluice reject r ship`" + `.
+
+A decision was refused: the field ` + "`share`" + ` (a double) must be given`
+	if diff := cmp.Diff(want, a.details()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	a = approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &contract.Decision{By: "user:bob", Reason: "not now"}}}
+	if got := a.details(); !strings.HasSuffix(got, "rejected by user:bob: not now") {
+		t.Errorf("decided:\n%s", got)
+	}
+}
