@@ -67,10 +67,13 @@ type CleanOutput struct {
 
 // Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, or the step fails.
 type Rows struct {
+	// Read counts the rows of the input, and those of Exploded.
 	Read     int64 `json:"read"`
 	Kept     int64 `json:"kept"`
 	Dropped  int64 `json:"dropped"`
 	Rejected int64 `json:"rejected"`
+	// Exploded counts the rows that Explode made of one beyond the first.
+	Exploded int64 `json:"exploded"`
 }
 
 // Rule is one named rule's effect.

@@ -42,7 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Explode", "Partition",
+		"ReadFromParquet", "WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Partition",
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
@@ -51,6 +51,7 @@ var (
 		reflect.TypeFor[Resources]():      {"memory", "gpu", "gpu_type", "shm"},
 		reflect.TypeFor[Runtime]():        {"image"},
 		reflect.TypeFor[Transform]():      {"input", "error_handling"},
+		reflect.TypeFor[ErrorHandling]():  {"output"},
 		reflect.TypeFor[Variant]():        {"tensorrt"},
 		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
 		reflect.TypeFor[Target]():         {"triton", "kserve"},

@@ -9,6 +9,8 @@ var transformSpecs = map[string]any{
 	"ReadFromText":       ReadFromText{},
 	"ReadFromCsv":        ReadFromCSV{},
 	"MapToFields":        MapToFields{},
+	"AssertEqual":        AssertEqual{},
+	"Explode":            Explode{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
 	"DetectLanguage":     DetectLanguage{},
@@ -18,6 +20,7 @@ var transformSpecs = map[string]any{
 	"MaskPII":            MaskPII{},
 	"ValidateWithSchema": ValidateWithSchema{},
 	"QualityFilter":      QualityFilter{},
+	"Sample":             Sample{},
 	"Split":              Split{},
 	"WriteToJson":        WriteToJSON{},
 }
@@ -30,12 +33,20 @@ type MapToFields struct {
 	Append bool `json:"append,omitempty"`
 	// Drop lists fields to leave out of those that `append` keeps.
 	Drop []string `json:"drop,omitempty"`
+	// Language of the expressions: cel.
+	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	// ErrorHandling says how many rows may be rejected. Default: any number.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
 }
 
 // Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
 type Filter struct {
 	// Keep is a bool CEL expression over the row.
 	Keep Expr `json:"keep" dsl:"bool"`
+	// Language of the expression: cel.
+	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	// ErrorHandling says how many rows may be rejected. Default: any number.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
 }
 
 // DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
@@ -70,6 +81,8 @@ type Deduplicate struct {
 type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
 	Schema json.RawMessage `json:"schema"`
+	// ErrorHandling says how many rows may be rejected. Default: any number.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
 }
 
 // Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the

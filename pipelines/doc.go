@@ -21,6 +21,7 @@
 //
 // # The account
 //
-// Each row read is kept, dropped by a named rule, or rejected for a reason and written to the dead letter. Segments, survivors
+// Each row read is kept, dropped by a named rule, or rejected for a reason and written to the dead letter. Of the rows that Explode
+// makes of one, those beyond the first count as read when they are made. Segments, survivors
 // and sink count on their own, through Beam's metrics; the job fails when the counts do not add up.
 package pipelines

@@ -134,6 +134,7 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 	for _, kind := range p.masks {
 		out.Masked[kind] = 0
 	}
+	checks := map[string]map[string]int64{countAsserted: {}, countTried: {}, countFailed: {}}
 	for _, c := range counters {
 		name, n := c.Key.Name, c.Result()
 		switch c.Key.Namespace {
@@ -152,6 +153,10 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 			out.Reasons[name] += n
 		case countMasked:
 			out.Masked[name] += n
+		case countExploded:
+			out.Rows.Exploded += n
+		case countAsserted, countTried, countFailed:
+			checks[c.Key.Namespace][name] += n
 		}
 	}
 	for _, s := range p.segments[:len(p.segments)-1] {
@@ -162,7 +167,24 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
 			r.Kept+r.Dropped+r.Rejected)
 	}
-	return out, nil
+	return out, p.judge(checks)
+}
+
+// judge reports the first transform of the chain that makes the job fail by what it counted.
+func (p *plan) judge(counts map[string]map[string]int64) error {
+	for _, t := range p.checked {
+		if t.assertion != nil {
+			if err := t.assertion.judge(counts[countAsserted]); err != nil {
+				return err
+			}
+		}
+		if t.threshold != nil {
+			if err := t.threshold.judge(t.name, counts[countTried][t.name], counts[countFailed][t.name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // publish moves what is whole to where it belongs, the dataset last.

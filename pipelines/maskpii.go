@@ -47,7 +47,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, secrets map[string]string) error
 		c.rules = []string{t.Name}
 	}
 	c.masks = finder.Kinds()
-	c.count = func(r row, found func(kind string)) error {
+	c.count = func(r row, add func(space, name string)) error {
 		texts, err := textFields(r, config.Fields)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, secrets map[string]string) error
 		for i, name := range config.Fields {
 			matches := finder.Find(texts[i])
 			for _, m := range matches {
-				found(m.Kind)
+				add(countMasked, m.Kind)
 			}
 			drop = drop || action == "drop" && len(matches) > 0
 			if r[name] != nil {

@@ -16,7 +16,9 @@ type plan struct {
 
 	// masks are the kinds of personal data that are counted, and rules the names that dropped rows are counted under.
 	masks []string
-	rules []string
+	// checked are the transforms whose counts decide whether the job succeeds.
+	checked []rowTransform
+	rules   []string
 
 	source   reader
 	segments []segment
@@ -115,6 +117,9 @@ func (p *plan) add(t dsl.Transform, first, last bool, given givens) (err error) 
 		p.rules = append(p.rules, rule)
 	}
 	p.masks = append(p.masks, c.masks...)
+	if c.assertion != nil || c.threshold != nil {
+		p.checked = append(p.checked, c)
+	}
 	end := &p.segments[len(p.segments)-1]
 	end.transforms = append(end.transforms, c)
 	return nil

@@ -19,13 +19,18 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// The namespaces of the counters. In each a counter's name is the rule, the reason, the part, the kind or allRead.
+// The namespaces of the counters. In each a counter's name is the rule, the reason, the part, the kind, the
+// transform or allRead.
 const (
 	countRead     = "read"
 	countKept     = "kept"
 	countDropped  = "dropped"
 	countRejected = "rejected"
 	countMasked   = "masked"
+	countExploded = "exploded"
+	countAsserted = "asserted"
+	countTried    = "tried"
+	countFailed   = "failed"
 	countGroups   = "groups" // of rows that are equal for a Deduplicate; no part of the account
 )
 
@@ -135,12 +140,15 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 				err = fmt.Errorf("panic in segment %d, unit %d: %v\n%s", s.Index, unit, p, debug.Stack())
 			}
 		}()
+		if s.session.over() {
+			return nil
+		}
 		u, err := s.newUnit(ctx, unit)
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(work(u), u.close()); err != nil {
-			return err
+			return s.session.failed(err)
 		}
 		s.session.unitDone()
 		s.mu.Lock()

@@ -15,6 +15,7 @@ type session struct {
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
 	secrets    map[string]string // which the Beam graph, that a runner may keep, does not hold
+	tallies    sync.Map          // of *tally by transform
 	mu         sync.Mutex
 	first      error
 }
@@ -39,6 +40,12 @@ func (s *session) rowRead()       { s.read.Add(1) }
 func (s *session) rowsKept(n int) { s.kept.Add(int64(n)) }
 func (s *session) unitDone()      { s.units.Add(1) }
 
+// tally returns the counts of a transform with a threshold.
+func (s *session) tally(transform string) *tally {
+	t, _ := s.tallies.LoadOrStore(transform, &tally{})
+	return t.(*tally)
+}
+
 // progress returns how far the job is.
 func (s *session) progress() Progress {
 	done := float64(s.units.Load()) / float64(s.allUnits)
@@ -53,6 +60,13 @@ func (s *session) failed(err error) error {
 		s.first = err
 	}
 	return err
+}
+
+// over reports whether the job has failed, so that nothing need be begun.
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first != nil
 }
 
 // cause returns the first error of a DoFn, or else err.

@@ -14,14 +14,20 @@ import (
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
-// rowTransform is a compiled transform that sees one row at a time: it has one of apply and count.
+// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count and explode.
 type rowTransform struct {
 	name  string
 	apply rowFunc
 
-	// count is a rowFunc that says what it found, of the kinds in masks.
-	count func(r row, found func(kind string)) error
+	// count is a rowFunc that counts in namespaces of its own.
+	count func(r row, add func(space, name string)) error
+	// masks are the kinds that a MaskPII counts.
 	masks []string
+	// assertion is what an AssertEqual counts for.
+	assertion *assertion
+	explode   explodeFunc
+	// threshold is nil when any number of rows may be rejected.
+	threshold *threshold
 
 	// rules are the names that rows it drops are counted under; prefix begins them when it has several.
 	rules  []string
@@ -49,10 +55,23 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 	if t.Name != t.Type { // only one transform of a chain can go without a name
 		c.prefix = t.Name + "/"
 	}
+	if c.threshold, err = compileThreshold(t); err != nil {
+		return c, err
+	}
 	params := given.params
 	switch t.Type {
 	case "MapToFields":
 		c.apply, err = compileAs(t, params, compileMap)
+	case "AssertEqual":
+		if c.assertion, err = compileAssert(t); err == nil {
+			c.count = c.assertion.see
+		}
+	case "Explode":
+		c.rules = []string{t.Name}
+		var config dsl.Explode
+		if config, err = decodeConfig[dsl.Explode](t); err == nil {
+			c.explode, err = compileExplode(config)
+		}
 	case "Filter":
 		c.rules = []string{t.Name}
 		c.apply, err = compileAs(t, params, compileFilter)
@@ -69,6 +88,9 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 		err = c.maskPII(t, given.secrets)
 	case "QualityFilter":
 		err = c.quality(t)
+	case "Sample":
+		c.rules = []string{t.Name}
+		c.apply, err = compileAs(t, params, compileSample)
 	case "ValidateWithSchema":
 		c.apply, err = compileAs(t, params, compileValidate)
 	default:

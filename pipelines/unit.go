@@ -61,11 +61,17 @@ func (u *unitWork) resume(from origin, text []byte) error {
 }
 
 // pass applies the segment's transforms and its end to a row.
-func (u *unitWork) pass(from origin, r row) error {
+func (u *unitWork) pass(from origin, r row) error { return u.passFrom(0, from, r) }
+
+// passFrom is pass without the first transforms.
+func (u *unitWork) passFrom(first int, from origin, r row) error {
 	if err := context.Cause(u.ctx); err != nil {
 		return err
 	}
-	for _, t := range u.segment.transforms {
+	for i, t := range u.segment.transforms[first:] {
+		if t.explode != nil {
+			return u.explode(t, first+i+1, from, r)
+		}
 		var drop *dropped
 		switch err := u.apply(t, r); {
 		case err == nil:
@@ -76,6 +82,11 @@ func (u *unitWork) pass(from origin, r row) error {
 			return u.reject(t.name, from, r, err)
 		}
 	}
+	return u.finish(from, r)
+}
+
+// finish takes a row through the end of the segment.
+func (u *unitWork) finish(from origin, r row) error {
 	text, err := encodeRow(r)
 	if err != nil {
 		return err
@@ -101,10 +112,19 @@ func (u *unitWork) pass(from origin, r row) error {
 
 // apply applies one transform to a row.
 func (u *unitWork) apply(t rowTransform, r row) error {
+	var err error
 	if t.count != nil {
-		return t.count(r, func(kind string) { u.counts[[2]string{countMasked, kind}]++ })
+		err = t.count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
+	} else {
+		err = t.apply(r)
 	}
-	return t.apply(r)
+	if t.threshold != nil {
+		var why *rejection
+		if over := u.tried(t, errors.As(err, &why)); over != nil {
+			return over
+		}
+	}
+	return err
 }
 
 // end returns the mark of a row at the end of the segment, its group, and the name of the transform that asks for it.
@@ -125,6 +145,9 @@ func (u *unitWork) end(r row, text []byte) (name, group string, m mark, err erro
 // reject writes a row to the dead letter if err is a rejection; any other error it returns.
 func (u *unitWork) reject(transform string, from origin, element any, err error) error {
 	var why *rejection
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e // it says where
+	}
 	if !errors.As(err, &why) {
 		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.offset, from.name, err)
 	}

@@ -1,0 +1,44 @@
+package dsl
+
+import (
+	"encoding/json"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Explode makes of a row with lists a row for each of their items. A row whose lists are all empty is dropped, counted under the
+// transform's name. The rows that come of one, beyond the first, count as read, and in `rows.exploded`.
+type Explode struct {
+	// Fields that hold the lists; in the rows made of it each holds one item.
+	Fields []string `json:"fields"`
+	// CrossProduct makes a row for each combination of items of several lists. Default: the first items together, the second and so on,
+	// with null where a list is shorter.
+	CrossProduct bool `json:"cross_product,omitempty"`
+}
+
+func (Explode) checkConfig(c *checker, _ *step, config *yaml.Node) {
+	c.checkNotEmpty(lookup(config, "fields"))
+	c.checkTwice(lookup(config, "fields"))
+}
+
+// Sample keeps a share of the rows and drops the others, counted under the transform's name. Which rows depends on a hash of the key
+// alone: rows with equal keys stay or go together, the same ones in every run, and a smaller share is part of a larger one.
+type Sample struct {
+	// Fraction of the rows to keep, roughly.
+	Fraction Share `json:"fraction"`
+	// Key is a CEL expression over the row. Default: the whole row.
+	Key Expr `json:"key,omitempty"`
+}
+
+// AssertEqual fails the step when the rows that come to it are not these, in any order. It is for tests.
+type AssertEqual struct {
+	// Elements are the rows expected, at most 10000.
+	Elements []json.RawMessage `json:"elements"`
+}
+
+// ErrorHandling says how many rows a transform may reject.
+type ErrorHandling struct {
+	// Threshold is the largest share of the rows coming to the transform that it may reject; above it the step fails. It is judged at
+	// the end, and from 1000 rows on as they come, so that a hopeless run ends early: put known trouble through a Filter first.
+	Threshold Share `json:"threshold"`
+}

@@ -1,0 +1,75 @@
+package pipelines
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// maxAsserted bounds the rows of an AssertEqual.
+const maxAsserted = 10_000
+
+// assertion is a compiled AssertEqual: the rows that must come, and how often each. Each worker counts those that do; whether all have
+// come is seen when the counts are added up.
+type assertion struct {
+	name  string
+	texts []string
+	want  []int64
+	index map[digest]int
+}
+
+func compileAssert(t dsl.Transform) (*assertion, error) {
+	c, err := decodeConfig[dsl.AssertEqual](t)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Elements) > maxAsserted {
+		return nil, fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(c.Elements), maxAsserted)
+	}
+	a := &assertion{name: t.Name, index: map[digest]int{}}
+	for i, element := range c.Elements {
+		r, err := decodeRow(element)
+		if err != nil {
+			return nil, fmt.Errorf("elements: number %d: %w", i+1, err)
+		}
+		text, err := encodeRow(r)
+		if err != nil {
+			return nil, err
+		}
+		at, ok := a.index[digestOf(text)]
+		if !ok {
+			at = len(a.texts)
+			a.index[digestOf(text)] = at
+			a.texts, a.want = append(a.texts, clip(string(text), maxDeadMessage)), append(a.want, 0)
+		}
+		a.want[at]++
+	}
+	return a, nil
+}
+
+// see counts a row, or fails when it is none of the expected.
+func (a *assertion) see(r row, count func(space, name string)) error {
+	text, err := encodeRow(r)
+	if err != nil {
+		return err
+	}
+	at, ok := a.index[digestOf(text)]
+	if !ok {
+		return fault(TypeUser, "%s: the row %s is not among the elements", a.name, clip(string(text), maxDeadMessage))
+	}
+	count(countAsserted, a.counter(at))
+	return nil
+}
+
+func (a *assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i) }
+
+// judge compares what came with what was expected.
+func (a *assertion) judge(got map[string]int64) error {
+	for i, want := range a.want {
+		if n := got[a.counter(i)]; n != want {
+			return fault(TypeUser, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package pipelines
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// maxExploded bounds the rows that one row becomes.
+const maxExploded = 1_000_000
+
+// explodeFunc calls yield for each row that a row becomes. It may reject the row before the first of them.
+type explodeFunc func(r row, yield func(row) error) error
+
+// compileExplode makes rows of the items of lists.
+func compileExplode(c dsl.Explode) (explodeFunc, error) {
+	if len(c.Fields) == 0 {
+		return nil, errors.New("fields: name at least one")
+	}
+	return func(r row, yield func(row) error) error {
+		lists := make([][]any, len(c.Fields))
+		for i, name := range c.Fields {
+			v, ok := r[name]
+			if !ok {
+				return reject("missing_field", "the row has no field %s", name)
+			}
+			if lists[i], ok = v.([]any); !ok {
+				return reject("not_list", "field %s is a %T, not a list", name, v)
+			}
+		}
+		count, item := zipped(lists)
+		if c.CrossProduct {
+			count, item = crossed(lists)
+		}
+		if count > maxExploded {
+			return reject("too_many", "the row would become more than %d rows", maxExploded)
+		}
+		for n := range count {
+			made := maps.Clone(r)
+			for i, name := range c.Fields {
+				made[name] = item(n, i)
+			}
+			if err := yield(made); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// zipped returns the length of the longest list and, of the nth row, the item of list i.
+func zipped(lists [][]any) (count int, item func(n, i int) any) {
+	for _, list := range lists {
+		count = max(count, len(list))
+	}
+	return count, func(n, i int) any {
+		if n < len(lists[i]) {
+			return lists[i][n]
+		}
+		return nil
+	}
+}
+
+// crossed returns the number of combinations, or more than maxExploded when there are more, and, of the nth, the item of list i. The
+// last list changes fastest.
+func crossed(lists [][]any) (count int, item func(n, i int) any) {
+	count = 1
+	for _, list := range lists {
+		if len(list) == 0 {
+			return 0, nil
+		}
+		count = min(count*len(list), maxExploded+1)
+	}
+	return count, func(n, i int) any {
+		for _, list := range lists[i+1:] {
+			n /= len(list)
+		}
+		return lists[i][n%len(lists[i])]
+	}
+}
+
+// explode takes the rows that a row becomes through the transforms from the next on.
+func (u *unitWork) explode(t rowTransform, next int, from origin, r row) error {
+	made := int64(0)
+	err := t.explode(r, func(r row) error {
+		if made++; made > 1 {
+			u.counts[[2]string{countRead, allRead}]++
+			u.counts[[2]string{countExploded, t.name}]++
+			u.session.rowRead()
+		}
+		return u.passFrom(next, from, r)
+	})
+	switch {
+	case made > 0:
+		return err
+	case err != nil:
+		return u.reject(t.name, from, r, err)
+	}
+	u.counts[[2]string{countDropped, t.name}]++
+	return nil
+}
