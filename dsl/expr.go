@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -111,7 +112,8 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 	if e.scope == scopeOnce {
 		limit = maxListCost
 	}
-	program, err := env.Program(checked, cel.CostLimit(limit))
+	patterns := cel.OptimizeRegex(interpreter.MatchesRegexOptimization) // what is no regular expression is found now
+	program, err := env.Program(checked, patterns, cel.CostLimit(limit))
 	if err != nil {
 		e.report(src, 0, "expression", "", err.Error())
 		return
