@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 )
 
 // Errors a driver returns, wrapped with the key and the cause.
@@ -36,7 +37,7 @@ type Driver interface {
 	// Write stores what r yields, replacing an earlier object, or, with IfAbsent, fails with ErrExists; of many concurrent
 	// IfAbsent writers exactly one succeeds.
 	Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error
-	// Stat returns an object's size without reading it.
+	// Stat returns an object's size and time without reading it.
 	Stat(ctx context.Context, key string) (Info, error)
 	// List yields the objects whose key starts with prefix, in byte order of their keys.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
@@ -59,4 +60,6 @@ type WriteOptions struct {
 type Info struct {
 	Key   string
 	Bytes int64
+	// Modified is when it was last written.
+	Modified time.Time
 }

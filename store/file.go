@@ -93,7 +93,7 @@ func (d *fileDriver) Stat(_ context.Context, key string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("stat %s: %w", key, readError(err))
 	}
-	return Info{Key: key, Bytes: info.Size()}, nil
+	return Info{Key: key, Bytes: info.Size(), Modified: info.ModTime()}, nil
 }
 
 func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
@@ -313,7 +313,7 @@ func (d *fileDriver) list(ctx context.Context, dir, prefix string, yield func(In
 		if err != nil {
 			return err
 		}
-		if !yield(Info{Key: key, Bytes: info.Size()}, nil) {
+		if !yield(Info{Key: key, Bytes: info.Size(), Modified: info.ModTime()}, nil) {
 			return errStop
 		}
 	}

@@ -10,46 +10,53 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // memDriver keeps objects in this process's memory: for tests, and the reference for what a driver does.
 type memDriver struct {
 	mu      sync.RWMutex
-	objects map[string][]byte
+	objects map[string]memObject
+}
+
+// memObject is what Write was given, and when.
+type memObject struct {
+	data     []byte
+	modified time.Time
 }
 
 // memDrivers holds the drivers by name, so that Open of one address twice gives one store.
 var memDrivers sync.Map
 
 func openMem(name string) Driver {
-	d, _ := memDrivers.LoadOrStore(name, &memDriver{objects: map[string][]byte{}})
+	d, _ := memDrivers.LoadOrStore(name, &memDriver{objects: map[string]memObject{}})
 	return d.(*memDriver)
 }
 
 func (d *memDriver) Read(_ context.Context, key string) (io.ReadCloser, error) {
-	data, err := d.get("read", key)
+	o, err := d.get("read", key)
 	if err != nil {
 		return nil, err
 	}
-	return io.NopCloser(bytes.NewReader(data)), nil
+	return io.NopCloser(bytes.NewReader(o.data)), nil
 }
 
 func (d *memDriver) Stat(_ context.Context, key string) (Info, error) {
-	data, err := d.get("stat", key)
-	return Info{Key: key, Bytes: int64(len(data))}, err
+	o, err := d.get("stat", key)
+	return Info{Key: key, Bytes: int64(len(o.data)), Modified: o.modified}, err
 }
 
-func (d *memDriver) get(op, key string) ([]byte, error) {
+func (d *memDriver) get(op, key string) (memObject, error) {
 	if err := checkKey(key); err != nil {
-		return nil, err
+		return memObject{}, err
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	data, ok := d.objects[key]
+	o, ok := d.objects[key]
 	if !ok {
-		return nil, fmt.Errorf("%s %s: %w", op, key, ErrNotFound)
+		return memObject{}, fmt.Errorf("%s %s: %w", op, key, ErrNotFound)
 	}
-	return data, nil
+	return o, nil
 }
 
 func (d *memDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
@@ -70,7 +77,7 @@ func (d *memDriver) Write(ctx context.Context, key string, r io.Reader, opts Wri
 			return fmt.Errorf("write %s: %w: there is %s, and no key can be a folder of another", key, ErrKey, other)
 		}
 	}
-	d.objects[key] = data
+	d.objects[key] = memObject{data, time.Now()}
 	return nil
 }
 
@@ -91,7 +98,7 @@ func (d *memDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, err
 				yield(Info{}, err)
 				return
 			}
-			if !yield(Info{Key: key, Bytes: int64(len(objects[key]))}, nil) {
+			if !yield(Info{Key: key, Bytes: int64(len(objects[key].data)), Modified: objects[key].modified}, nil) {
 				return
 			}
 		}

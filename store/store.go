@@ -8,6 +8,8 @@
 //	runs/<run>/run.json          the run's record; runs/<run>/steps/<step>.json a step's
 //	checkpoints/<run>/<step>/    commits and seals of a training step
 //	registry/<type>/<name>/      published datasets and models, one object per version
+//	payloads/<sha256>.json       a blob that Temporal refers to
+//	tags/<type>/<name>/<tag>     a version's name of its own
 //	routing/<target>/<revision>  the routing document of a serving target, every revision
 package store
 

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -54,6 +55,10 @@ func readsWhatWasWritten(t *testing.T, d store.Driver) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if age := time.Since(info.Modified); age > time.Hour || age < -time.Hour { // clocks differ
+			t.Errorf("%s was written %s ago", key, age)
+		}
+		info.Modified = time.Time{}
 		if diff := cmp.Diff(store.Info{Key: key, Bytes: int64(len(content))}, info); diff != "" {
 			t.Errorf("Stat (-want +got):\n%s", diff)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
@@ -38,6 +39,11 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 		}
 		digest, _, err := d.store.PutBlob(ctx.Context, bytes.NewReader(data))
 		if err != nil {
+			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)
+		}
+		// Only Temporal knows who needs the payload, so the store's garbage collector must be told that somebody does.
+		held := fmt.Sprintf("payloads/%s.json", strings.TrimPrefix(digest, "sha256:"))
+		if err := d.store.PutJSON(ctx.Context, held, map[string]string{claimDigest: digest}, store.WriteOptions{}); err != nil {
 			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)
 		}
 		claims[i] = converter.StorageDriverClaim{ClaimData: map[string]string{claimDigest: digest}}

@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// blobsPrefix is where blobs are. Everything else is a record.
+const blobsPrefix = "blobs/"
+
+// digestIn finds the digests in a record.
+var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
+
+// Garbage lists the blobs that no record refers to, directly or by way of other blobs, and that were written before a time. Whatever
+// looks like a digest in a record is a reference. It is right only while nobody writes: what is stored again is not written again,
+// so a blob may be old and needed by what has just begun.
+func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
+	used, err := s.referenced(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var garbage []Info
+	for info, err := range s.driver.List(ctx, blobsPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		if !used[digestOfKey(info.Key)] && info.Modified.Before(before) {
+			garbage = append(garbage, info)
+		}
+	}
+	return garbage, nil
+}
+
+// digestOfKey is the digest of the blob with a key.
+func digestOfKey(key string) string { return digestPrefix + key[strings.LastIndexByte(key, '/')+1:] }
+
+// referenced returns the digests that records lead to.
+func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
+	m := &marker{store: s, used: map[string]bool{}}
+	for info, err := range s.driver.List(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(info.Key, blobsPrefix) {
+			continue
+		}
+		text, err := s.readAll(ctx, info.Key, info.Bytes)
+		if errors.Is(err, ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.add(text)
+	}
+	for len(m.todo) > 0 {
+		digest := m.todo[len(m.todo)-1]
+		m.todo = m.todo[:len(m.todo)-1]
+		if err := m.follow(ctx, digest); err != nil {
+			return nil, err
+		}
+	}
+	return m.used, nil
+}
+
+// marker goes from records to all that they need.
+type marker struct {
+	store *Store
+	used  map[string]bool
+	todo  []string
+}
+
+func (m *marker) add(text []byte) {
+	for _, found := range digestIn.FindAll(text, -1) {
+		if digest := string(found); !m.used[digest] {
+			m.used[digest] = true
+			m.todo = append(m.todo, digest)
+		}
+	}
+}
+
+// follow reads what a blob refers to: a manifest to its files, a record that was stored by its content to what it names. Files are
+// the end of the way: what a program of the user's has written refers to nothing.
+func (m *marker) follow(ctx context.Context, digest string) error {
+	key, err := blobKey(digest)
+	if err != nil {
+		return err
+	}
+	info, err := m.store.driver.Stat(ctx, key)
+	if errors.Is(err, ErrNotFound) || err == nil && info.Bytes > maxManifest {
+		return nil // it was no blob's digest, or is no record
+	}
+	if err != nil {
+		return err
+	}
+	text, err := m.store.readAll(ctx, key, info.Bytes)
+	if err != nil {
+		return err
+	}
+	var manifest artifact.Manifest
+	if json.Unmarshal(text, &manifest) == nil && manifest.Type != "" && manifest.Files != nil {
+		for _, f := range manifest.Files {
+			m.used[f.Digest] = true
+		}
+		return nil
+	}
+	m.add(text)
+	return nil
+}
+
+func (s *Store) readAll(ctx context.Context, key string, size int64) ([]byte, error) {
+	r, err := s.driver.Read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if size > maxManifest {
+		return nil, fmt.Errorf("read %s: more than the %d bytes of a record", key, maxManifest)
+	}
+	return io.ReadAll(ctxReader{ctx, r})
+}
+
+// Verified counts the blobs that were read again.
+type Verified struct {
+	Blobs int64 `json:"blobs"`
+	Bytes int64 `json:"bytes"`
+	// Damaged are the digests of blobs whose content is another; Missing are those that an artifact needs and that are not there.
+	Damaged []string `json:"damaged"`
+	Missing []string `json:"missing"`
+}
+
+// Verify reads every blob and compares it with its digest; done is called after each. An error means that it could not go on, not
+// that something is damaged.
+func (s *Store) Verify(ctx context.Context, done func(Verified)) (Verified, error) {
+	v := Verified{Damaged: []string{}, Missing: []string{}}
+	needed := map[string]bool{}
+	there := map[string]bool{}
+	for info, err := range s.driver.List(ctx, blobsPrefix) {
+		if err != nil {
+			return v, err
+		}
+		digest := digestOfKey(info.Key)
+		there[digest] = true
+		switch err := s.verify(ctx, digest, info.Bytes, needed); {
+		case errors.Is(err, ErrCorrupt):
+			v.Damaged = append(v.Damaged, digest)
+		case err != nil:
+			return v, err
+		}
+		v.Blobs++
+		v.Bytes += info.Bytes
+		done(v)
+	}
+	for _, digest := range slices.Sorted(maps.Keys(needed)) {
+		if !there[digest] {
+			v.Missing = append(v.Missing, digest)
+		}
+	}
+	return v, nil
+}
+
+// mayBeManifest begins the canonical form of a manifest.
+const mayBeManifest = `{"type":"`
+
+// verify reads one blob to its end, and notes the files it needs if it is a manifest.
+func (s *Store) verify(ctx context.Context, digest string, size int64, needed map[string]bool) error {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	head := make([]byte, len(mayBeManifest))
+	n, err := io.ReadFull(r, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if err != nil || string(head[:n]) != mayBeManifest || size > maxManifest {
+		_, err = io.Copy(io.Discard, r)
+		return err
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	var m artifact.Manifest
+	if json.Unmarshal(append(head, rest...), &m) == nil {
+		for _, f := range m.Files {
+			needed[f.Digest] = true
+		}
+	}
+	return nil
+}
