@@ -142,3 +142,39 @@ func lineage(ctx context.Context, s *store.Store, resolved dsl.Resolved, outputs
 	}
 	return nil
 }
+
+// Tag is a name that a person gave to a version.
+type Tag struct {
+	Dataset string    `json:"dataset"`
+	Tag     string    `json:"tag"`
+	Digest  string    `json:"digest"`
+	At      time.Time `json:"at"`
+}
+
+func tagsPrefix(name string) string { return "tags/" + string(artifact.Dataset) + "/" + name + "/" }
+
+// PutTag gives a version of a dataset a name, or moves a name to it.
+func PutTag(ctx context.Context, s *store.Store, t Tag) error {
+	return s.PutJSON(ctx, tagsPrefix(t.Dataset)+t.Tag+".json", t, store.WriteOptions{})
+}
+
+// DeleteTag takes a name away.
+func DeleteTag(ctx context.Context, s *store.Store, name, tag string) error {
+	return s.Driver().Delete(ctx, tagsPrefix(name)+tag+".json")
+}
+
+// Tags returns the tags of a dataset.
+func Tags(ctx context.Context, s *store.Store, name string) ([]Tag, error) {
+	var all []Tag
+	for info, err := range s.Driver().List(ctx, tagsPrefix(name)) {
+		if err != nil {
+			return nil, err
+		}
+		var t Tag
+		if err := s.GetJSON(ctx, info.Key, &t); err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}

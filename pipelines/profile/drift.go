@@ -12,8 +12,10 @@ import (
 const (
 	// leastShare stands for the share of an empty part in PSI, which has no value there.
 	leastShare = 0.0001
-	// maxCategories is up to how many different texts make a column one of categories.
+	// A column is one of categories when it has no more different texts than maxCategories, each leastCount times in the mean in the
+	// earlier dataset. Texts that hardly ever come twice are no categories, however few the rows are.
 	maxCategories = 100
+	leastCount    = 10
 	deciles       = 10
 )
 
@@ -32,7 +34,7 @@ func (p *Profile) Drift(base *Profile) map[string]dsl.ColumnDrift {
 // parts divides the rows of both by the values of a column, and returns how many are in each part. The first part is null.
 func (p *Profile) parts(c *Column, base *Profile, b *Column) (now, before []int64) {
 	now, before = []int64{p.Nulls(c)}, []int64{base.Nulls(b)}
-	if c.categorical() && b.categorical() {
+	if c.categorical() && b.categorical() && b.number(false) >= leastCount*b.values.distinct() {
 		n, o := byCategory(c, b)
 		return append(now, n...), append(before, o...)
 	}

@@ -39,8 +39,12 @@ func TestDriftByHand(t *testing.T) {
 }
 
 func TestDriftOfCategories(t *testing.T) {
-	base := column(t, "x", "a", "a", "b", "c", nil)
-	now := column(t, "x", "a", "b", "b", "d", nil)
+	var was, is []any
+	for range 10 {
+		was = append(was, "a", "a", "b", "c", nil)
+		is = append(is, "a", "b", "b", "d", nil)
+	}
+	base, now := column(t, "x", was...), column(t, "x", is...)
 	got := now.Drift(base)["x"]
 	psi := -0.2*math.Log(0.5) + 0.2*math.Log(2) + 2*(0.2-0.0001)*math.Log(0.2/0.0001)
 	if !near(got.PSI, psi) {
@@ -48,6 +52,10 @@ func TestDriftOfCategories(t *testing.T) {
 	}
 	if got.KS != 0 { // all texts have one character
 		t.Errorf("ks is %v, want 0", got.KS)
+	}
+	// Texts that come once are compared by length.
+	if got := column(t, "x", "d", "e", "f").Drift(column(t, "x", "a", "b", "c"))["x"]; got != (dsl.ColumnDrift{}) {
+		t.Errorf("got %+v, want none", got)
 	}
 }
 
