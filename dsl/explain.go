@@ -61,8 +61,11 @@ func (x *explainer) report(issues *cel.Issues) {
 		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+bestOf+"'") {
 			continue // what it is given is wrong, and is reported
 		}
-		code, message, hint := x.explain(err.Message)
 		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
+		if x.unknownFunction(err.Message, offset) {
+			continue
+		}
+		code, message, hint := x.explain(err.Message)
 		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '.' {
 			offset++ // at the name, not at the dot
 			if offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '?' {

@@ -1,0 +1,69 @@
+package dsl
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
+var functions = sync.OnceValues(func() ([]string, error) {
+	env, err := baseEnv()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for name := range env.Functions() {
+		if !strings.ContainsAny(name, "_@!") || strings.Contains(name, ".") {
+			names = append(names, name)
+		}
+	}
+	for _, macro := range env.Macros() {
+		names = append(names, macro.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+})
+
+var (
+	// called is a call up to its parenthesis: the namespace of the function, if it has one, and its name.
+	called      = regexp.MustCompile(`(?:([a-z]+)\.)?(\w+)\s*$`)
+	inNamespace = regexp.MustCompile(`^[a-z]+\.\w+\s*\(`)
+)
+
+// unknownFunction reports a call of a function that there is not, where message is of one. CEL reports it at the parenthesis, and what
+// stands before the dot as well.
+func (x *explainer) unknownFunction(message string, offset int) bool {
+	m := undeclared.FindStringSubmatch(message)
+	known, err := functions()
+	if m == nil || m[1] == "now" || err != nil {
+		return false
+	}
+	text := []rune(x.e.text)
+	if offset >= len(text) {
+		return false
+	}
+	if isNamespace(m[1], known) && inNamespace.MatchString(string(text[offset:])) {
+		return true // its function is reported
+	}
+	if text[offset] != '(' {
+		return false
+	}
+	before := string(text[:offset])
+	at := called.FindStringSubmatchIndex(before)
+	if at == nil || before[at[4]:at[5]] != m[1] {
+		return false
+	}
+	name, start := m[1], at[4]
+	if at[2] >= 0 && isNamespace(before[at[2]:at[3]], known) {
+		name, start = before[at[2]:at[5]], at[2]
+	}
+	x.e.report(x.src, len([]rune(before[:start])), "function", didYouMean(name, known), "there is no function `"+name+"`")
+	return true
+}
+
+// isNamespace reports whether functions have names that begin with it and a dot.
+func isNamespace(name string, functions []string) bool {
+	return slices.ContainsFunc(functions, func(f string) bool { return strings.HasPrefix(f, name+".") })
+}
