@@ -13,6 +13,7 @@ var transformSpecs = map[string]any{
 	"Explode":            Explode{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
+	"Decontaminate":      Decontaminate{},
 	"DetectLanguage":     DetectLanguage{},
 	"HtmlToText":         HTMLToText{},
 	"NormalizeText":      NormalizeText{},

@@ -20,6 +20,8 @@ import (
 // execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
 // succeeds; the work folder is the caller's to remove.
 func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutput, error) {
+	s := openSession(job)
+	defer sessions.Delete(job.WorkDir)
 	p, err := compilePlan(job)
 	if err != nil {
 		return dsl.CleanOutput{}, err
@@ -31,8 +33,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err := makeFolders(job.WorkDir, p); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	s := openSession(job, len(sources)*len(p.segments)+len(p.split.parts)*p.shards)
-	defer sessions.Delete(job.WorkDir)
+	s.allUnits = int64(len(sources)*len(p.segments) + len(p.split.parts)*p.shards)
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {

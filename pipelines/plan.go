@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -47,9 +48,14 @@ func compilePlan(job Job) (*plan, error) {
 		sourceName: chain[0].Name, sinkName: chain[len(chain)-1].Name,
 		segments: make([]segment, 1), split: allRows,
 	}
+	given := givens{params: params, secrets: job.Secrets, session: sessionOf(job.WorkDir)}
 	for i, t := range chain {
-		if err := p.add(t, i == 0, i == len(chain)-1, givens{params: params, secrets: job.Secrets}); err != nil {
-			return nil, fault(TypeInvalid, "transform %s (%s): %w", t.Name, t.Type, err)
+		if err := p.add(t, i == 0, i == len(chain)-1, given); err != nil {
+			typ := TypeInvalid
+			if e := (*Error)(nil); errors.As(err, &e) {
+				typ = e.Type
+			}
+			return nil, fault(typ, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
 	_, err = compileColumns(job, params)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluiceml/sluice/pipelines/overlap"
 )
 
 // session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
@@ -16,6 +18,7 @@ type session struct {
 	allUnits   int64
 	secrets    map[string]string // which the Beam graph, that a runner may keep, does not hold
 	tallies    sync.Map          // of *tally by transform
+	held       sync.Map          // of func() (*overlap.Set, error) by transform
 	mu         sync.Mutex
 	first      error
 }
@@ -23,8 +26,8 @@ type session struct {
 var sessions sync.Map // of *session by work folder
 
 // openSession registers a session; close it with sessions.Delete.
-func openSession(job Job, allUnits int) *session {
-	s := &session{allUnits: int64(allUnits), secrets: job.Secrets}
+func openSession(job Job) *session {
+	s := &session{allUnits: 1, secrets: job.Secrets}
 	sessions.Store(job.WorkDir, s)
 	return s
 }
@@ -39,6 +42,12 @@ func sessionOf(work string) *session {
 func (s *session) rowRead()       { s.read.Add(1) }
 func (s *session) rowsKept(n int) { s.kept.Add(int64(n)) }
 func (s *session) unitDone()      { s.units.Add(1) }
+
+// heldOut returns what a Decontaminate compares with. It is read once.
+func (s *session) heldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error) {
+	once, _ := s.held.LoadOrStore(transform, sync.OnceValues(read))
+	return once.(func() (*overlap.Set, error))()
+}
 
 // tally returns the counts of a transform with a threshold.
 func (s *session) tally(transform string) *tally {

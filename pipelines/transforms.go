@@ -47,6 +47,7 @@ type givens struct {
 	params map[string]any
 	// secrets are values by the variable that a config names.
 	secrets map[string]string
+	session *session
 }
 
 // compileTransform compiles one row transform of the chain. It has the name it is counted under.
@@ -75,6 +76,9 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 	case "Filter":
 		c.rules = []string{t.Name}
 		c.apply, err = compileAs(t, params, compileFilter)
+	case "Decontaminate":
+		c.rules = []string{t.Name}
+		c.apply, err = compileDecontaminate(t, given.session)
 	case "DecodeMail":
 		c.apply, err = compileAs(t, params, compileDecodeMail)
 	case "DetectLanguage":

@@ -1,0 +1,23 @@
+package dsl
+
+import "go.yaml.in/yaml/v3"
+
+// Decontaminate drops rows that share words in a row with held-out rows, such as those of a benchmark, so that nothing is tested that
+// was trained on. Words are compared without case and punctuation. The transform's name is the rule that rows are counted under.
+type Decontaminate struct {
+	// Fields of the row that hold text. Null shares nothing.
+	Fields []string `json:"fields"`
+	// Against are the files of the held-out rows, JSON lines like those of ReadFromJson: "${inputs.test.path}/*.jsonl". They must
+	// all be readable, and hold no more than four million runs of words.
+	Against Paths `json:"against" dsl:"single"`
+	// AgainstFields hold the held-out text. Default: those of `fields`.
+	AgainstFields []string `json:"against_fields,omitempty"`
+	// Ngram is how many words in a row make a row one to drop. A held-out text of fewer words counts as a whole. Default 13.
+	Ngram int `json:"ngram,omitempty" dsl:"default=13,min=1,max=100"`
+}
+
+func (Decontaminate) checkConfig(c *checker, _ *step, config *yaml.Node) {
+	for _, key := range []string{"fields", "against", "against_fields"} {
+		c.checkNotEmpty(lookup(config, key))
+	}
+}

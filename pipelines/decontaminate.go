@@ -1,0 +1,74 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/overlap"
+)
+
+// compileDecontaminate drops rows that share words with held-out ones, which heldOut reads once for all workers of the process.
+func compileDecontaminate(t dsl.Transform, s *session) (rowFunc, error) {
+	c, err := decodeConfig[dsl.Decontaminate](t)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Fields) == 0 || len(c.Against) == 0 {
+		return nil, errors.New("name the `fields` and the files to compare them `against`")
+	}
+	if c.Ngram < 1 {
+		return nil, fmt.Errorf("ngram: %d is not at least 1", c.Ngram)
+	}
+	set, err := s.heldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(c) })
+	if err != nil {
+		return nil, err
+	}
+	return func(r row) error {
+		texts, err := textFields(r, c.Fields)
+		if err == nil && slices.ContainsFunc(texts, set.Shares) {
+			return errDropped
+		}
+		return err
+	}, nil
+}
+
+// readHeldOut reads the held-out rows. It fails rather than to leave some out: what is not compared with is not held out.
+func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
+	if len(c.AgainstFields) == 0 {
+		c.AgainstFields = c.Fields
+	}
+	from, err := compileReadJSON(dsl.ReadFromJSON{Path: c.Against})
+	if err != nil {
+		return nil, err
+	}
+	files, err := findFiles(from.paths)
+	if err != nil {
+		return nil, fmt.Errorf("against: %w", err)
+	}
+	set := overlap.New(c.Ngram)
+	for _, file := range files {
+		err := from.format.read(context.Background(), piece{File: file, End: file.Size}, func(r record) error {
+			if r.rejected != nil {
+				return fmt.Errorf("at byte %d: %w", r.offset, r.rejected)
+			}
+			texts, err := textFields(r.row, c.AgainstFields)
+			for _, text := range texts {
+				err = errors.Join(err, set.Add(text))
+			}
+			return err
+		})
+		if errors.Is(err, overlap.ErrFull) {
+			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", overlap.MaxGrams, c.Ngram)
+		}
+		if err != nil {
+			return nil, fault(TypeUser, "against: %s: %w", file.Name, err)
+		}
+	}
+	if set.Grams() == 0 {
+		return nil, fault(TypeUser, "against: there are no words in the fields %q of the held-out rows", c.AgainstFields)
+	}
+	return set, nil
+}

@@ -1,0 +1,88 @@
+package overlap
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestShares(t *testing.T) {
+	s := New(3)
+	for _, text := range []string{"The quick, brown fox jumps", "Größe ÄNDERN wir", "yes no"} {
+		if err := s.Add(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Grams() != 5 {
+		t.Errorf("%d runs, want 5", s.Grams())
+	}
+	for text, want := range map[string]bool{
+		"": false, "the quick": false, "THE QUICK BROWN": true, "a quick-brown\nFOX!": true, "brown quick the": false, "größe ändern wir": true,
+		"Yes, no.": true, "yes no more": false, "no yes": false, "quick brown jumps": false,
+	} {
+		if got := s.Shares(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// A text shares a run when a plain search finds one.
+func TestSharesLikeSearch(t *testing.T) {
+	words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12)
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 5).Draw(rt, "n")
+		held, text := words.Draw(rt, "held"), words.Draw(rt, "text")
+		s := New(n)
+		if err := s.Add(strings.Join(held, " ")); err != nil {
+			rt.Fatal(err)
+		}
+		want := len(held) > 0 && len(held) < n && strings.Join(held, " ") == strings.Join(text, " ")
+		for i := 0; i+n <= len(held); i++ {
+			want = want || strings.Contains(" "+strings.Join(text, " ")+" ", " "+strings.Join(held[i:i+n], " ")+" ")
+		}
+		if got := s.Shares(strings.Join(text, ". ")); got != want {
+			rt.Fatalf("n=%d %q %q: %v", n, held, text, got)
+		}
+	})
+}
+
+func TestFull(t *testing.T) {
+	s := New(1)
+	var b strings.Builder
+	for i := range MaxGrams + 1 {
+		fmt.Fprintf(&b, "%x ", i)
+	}
+	if err := s.Add(b.String()); !errors.Is(err, ErrFull) || s.Grams() != MaxGrams {
+		t.Errorf("%v with %d runs", err, s.Grams())
+	}
+}
+
+func FuzzShares(f *testing.F) {
+	f.Add("one two three four", 2)
+	f.Fuzz(func(t *testing.T, text string, n int) {
+		s := New(1 + int(uint(n)%20))
+		if err := s.Add(text); err != nil {
+			t.Fatal(err)
+		}
+		if s.Grams() > 0 && !s.Shares(text) {
+			t.Errorf("%q does not share with itself", text)
+		}
+	})
+}
+
+func BenchmarkShares(b *testing.B) {
+	s := New(13)
+	for i := range 100_000 {
+		if err := s.Add(fmt.Sprintf("held out %d %s", i, strings.Repeat("text ", 12))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	text := strings.Repeat("An ordinary sentence of some words that is not in it at all. ", 32)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		s.Shares(text)
+	}
+}
