@@ -61,11 +61,11 @@ func listData(ctx context.Context, s *store.Store, name string) ([]listedData, e
 	listed := []listedData{}
 	seen := map[string]bool{}
 	for _, v := range all {
-		if id := v.Name + "@" + v.Artifact.Digest; seen[id] { // published again, with the same content
+		id := v.Name + "@" + v.Artifact.Digest
+		if seen[id] { // published again, with the same content
 			continue
-		} else {
-			seen[id] = true
 		}
+		seen[id] = true
 		l, err := describeData(ctx, s, v)
 		if err != nil {
 			return nil, err
