@@ -20,7 +20,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contra
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	do := b.engine.Judging(func(_ context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	do := b.engine.Judging(func(_ context.Context, _ contract.StepInput) (contract.StepOutput, error) {
 		if outputs == "" {
 			return contract.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
 		}
