@@ -366,11 +366,11 @@ func TestWatchIsOne(t *testing.T) {
 	applyTriggers(t, s, declare("1h", 100))
 	forget(t, s, id)
 	looksAt(1, "the start")
-	first := one("the start")
+	one("the start")
 
 	g.set(2)
 	fired, err := s.Schedules().Fire(t.Context(), id)
-	if err != nil || !contract.IsWatch(fired.Workflow) || fired.Workflow == first {
+	if err != nil || !contract.IsWatch(fired.Workflow) {
 		t.Errorf("by hand: %+v, %v", fired, err)
 	}
 	looksAt(2, "a start by hand")
