@@ -129,7 +129,7 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 	if err != nil {
 		return err
 	}
-	defer log.Close()
+	defer log.Close() // a log without its end is no reason to fail
 	tail := proc.NewTail(tailLines)
 	out := mask.Writer(io.MultiWriter(log, tail, said))
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
@@ -203,16 +203,19 @@ func AttemptDir(ctx context.Context, state string, in contract.StepInput) (dir s
 // LogDir is where a step's logs are.
 func LogDir(state, run, step string) string { return filepath.Join(state, "logs", run, step) }
 
-// openLog makes the log file of this attempt.
-func openLog(state string, in contract.StepInput) (*os.File, error) {
+// openLog makes the log of this attempt.
+func openLog(state string, in contract.StepInput) (*script.Log, error) {
 	dir := LogDir(state, in.Run, in.Step)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the step's log: %w", err)
 	}
 	for n := 1; ; n++ {
 		f, err := os.OpenFile(filepath.Join(dir, "attempt-"+strconv.Itoa(n)+".log"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err == nil || !errors.Is(err, os.ErrExist) {
-			return f, err
+		switch {
+		case err == nil:
+			return script.NewLog(f), nil
+		case !errors.Is(err, os.ErrExist):
+			return nil, fmt.Errorf("make the step's log: %w", err)
 		}
 	}
 }

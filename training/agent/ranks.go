@@ -39,7 +39,7 @@ type ranks struct {
 	node    *node
 	p       *prepared
 	proc    *proc.Process
-	log     *os.File
+	log     *script.Log
 	tail    *proc.Tail
 	out     io.WriteCloser // log and tail, without secrets
 	said    *bothWriter
@@ -57,10 +57,11 @@ type ranks struct {
 
 // startRanks starts the node's rank and watches over it until it has ended.
 func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error) {
-	log, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "open the rank's log: "+err.Error(), err)
 	}
+	log := script.NewLog(file)
 	r := &ranks{
 		key: p.key, node: n, p: p, log: log, tail: proc.NewTail(tailLines),
 		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
@@ -96,7 +97,7 @@ func (r *ranks) start(c Config, in contract.RunRanksInput) error {
 // bothWriter writes a rank's output to its log and to the tail. A log that cannot be written, on a full disk, must not end the
 // training.
 type bothWriter struct {
-	log  *os.File
+	log  *script.Log
 	tail *proc.Tail
 	last atomic.Int64 // when it was last written to, in nanoseconds since 1970
 }
