@@ -83,7 +83,8 @@ type Rule struct {
 
 // transformChecker is a transform's config that must meet more than its form says.
 type transformChecker interface {
-	checkTransform(c *checker, config *yaml.Node)
+	// The config is nil when there is none.
+	checkTransform(c *checker, s *step, config *yaml.Node)
 }
 
 var transformType = reflect.TypeFor[Transform]()
@@ -123,13 +124,8 @@ func readTransform(d *decoder, n *yaml.Node) value {
 	return out
 }
 
-// configChecker is a transform whose config is to be checked beyond the types of its keys. The config is nil when there is none.
-type configChecker interface {
-	checkConfig(c *checker, s *step, config *yaml.Node)
-}
-
-// checkConfig demands that the shares of a split are the whole.
-func (Split) checkConfig(c *checker, _ *step, config *yaml.Node) {
+// checkTransform demands that the shares of a split are the whole.
+func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	parts := lookup(config, "parts")
 	if parts == nil || parts.Kind != yaml.MappingNode {
 		return
@@ -189,11 +185,8 @@ func (spec *Clean) check(c *checker, s *step) {
 		case !first && reads || !last && writes:
 			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
 		}
-		if t, ok := transformSpecs[typ.Value].(configChecker); ok {
-			t.checkConfig(c, s, lookup(n, "config"))
-		}
 		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
-			t.checkTransform(c, lookup(n, "config"))
+			t.checkTransform(c, s, lookup(n, "config"))
 		}
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {

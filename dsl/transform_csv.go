@@ -32,8 +32,8 @@ func CheckDelimiter(s string) error {
 }
 
 // checkTransform demands a delimiter that is one, and columns with names of their own.
-func (r ReadFromCSV) checkTransform(c *checker, config *yaml.Node) {
-	r.TextEncodingKeys.checkTransform(c, config)
+func (r ReadFromCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
+	r.TextEncodingKeys.checkTransform(c, s, config)
 	checkDelimiter(c, config)
 	checkColumns(c, lookup(config, "columns"))
 }

@@ -16,7 +16,7 @@ type Decontaminate struct {
 	Ngram int `json:"ngram,omitempty" dsl:"default=13,min=1,max=100"`
 }
 
-func (Decontaminate) checkConfig(c *checker, _ *step, config *yaml.Node) {
+func (Decontaminate) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	for _, key := range []string{"fields", "against", "against_fields"} {
 		c.checkNotEmpty(lookup(config, key))
 	}

@@ -19,8 +19,8 @@ type DetectLanguage struct {
 
 var languageCode = regexp.MustCompile(`^[a-z]{2}$`)
 
-// checkConfig demands something to do and codes.
-func (DetectLanguage) checkConfig(c *checker, _ *step, config *yaml.Node) {
+// checkTransform demands something to do and codes.
+func (DetectLanguage) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	if config == nil {
 		return
 	}

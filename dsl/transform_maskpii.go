@@ -25,8 +25,8 @@ type MaskPII struct {
 	Key string `json:"key,omitempty" dsl:"literal"`
 }
 
-// checkConfig demands patterns that can be read and a key where one is needed.
-func (MaskPII) checkConfig(c *checker, s *step, config *yaml.Node) {
+// checkTransform demands patterns that can be read and a key where one is needed.
+func (MaskPII) checkTransform(c *checker, s *step, config *yaml.Node) {
 	for _, n := range mappingOf(config, "patterns") {
 		if n.Kind != yaml.ScalarNode {
 			continue

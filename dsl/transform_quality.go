@@ -18,8 +18,8 @@ type QualityFilter struct {
 	FineWeb FineWebRules `json:"fineweb,omitzero"`
 }
 
-// checkConfig demands sets of rules, each once, and as many shares as there are rules of n-grams.
-func (QualityFilter) checkConfig(c *checker, _ *step, config *yaml.Node) {
+// checkTransform demands sets of rules, each once, and as many shares as there are rules of n-grams.
+func (QualityFilter) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	rules := lookup(config, "rules")
 	c.checkNotEmpty(rules)
 	c.checkTwice(rules)

@@ -31,7 +31,7 @@ type TextEncodingKeys struct {
 }
 
 // checkTransform demands that the encoding can be read.
-func (TextEncodingKeys) checkTransform(c *checker, config *yaml.Node) {
+func (TextEncodingKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	at := lookup(config, "encoding")
 	if at == nil || at.Kind != yaml.ScalarNode {
 		return

@@ -16,7 +16,7 @@ type Explode struct {
 	CrossProduct bool `json:"cross_product,omitempty"`
 }
 
-func (Explode) checkConfig(c *checker, _ *step, config *yaml.Node) {
+func (Explode) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	c.checkNotEmpty(lookup(config, "fields"))
 	c.checkTwice(lookup(config, "fields"))
 }

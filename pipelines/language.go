@@ -13,37 +13,45 @@ import (
 // maxLanguageText is how much of a text its language is judged by, in bytes: more makes no difference, only time.
 const maxLanguageText = 2 << 10
 
-// compileLanguage finds languages.
-func compileLanguage(c dsl.DetectLanguage, _ map[string]any) (rowFunc, error) {
-	if c.Field == "" {
-		return nil, errors.New("field: name the field that holds the text")
+// language compiles a DetectLanguage.
+func (c *rowTransform) language(t dsl.Transform) error {
+	config, err := decodeConfig[dsl.DetectLanguage](t)
+	if err != nil {
+		return err
 	}
-	if c.As == "" && len(c.Keep) == 0 {
-		return nil, errors.New("name the languages to `keep`, or the field to set with `as`")
+	if config.Field == "" {
+		return errors.New("field: name the field that holds the text")
 	}
-	for _, code := range c.Keep {
+	if config.As == "" && len(config.Keep) == 0 {
+		return errors.New("name the languages to `keep`, or the field to set with `as`")
+	}
+	for _, code := range config.Keep {
 		if !knownLanguage(code) {
-			return nil, fmt.Errorf("keep: %q is no ISO 639-1 code of a language that is told apart here", code)
+			return fmt.Errorf("keep: %q is no ISO 639-1 code of a language that is told apart here", code)
 		}
 	}
-	return func(r row) error {
-		texts, err := textFields(r, []string{c.Field})
+	if len(config.Keep) > 0 {
+		c.rules = []string{t.Name}
+	}
+	c.apply = func(r row) error {
+		texts, err := textFields(r, []string{config.Field})
 		if err != nil {
 			return err
 		}
 		code, confidence := language(texts[0])
-		if len(c.Keep) > 0 && !slices.Contains(c.Keep, code) {
+		if len(config.Keep) > 0 && !slices.Contains(config.Keep, code) {
 			return errDropped
 		}
-		if c.As == "" {
+		if config.As == "" {
 			return nil
 		}
-		r[c.As], r[c.As+"_confidence"] = nil, confidence
+		r[config.As], r[config.As+"_confidence"] = nil, confidence
 		if code != "" {
-			r[c.As] = code
+			r[config.As] = code
 		}
 		return nil
-	}, nil
+	}
+	return nil
 }
 
 // language returns the ISO 639-1 code of a text's language, "" for none, and how sure that is.

@@ -35,11 +35,11 @@ type rowTransform struct {
 }
 
 // rule returns the name that a drop is counted under.
-func (t rowTransform) rule(d *dropped) string {
+func (c *rowTransform) rule(d *dropped) string {
 	if d.rule == "" {
-		return t.name
+		return c.name
 	}
-	return t.prefix + d.rule
+	return c.prefix + d.rule
 }
 
 // givens are what the transforms of a job are compiled with, beside their configs.
@@ -82,8 +82,7 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 	case "DecodeMail":
 		c.apply, err = compileAs(t, params, compileDecodeMail)
 	case "DetectLanguage":
-		c.rules = []string{t.Name}
-		c.apply, err = compileAs(t, params, compileLanguage)
+		err = c.language(t)
 	case "HtmlToText":
 		c.apply, err = compileAs(t, params, compileHTMLToText)
 	case "NormalizeText":

@@ -136,7 +136,7 @@ func findPhones(text string, yield func(int, int, string)) {
 
 // international reads a number that starts with + or 00 at i. Without one digits is empty, and end is behind the digits there.
 func international(text string, i int) (digits string, end int) {
-	from := i
+	var from int
 	switch {
 	case text[i] == '+':
 		from = i + 1
