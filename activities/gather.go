@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 
@@ -48,6 +50,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		}
 	}
 	outputs := []json.RawMessage{}
+	from := map[string]bool{} // the runs that the results are of, "" for this one
 	for i := range in.Of {
 		if i%500 == 0 && activity.IsActivity(ctx) {
 			activity.RecordHeartbeat(ctx, contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)})
@@ -64,6 +67,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 			continue
 		}
 		record.Passed++
+		from[one.ReusedFrom] = true
 		if in.Fan == dsl.FanRepeat {
 			record.Outputs = one.Outputs
 			continue
@@ -73,6 +77,9 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 			return fmt.Errorf("outputs of %s: %w", at.ID(), err)
 		}
 		outputs = append(outputs, with)
+	}
+	if all := slices.Collect(maps.Keys(from)); record.Passed == in.Of && len(all) == 1 {
+		record.ReusedFrom = all[0]
 	}
 	if in.Fan == dsl.FanRepeat {
 		record.Summary = fmt.Sprintf("%d iterations", record.Passed)
