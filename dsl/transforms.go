@@ -7,6 +7,8 @@ import "encoding/json"
 var transformSpecs = map[string]any{
 	"ReadFromJson":       ReadFromJSON{},
 	"ReadFromText":       ReadFromText{},
+	"ReadFromParquet":    ReadFromParquet{},
+	"ReadFromAvro":       ReadFromAvro{},
 	"ReadFromCsv":        ReadFromCSV{},
 	"MapToFields":        MapToFields{},
 	"AssertEqual":        AssertEqual{},

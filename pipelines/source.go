@@ -61,6 +61,10 @@ func compileReader(t dsl.Transform) (r reader, err error) {
 		r, err = compileReaderAs(t, compileReadText)
 	case "ReadFromCsv":
 		r, err = compileReaderAs(t, compileReadCSV)
+	case "ReadFromParquet":
+		r, err = compileReaderAs(t, compileReadParquet)
+	case "ReadFromAvro":
+		r, err = compileReaderAs(t, compileReadAvro)
 	default:
 		return r, fmt.Errorf("there is no transform of type %q", t.Type)
 	}

@@ -1,0 +1,167 @@
+package pipelines
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+)
+
+// avroContainer reads the frame of an Avro object container file. The library's own reader takes a file that is cut off for a whole
+// one, and has memory given by what the file says.
+type avroContainer struct {
+	r      countedBytes
+	schema string
+	codec  string
+	sync   [16]byte
+}
+
+// countedBytes reads the numbers of the frame.
+type countedBytes interface {
+	io.Reader
+	io.ByteReader
+}
+
+// maxAvroBlock bounds one block, as it is in the file and decompressed. Writers make blocks of some 16 KB to 1 MB.
+const maxAvroBlock = 64 << 20
+
+// openAvro reads the header.
+func openAvro(r countedBytes) (*avroContainer, error) {
+	c := &avroContainer{r: r}
+	var magic [4]byte
+	if _, err := io.ReadFull(r, magic[:]); err != nil {
+		return nil, unexpected(err)
+	}
+	if magic != [4]byte{'O', 'b', 'j', 1} {
+		return nil, errors.New("it does not begin as an Avro file")
+	}
+	for {
+		n, err := c.long()
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			break
+		}
+		if n < 0 { // then the size of the entries follows, to skip them by
+			n = -n
+			if _, err := c.long(); err != nil {
+				return nil, err
+			}
+		}
+		for range n {
+			if err := c.entry(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err := io.ReadFull(r, c.sync[:])
+	return c, unexpected(err)
+}
+
+// entry reads a key of the header's metadata with its value.
+func (c *avroContainer) entry() error {
+	key, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	value, err := c.bytes()
+	switch string(key) {
+	case "avro.schema":
+		c.schema = string(value)
+	case "avro.codec":
+		c.codec = string(value)
+	}
+	return err
+}
+
+func (c *avroContainer) long() (int64, error) {
+	n, err := binary.ReadVarint(c.r)
+	return n, unexpected(err)
+}
+
+func (c *avroContainer) bytes() ([]byte, error) {
+	n, err := c.long()
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 || n > maxAvroBlock {
+		return nil, fmt.Errorf("it says that %d bytes follow; at most %d are read at a time", n, maxAvroBlock)
+	}
+	var b bytes.Buffer // grows with what is there, not with what is said
+	_, err = io.CopyN(&b, c.r, n)
+	return b.Bytes(), unexpected(err)
+}
+
+// block returns the number of records in the next block and their bytes. At the end of a whole file the error is io.EOF.
+func (c *avroContainer) block() (count int64, data []byte, err error) {
+	if count, err = binary.ReadVarint(c.r); err != nil {
+		return 0, nil, err
+	}
+	if data, err = c.bytes(); err != nil {
+		return 0, nil, err
+	}
+	var sync [16]byte
+	if _, err := io.ReadFull(c.r, sync[:]); err != nil {
+		return 0, nil, unexpected(err)
+	}
+	if sync != c.sync || count < 0 {
+		return 0, nil, errors.New("a block does not end where it says")
+	}
+	data, err = c.decompress(data)
+	return count, data, err
+}
+
+func (c *avroContainer) decompress(data []byte) ([]byte, error) {
+	switch c.codec {
+	case "", "null":
+		return data, nil
+	case "deflate":
+		return bounded(flate.NewReader(bytes.NewReader(data)))
+	case "snappy":
+		if len(data) < crc32.Size {
+			return nil, io.ErrUnexpectedEOF
+		}
+		body := data[:len(data)-crc32.Size]
+		if n, err := snappy.DecodedLen(body); err != nil || n > maxAvroBlock {
+			return nil, fmt.Errorf("a block of %d bytes: %w", n, errors.Join(err, errTooLarge))
+		}
+		out, err := snappy.Decode(nil, body)
+		if err == nil && crc32.ChecksumIEEE(out) != binary.BigEndian.Uint32(data[len(body):]) {
+			err = errors.New("a block's checksum is wrong")
+		}
+		return out, err
+	case "zstandard":
+		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		return bounded(z)
+	}
+	return nil, fmt.Errorf("its blocks are compressed by %.40q; there are deflate, snappy and zstandard", c.codec)
+}
+
+var errTooLarge = fmt.Errorf("a block holds more than %d bytes", maxAvroBlock)
+
+func bounded(r io.Reader) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(r, maxAvroBlock+1))
+	if err == nil && len(out) > maxAvroBlock {
+		err = errTooLarge
+	}
+	return out, err
+}
+
+// unexpected makes an end an error where there must be more.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,239 @@
+package pipelines
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hamba/avro/v2/ocf"
+	"github.com/parquet-go/parquet-go"
+)
+
+// rowsIn reads the rows of what is in a file, in its pieces, and the reasons of those that are none.
+func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (rows []row, reasons []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	size := int64(len(data))
+	whole := piece{inputFile{Path: path, Name: "in", Size: size}, 0, size}
+	pieces := []piece{whole}
+	var err error
+	if cut {
+		if pieces, err = f.cut(t.Context(), whole); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range pieces {
+		err := f.read(t.Context(), p, func(r record) error {
+			if why := (*rejection)(nil); errors.As(r.rejected, &why) {
+				reasons = append(reasons, why.reason)
+				return nil
+			}
+			if r.offset != int64(len(rows)+len(reasons)) && !slices.Contains(reasons, "damaged") {
+				t.Errorf("row %d has the number %d", len(rows)+len(reasons), r.offset)
+			}
+			rows = append(rows, r.row)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows, reasons
+}
+
+type parquetInner struct {
+	Name string   `parquet:"name"`
+	Tags []string `parquet:"tags,list"`
+}
+
+type parquetRecord struct {
+	ID     int64            `parquet:"id"`
+	Small  int32            `parquet:"small"`
+	Big    uint64           `parquet:"big"`
+	Text   *string          `parquet:"text,optional"`
+	Score  float64          `parquet:"score"`
+	Flag   bool             `parquet:"flag"`
+	Raw    []byte           `parquet:"raw"`
+	At     time.Time        `parquet:"at,timestamp(millisecond)"`
+	Day    int32            `parquet:"day,date"`
+	Price  int64            `parquet:"price,decimal(2:10)"`
+	Items  []parquetInner   `parquet:"items,list"`
+	Inner  *parquetInner    `parquet:"inner,optional"`
+	Labels map[string]int64 `parquet:"labels"`
+	Plain  []int64          `parquet:"plain"`
+}
+
+func parquetData(t testing.TB, rows []parquetRecord, group int64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[parquetRecord](&out, parquet.MaxRowsPerRowGroup(group), parquet.Compression(&parquet.Zstd))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestParquet(t *testing.T) {
+	text := "größe"
+	rows := []parquetRecord{
+		{
+			ID: 1, Small: -2, Big: 7, Text: &text, Score: 2.5, Flag: true, Raw: []byte{0, 0xff}, At: time.Date(2024, 2, 29, 12, 30, 1, 5e6, time.UTC),
+			Day: 19782, Price: -1205, Items: []parquetInner{{"a", []string{"x", "y"}}, {"b", nil}}, Inner: &parquetInner{"c", []string{"z"}},
+			Labels: map[string]int64{"p": 1, "q": 2}, Plain: []int64{4, 5},
+		},
+		{ID: 2, At: time.Unix(0, 0)},
+		{ID: 3, Big: math.MaxUint64, At: time.Unix(0, 0)},
+		{ID: 4, Score: math.NaN(), At: time.Unix(0, 0)},
+	}
+	want := []row{
+		{
+			"id": int64(1), "small": int64(-2), "big": int64(7), "text": "größe", "score": 2.5, "flag": true, "raw": "AP8=", "at": "2024-02-29T12:30:01.005Z",
+			"day": "2024-02-29", "price": "-12.05",
+			"items": []any{
+				map[string]any{"name": "a", "tags": []any{"x", "y"}}, map[string]any{"name": "b", "tags": []any{}},
+			},
+			"inner":  map[string]any{"name": "c", "tags": []any{"z"}},
+			"labels": map[string]any{"p": int64(1), "q": int64(2)}, "plain": []any{int64(4), int64(5)},
+		},
+		{
+			"id": int64(2), "small": int64(0), "big": int64(0), "text": nil, "score": 0.0, "flag": false, "raw": "", "at": "1970-01-01T00:00:00Z",
+			"day": "1970-01-01", "price": "0.00", "items": []any{}, "inner": nil, "labels": map[string]any{}, "plain": []any{},
+		},
+	}
+	for _, group := range []int64{1, 2, 100} {
+		for _, cut := range []bool{false, true} {
+			got, reasons := rowsIn(t, parquetFile{}, parquetData(t, rows, group), cut)
+			if diff := cmp.Diff(want, got); diff != "" && group == 100 {
+				t.Errorf("groups of %d, cut %v (-want +got):\n%s", group, cut, diff)
+			}
+			if diff := cmp.Diff([]string{"number_range", "number_range"}, reasons); diff != "" && group == 100 {
+				t.Errorf("groups of %d, cut %v: reasons (-want +got):\n%s", group, cut, diff)
+			}
+			if len(got) != 2 || len(reasons) != 2 {
+				t.Errorf("groups of %d, cut %v: %d rows and %q", group, cut, len(got), reasons)
+			}
+		}
+	}
+}
+
+// A Parquet file that is cut off or broken is rejected, its rows are not lost silently, and nothing panics.
+func TestParquetDamage(t *testing.T) {
+	var rows []parquetRecord
+	for i := range 500 {
+		rows = append(rows, parquetRecord{ID: int64(i), Items: []parquetInner{{strings.Repeat("x", i%7), []string{"y"}}}})
+	}
+	data := parquetData(t, rows, 100)
+	if got, reasons := rowsIn(t, parquetFile{}, data, true); len(got) != 500 || len(reasons) > 0 {
+		t.Fatalf("whole: %d rows, %q", len(got), reasons)
+	}
+	if _, reasons := rowsIn(t, parquetFile{}, data[:len(data)/2], true); !cmp.Equal(reasons, []string{"damaged"}) {
+		t.Errorf("cut off: %q", reasons)
+	}
+	for at := 4; at < len(data)-8; at += 1 + len(data)/40 {
+		broken := bytes.Clone(data)
+		broken[at] ^= 0xff
+		got, reasons := rowsIn(t, parquetFile{}, broken, false)
+		if len(got) < 500 && len(reasons) == 0 {
+			t.Errorf("byte %d broken: %d rows, %d rejected", at, len(got), len(reasons))
+		}
+	}
+}
+
+const avroSchema = `{"type": "record", "name": "r", "fields": [
+	{"name": "id", "type": "long"}, {"name": "text", "type": ["null", "string"]}, {"name": "raw", "type": "bytes"}, {"name": "score", "type": "float"},
+	{"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}, {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+	{"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+	{"name": "either", "type": ["null", "string", "long"]}, {"name": "list", "type": {"type": "array", "items": "int"}},
+	{"name": "map", "type": {"type": "map", "values": {"type": "record", "name": "in", "fields": [{"name": "n", "type": "long"}]}}},
+	{"name": "kind", "type": {"type": "enum", "name": "e", "symbols": ["A", "B"]}}]}`
+
+func avroData(t testing.TB, codec ocf.CodecName, n int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := ocf.NewEncoder(avroSchema, &out, ocf.WithCodec(codec), ocf.WithBlockLength(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		err := w.Encode(map[string]any{
+			"id": int64(i), "text": "größe", "raw": []byte{0, 0xff}, "score": float32(0.5), "at": time.UnixMilli(1709209801005), "day": time.Unix(19782*86400, 0).UTC(),
+			"price": big.NewRat(-1205, 100), "either": int64(7), "list": []any{1, 2}, "map": map[string]any{"k": map[string]any{"n": int64(3)}}, "kind": "B",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestAvro(t *testing.T) {
+	for _, codec := range []ocf.CodecName{ocf.Null, ocf.Deflate, ocf.Snappy, ocf.ZStandard} {
+		t.Run(string(codec), func(t *testing.T) {
+			data := avroData(t, codec, 25)
+			got, reasons := rowsIn(t, avroFile{}, data, true)
+			if len(got) != 25 || len(reasons) > 0 {
+				t.Fatalf("%d rows, %q", len(got), reasons)
+			}
+			want := row{
+				"id": int64(24), "text": "größe", "raw": "AP8=", "score": 0.5, "at": "2024-02-29T12:30:01.005Z", "day": "2024-02-29", "price": "-12.05",
+				"either": int64(7), "list": []any{int64(1), int64(2)}, "map": map[string]any{"k": map[string]any{"n": int64(3)}}, "kind": "B",
+			}
+			if diff := cmp.Diff(want, got[24]); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			// Wherever it is cut but between two blocks, the last row says so.
+			for end := 0; end < len(data); end += 1 + len(data)/60 {
+				got, reasons := rowsIn(t, avroFile{}, data[:end], false)
+				if !cmp.Equal(reasons, []string{"damaged"}) && len(got)%10 != 0 || len(got) > 25 {
+					t.Errorf("cut at %d: %d rows, %q", end, len(got), reasons)
+				}
+			}
+		})
+	}
+}
+
+// FuzzColumns: broken files neither panic nor fill the memory.
+func FuzzColumns(f *testing.F) {
+	f.Add([]byte("Obj\x01"), true)
+	f.Add(avroData(f, ocf.Null, 2), true)
+	f.Add(parquetData(f, []parquetRecord{{ID: 1, Items: []parquetInner{{"a", []string{"b"}}}}}, 10), false)
+	f.Fuzz(func(t *testing.T, data []byte, isAvro bool) {
+		var format fileFormat = parquetFile{}
+		if isAvro {
+			format = avroFile{}
+		}
+		path := filepath.Join(t.TempDir(), "in")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		p := piece{inputFile{Path: path, Size: int64(len(data))}, 0, int64(len(data))}
+		n := 0
+		err := format.read(t.Context(), p, func(record) error {
+			if n++; n > 1000 {
+				return fmt.Errorf("enough")
+			}
+			return nil
+		})
+		if err != nil && n <= 1000 && typed(err).Type != TypeUser {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func compileReadParquet(c dsl.ReadFromParquet) (reader, error) {
+	return reader{c.Path, parquetFile{}}, nil
+}
+
+// parquetFile has rows in columns, and groups of them one after the other. A piece has the groups that begin in it.
+type parquetFile struct{}
+
+// cut makes a piece of each group of rows.
+func (parquetFile) cut(_ context.Context, whole piece) ([]piece, error) {
+	f, done, err := openParquet(whole.File)
+	if why := (*rejection)(nil); errors.As(err, &why) {
+		return []piece{whole}, nil // said when it is read
+	} else if err != nil {
+		return nil, err
+	}
+	defer done()
+	pieces := []piece{whole}
+	for i := range f.Metadata().RowGroups {
+		last := &pieces[len(pieces)-1]
+		if at := groupStart(f, i); i > 0 && at > last.Start && at < whole.End {
+			last.End = at
+			pieces = append(pieces, piece{whole.File, at, whole.End})
+		}
+	}
+	return pieces, nil
+}
+
+// groupStart is the offset of a group's first page.
+func groupStart(f *parquet.File, i int) int64 {
+	columns := f.Metadata().RowGroups[i].Columns
+	if len(columns) == 0 {
+		return 0
+	}
+	m := columns[0].MetaData
+	if m.DictionaryPageOffset > 0 {
+		return min(m.DictionaryPageOffset, m.DataPageOffset)
+	}
+	return m.DataPageOffset
+}
+
+func (parquetFile) read(ctx context.Context, p piece, yield func(record) error) error {
+	f, done, err := openParquet(p.File)
+	if why := (*rejection)(nil); errors.As(err, &why) {
+		return yield(record{rejected: why})
+	} else if err != nil {
+		return err
+	}
+	defer done()
+	root := newParquetNode("", f.Root(), 0, 0)
+	if root.columns == 0 {
+		return nil
+	}
+	number := int64(0)
+	for i, group := range f.RowGroups() {
+		if at := groupStart(f, i); p.whole() || at >= p.Start && at < p.End {
+			if err := readGroup(ctx, root, group, number, yield); err != nil {
+				return err
+			}
+		}
+		number += group.NumRows()
+	}
+	return nil
+}
+
+// parquetBatch is how many rows are taken from the columns at a time.
+const parquetBatch = 64
+
+// readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
+// are left are rejected as one: how many there are is only what the broken file says.
+func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, yield func(record) error) error {
+	rows := group.Rows()
+	defer rows.Close()
+	end := number + group.NumRows()
+	batch := make([]parquet.Row, parquetBatch)
+	for number < end {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		n, err := readBatch(rows, batch)
+		for _, values := range batch[:n] {
+			r := record{offset: number}
+			r.row, r.rejected = parquetRow(root, values)
+			if why := (*rejection)(nil); r.rejected != nil && !errors.As(r.rejected, &why) {
+				return r.rejected
+			}
+			if err := yield(r); err != nil {
+				return err
+			}
+			number++
+		}
+		if n == 0 || err != nil && !errors.Is(err, io.EOF) {
+			break
+		}
+	}
+	if number == end {
+		return nil
+	}
+	return yield(record{offset: number, rejected: reject("damaged", "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
+}
+
+func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
+	defer recoverDamage(&err)
+	return rows.ReadRows(batch)
+}
+
+// parquetRow assembles a row of the values of all columns.
+func parquetRow(root *parquetNode, values parquet.Row) (r row, err error) {
+	defer recoverDamage(&err)
+	columns := make([][]parquet.Value, root.columns)
+	values.Range(func(i int, v []parquet.Value) bool {
+		columns[i] = v
+		return true
+	})
+	v, err := root.one(columns)
+	if err != nil {
+		return nil, err
+	}
+	return v.(map[string]any), nil
+}
+
+// openParquet opens a file. That it is no Parquet file is a rejection.
+func openParquet(in inputFile) (*parquet.File, func(), error) {
+	file, err := os.Open(in.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := openedParquet(file, in.Size)
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return f, func() { file.Close() }, nil
+}
+
+func openedParquet(r io.ReaderAt, size int64) (f *parquet.File, err error) {
+	defer recoverDamage(&err)
+	if f, err = parquet.OpenFile(r, size, parquet.SkipBloomFilters(true)); err != nil {
+		return nil, reject("damaged", "this is no whole Parquet file: %v", err)
+	}
+	return f, nil
+}
+
+// recoverDamage makes a rejection of a panic, with which the library meets some broken files.
+func recoverDamage(err *error) {
+	if p := recover(); p != nil {
+		*err = reject("damaged", "the Parquet data is broken: %v", p)
+	}
+}
