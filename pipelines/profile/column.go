@@ -61,10 +61,15 @@ func (c *Column) add(v any) error {
 		c.measureInt(v)
 		c.values.add(hashNumber('i', uint64(v)), 1, func() string { return strconv.FormatInt(v, 10) })
 	case float64:
+		v += 0 // there is one zero
 		c.Types["number"]++
 		c.measure(v)
 		c.sum.addFloat(v)
-		c.values.add(hashFloat(v), 1, func() string { return strconv.FormatFloat(v, 'g', -1, 64) })
+		if n, whole := asInt(v); whole { // 1.0 is the value that 1 is
+			c.values.add(hashNumber('i', uint64(n)), 1, func() string { return strconv.FormatInt(n, 10) })
+		} else {
+			c.values.add(hashNumber('n', math.Float64bits(v)), 1, func() string { return strconv.FormatFloat(v, 'g', -1, 64) })
+		}
 	case string:
 		c.Types["string"]++
 		c.measureInt(int64(utf8.RuneCountInString(v)))
@@ -107,12 +112,10 @@ func hashNumber(kind byte, bits uint64) uint64 {
 	return xxhash.Sum64(binary.BigEndian.AppendUint64([]byte{kind, 0}, bits))
 }
 
-// hashFloat gives 1.0 the hash of 1.
-func hashFloat(f float64) uint64 {
-	if n := int64(f); float64(n) == f && math.Abs(f) < 1<<53 {
-		return hashNumber('i', uint64(n))
-	}
-	return hashNumber('n', math.Float64bits(f))
+// asInt is a number as an integer, if it is one that a float64 holds exactly.
+func asInt(f float64) (n int64, whole bool) {
+	n = int64(f)
+	return n, float64(n) == f && math.Abs(f) < 1<<53
 }
 
 func (c *Column) merge(o *Column) {
