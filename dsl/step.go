@@ -126,7 +126,7 @@ type Envelope struct {
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`
 	// Timeout bounds one attempt.
 	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
-	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `rollout`, `approval` and `pipeline`, whose own steps have theirs.
+	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `clean` of files that are no inputs, `rollout`, `approval` and `pipeline`, whose own steps have theirs.
 	Cache Cache `json:"cache,omitzero" dsl:"literal"`
 	// Matrix runs the step once for each combination of values: {arch: [bow, cnn]} is `matrix.arch` in its expressions. `include` adds
 	// combinations or keys, `exclude` takes combinations away.

@@ -115,7 +115,7 @@ func (s *step) complete() {
 		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
 	if lookup(s.node, "cache") == nil {
-		s.Cache = Cache{Enabled: cachedByDefault(s.known)}
+		s.Cache = Cache{Enabled: cachedByDefault(s)}
 	}
 	secrets := lookup(s.node, "secrets")
 	for _, e := range s.exprs {
@@ -159,15 +159,17 @@ func (s *step) complete() {
 // listed reports whether the step's results are a list of instances.
 func (s *step) listed() bool { return s.fan == FanMatrix || s.fan == FanForeach }
 
-// cachedByDefault: what has an effect beyond its outputs is done again.
-func cachedByDefault(spec kindSpec) bool {
-	switch spec := spec.(type) {
+// cachedByDefault: what has an effect beyond its outputs, or depends on files that no cache key knows, is done again.
+func cachedByDefault(s *step) bool {
+	switch spec := s.known.(type) {
 	case *Run:
 		return len(spec.Outputs) > 0
+	case *Clean:
+		return readsInputs(s.body)
 	case *Rollout:
 		return false
 	}
-	return spec.Kind() != KindApproval && spec.Kind() != KindPipeline
+	return s.Kind != KindApproval && s.Kind != KindPipeline
 }
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.

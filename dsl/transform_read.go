@@ -1,6 +1,11 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
 // and so is what is lost of a file that is damaged. It must be the first transform.
@@ -19,6 +24,19 @@ type ReadFromText struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	Path Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
+}
+
+// readsInputs reports whether all that a clean step reads lies in its inputs, whose digests are known. Other files may change.
+func readsInputs(body *yaml.Node) bool {
+	path := lookup(body, "transforms", 0, "config", "path")
+	if path == nil {
+		return true // an error, said where it stands
+	}
+	all := []*yaml.Node{path}
+	if path.Kind == yaml.SequenceNode {
+		all = path.Content
+	}
+	return !slices.ContainsFunc(all, func(n *yaml.Node) bool { return !strings.HasPrefix(behindAlias(n).Value, "${inputs.") })
 }
 
 // TextEncodingKeys say how bytes are text.
