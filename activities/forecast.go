@@ -50,6 +50,8 @@ type Outlook struct {
 
 // Forecast is what a run would do.
 type Forecast struct {
+	// Given are the parameters that were given for it, by hand or by the run it is against.
+	Given map[string]string
 	Steps map[string]Outlook
 	// Seconds and CostUSD are estimates of the whole run, of those steps that have run before.
 	Seconds float64

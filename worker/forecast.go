@@ -46,6 +46,7 @@ func Forecast(ctx context.Context, s *store.Store, req SubmitRequest, against st
 		return program, activities.Forecast{}, irregular(err)
 	}
 	forecast, err := activities.NewForecast(ctx, s, in)
+	forecast.Given = req.Params
 	return program, forecast, err
 }
 

@@ -17,6 +17,8 @@ import (
 type Plan struct {
 	Name   string               `json:"name"`
 	Params map[string]dsl.Param `json:"params,omitempty"`
+	// Given are the values that parameters were given for this plan, in place of their defaults.
+	Given map[string]string `json:"given,omitempty"`
 	// Steps in the order they may start, those of `on_failure` and `finally` last.
 	Steps []PlanStep `json:"steps"`
 	// Seconds and CostUSD are estimates from earlier runs, of those steps that would run and have run before.
@@ -50,7 +52,7 @@ var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionF
 // NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
 func NewPlan(p *dsl.Pipeline, graph []dsl.Node, forecast activities.Forecast) Plan {
 	plan := Plan{
-		Name: p.Name, Params: p.Params, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
+		Name: p.Name, Params: p.Params, Given: forecast.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
 	}
 	written := map[string]dsl.Step{}
 	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
@@ -83,8 +85,16 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 	for _, name := range slices.Sorted(maps.Keys(p.Params)) {
 		param := p.Params[name]
 		line := "  param " + name + " " + t.paint(faint, param.Type)
-		if param.Default != nil {
+		given, replaced := p.Given[name]
+		switch {
+		case replaced && param.Default != nil:
+			line += " = " + human.Printable(given) + t.paint(faint, "   in place of "+human.Value(param.Default))
+		case replaced:
+			line += " = " + human.Printable(given)
+		case param.Default != nil:
 			line += t.paint(faint, " = "+human.Value(param.Default))
+		case !param.Optional():
+			line += t.paint(yellow, "   to be given with -p "+name+"=VALUE")
 		}
 		out.line(line)
 	}

@@ -148,7 +148,7 @@ func TestRuns(t *testing.T) {
 func TestPlan(t *testing.T) {
 	p := &dsl.Pipeline{
 		Name:   "spam-filter",
-		Params: map[string]dsl.Param{"epochs": {Type: "int", Default: 4}, "key": {Type: "string"}},
+		Params: map[string]dsl.Param{"epochs": {Type: "int", Default: 4}, "key": {Type: "string"}, "n": {Type: "int", Default: 1}, "size": {Type: "string"}, "note": {Type: "string", Required: new(bool)}},
 		Steps: dsl.Steps{
 			{ID: "mail", Kind: dsl.KindClean, Envelope: dsl.Envelope{
 				Gate:    []dsl.Gate{{Check: "rows.kept >= 4000"}, {Check: "rows.rejected == 0", OnFail: dsl.OnFailStop}},
@@ -165,7 +165,8 @@ func TestPlan(t *testing.T) {
 		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedPassed, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
 		{ID: "page", Kind: dsl.KindRun, Needs: map[string]dsl.Need{"mail": dsl.NeedFailed}, After: []string{"mail"}},
 	}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, activities.Forecast{})) })
+	forecast := activities.Forecast{Given: map[string]string{"n": "2", "size": "large"}}
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, forecast)) })
 }
 
 func TestHealth(t *testing.T) {
