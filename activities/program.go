@@ -129,7 +129,7 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 	if err != nil {
 		return err
 	}
-	defer log.Close() // a log without its end is no reason to fail
+	defer log.Close() //nolint:errcheck // a log without its end is no reason to fail
 	tail := proc.NewTail(tailLines)
 	out := mask.Writer(io.MultiWriter(log, tail, said))
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)

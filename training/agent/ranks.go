@@ -71,7 +71,7 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 	r.out = p.mask.Writer(r.said)
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
-		log.Close()
+		file.Close()
 		if script.IsUser(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil, contract.Error(contract.ErrUser, "command: "+err.Error(), err)
 		}
@@ -111,7 +111,7 @@ func (w *bothWriter) Write(b []byte) (int, error) {
 // supervise watches the rank until it has ended, then commits what it left and collects what it made.
 func (r *ranks) supervise() {
 	defer close(r.done)
-	defer r.log.Close()
+	defer r.log.Close() //nolint:errcheck // a log that cannot be written does not end the training
 	quit, committed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(committed)
