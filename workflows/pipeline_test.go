@@ -212,6 +212,8 @@ func (w *world) word(in contract.JudgeInput) contract.Judged {
 }
 
 func (w *world) expand(_ context.Context, in contract.ResolveInput) (contract.Expanded, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.begin(in.Step)
 	if w.of[in.Step] == 0 {
 		return contract.Expanded{Skip: "its list is empty"}, nil
