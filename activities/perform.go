@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -52,7 +53,8 @@ func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out cont
 		}
 	}
 	for i := range end.Next {
-		end.Next[i].Run, end.Next[i].Submission = in.Run, in.Submission
+		next := &end.Next[i]
+		next.Run, next.Submission, next.Now = in.Run, in.Submission, time.Now() // it was named when this step began, which may be long ago
 	}
 	word.Next = e.resolveAll(ctx, end.Next, known)
 	return &word, nil

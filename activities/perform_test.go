@@ -139,3 +139,20 @@ func TestEndsAreRecordedOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// How old a result may be counts from when the step would begin, not from when the one before it did.
+func TestNextIsResolvedForNow(t *testing.T) {
+	b := newBench(t, strings.Replace(counted, `--rows=${steps.count.rows}"]}`, `--rows=${steps.count.rows}"]}`+"\n    cache: {max_age: 1h}", 1))
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 20}`)
+	b.end("r1", "use", `{}`)
+	b.finish("r1", dsl.StatusSucceeded)
+	b.begin("r2")
+	done := b.perform("r2", `{"rows": 20}`) // it began at the time of the other
+	if done.Judged == nil || len(done.Judged.Next) != 1 || done.Judged.Next[0] == nil {
+		t.Fatalf("judged %+v", done.Judged)
+	}
+	if hit := done.Judged.Next[0].Hit; hit != "" {
+		t.Errorf("a result of long ago is taken over, from %s", hit)
+	}
+}
