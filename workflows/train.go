@@ -38,12 +38,12 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 		end, err := t.generation(ctx)
 		switch {
 		case err != nil:
-			return contract.StepOutput{}, contract.WithCost(err, t.costUSD())
+			return contract.StepOutput{}, t.withCost(err)
 		case end.how == dsl.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
-			return contract.StepOutput{}, contract.WithCost(err, t.costUSD())
+			return contract.StepOutput{}, t.withCost(err)
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
 			t.in.Carried = t.carried

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
 )
 
 // costUSD is what the generations that have ended have cost.
@@ -13,6 +15,15 @@ func (t *train) costUSD() float64 {
 		hours += float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Hours()
 	}
 	return hours * t.plan.USDPerHour
+}
+
+// withCost adds to the error of a training what it has cost. One that says that a worker was lost stays as it is, for it must be known by
+// that: the step is tried again.
+func (t *train) withCost(err error) error {
+	if workerLost(err) {
+		return err
+	}
+	return contract.WithCost(err, t.costUSD())
 }
 
 // affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.

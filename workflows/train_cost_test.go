@@ -1,0 +1,22 @@
+package workflows
+
+import (
+	"testing"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// The step is tried again by whether a worker was lost, so that must be seen in the error.
+func TestCostHidesNoLostWorker(t *testing.T) {
+	tr := &train{plan: contract.TrainPlan{USDPerHour: 7}}
+	if err := tr.withCost(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)); !workerLost(err) {
+		t.Errorf("%v does not say that a worker was lost", err)
+	}
+	if _, again := newBudget(dsl.Retry{Attempts: 1}).again(tr.withCost(userError())); again {
+		t.Error("a user's error is tried again")
+	}
+}
