@@ -24,8 +24,8 @@ const (
 	laneLimit = 16
 )
 
-// Waiting lists what in a run, by its state, waits for a person now: steps, instances of steps, and those of child pipelines, which are runs of their
-// own.
+// Waiting lists what in a run, by its state, waits for a person now: steps, instances of steps, and those of child pipelines, which are
+// runs of their own.
 func (s *Session) Waiting(ctx context.Context, run string, state contract.RunState) ([]contract.ApprovalState, error) {
 	return s.waiting(ctx, run, state.Steps, maxDepth)
 }
