@@ -72,8 +72,9 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	return pipelines.Job{
-		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params, OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"),
-		ProfileFile: filepath.Join(dir, "profile.json"), Memory: sub.program.Environment().Clean.Memory,
+		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
+		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
+		Memory: sub.program.Environment().Clean.Memory,
 	}, cleanup, err
 }
 

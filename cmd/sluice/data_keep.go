@@ -119,6 +119,9 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
+// verifyEvery is how often `data verify` says how far it is.
+const verifyEvery = 2 * time.Second
+
 func newDataVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -135,7 +138,14 @@ any of these the exit code is 1. A damaged file can be removed by hand: what mad
 		if err != nil {
 			return err
 		}
-		found, err := s.Verify(cmd.Context(), func(store.Verified) {})
+		said := time.Now()
+		found, err := s.Verify(cmd.Context(), func(v store.Verified) {
+			if time.Since(said) < verifyEvery {
+				return
+			}
+			said = time.Now()
+			fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s read, %s\n", human.Plural(v.Blobs, "file"), human.Bytes(v.Bytes)) //nolint:errcheck // it goes on
+		})
 		if err != nil {
 			return err
 		}

@@ -31,8 +31,8 @@ func newLogs() *cobra.Command {
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
 the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
-named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. What the agents of a training say of themselves is in
-the state folder, under logs.`,
+named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. What the
+agents of a training say of themselves is in the state folder, under logs.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -113,7 +113,8 @@ func (l *logs) children(cmd *cobra.Command) error {
 		if node.Fan != dsl.FanNone {
 			id += ".N"
 		}
-		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: `%s` is a child pipeline: `sluice logs %s %s` prints its logs\n", node.ID, l.run.Run, id); err != nil {
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: `%s` is a child pipeline: `sluice logs %s %s` prints its logs\n", node.ID, l.run.Run, id)
+		if err != nil {
 			return err
 		}
 	}
