@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -84,22 +83,11 @@ func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, spec dsl.Cle
 	if err != nil {
 		return spec, err
 	}
-	raw, err := json.Marshal(spec.Transforms)
-	if err != nil {
-		return spec, fmt.Errorf("the transforms of %s: %w", in.Step, err)
-	}
-	for name, path := range dirs { // a path is put inside JSON strings
-		quoted, err := json.Marshal(path)
-		if err != nil {
-			return spec, err
-		}
-		dirs[name] = string(quoted[1 : len(quoted)-1])
-	}
-	filled, err := dsl.ReplaceInputPaths(string(raw), dirs)
+	filled, err := spec.WithInputs(dirs)
 	if err != nil {
 		return spec, &script.UserError{Message: err.Error()}
 	}
-	return spec, json.Unmarshal([]byte(filled), &spec.Transforms)
+	return filled, nil
 }
 
 // keep stores the dataset and the dead letter.

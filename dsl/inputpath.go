@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -33,4 +34,27 @@ func ReplaceInputPaths(s string, dirs map[string]string) (string, error) {
 		return "", fmt.Errorf("the input `%s` was not brought here; there are %v", missing[0], slices.Sorted(maps.Keys(dirs)))
 	}
 	return out, nil
+}
+
+// WithInputs returns the spec with the folders of its inputs in the place of the tokens for them.
+func (spec Clean) WithInputs(dirs map[string]string) (Clean, error) {
+	raw, err := encode(spec)
+	if err != nil {
+		return spec, err
+	}
+	quoted := make(map[string]string, len(dirs))
+	for name, path := range dirs { // a path is put inside JSON strings
+		text, err := encode(path)
+		if err != nil {
+			return spec, err
+		}
+		quoted[name] = string(text[1 : len(text)-1])
+	}
+	filled, err := ReplaceInputPaths(string(raw), quoted)
+	if err != nil {
+		return spec, err
+	}
+	var out Clean
+	err = json.Unmarshal([]byte(filled), &out)
+	return out, err
 }

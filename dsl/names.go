@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // names answers an expression's names when it asks: the outputs of a step that nobody reads are never decoded.
@@ -169,23 +171,22 @@ func (n *names) inputs() (ref.Val, error) {
 	inputs, _ := body.get("inputs").(entries)
 	fields := make(map[string]ref.Val, len(inputs.keys))
 	for i, name := range inputs.keys {
-		h, ok := inputs.values[i].(hole)
-		if !ok {
-			continue
-		}
-		v, err := h.expr.eval(n)
+		v, err := n.input(inputs.values[i])
 		if err != nil {
 			return nil, err
 		}
-		artifact, ok := v.(*object)
+		if v == nil {
+			continue
+		}
+		set, ok := v.(*object)
 		if !ok {
 			return nil, fmt.Errorf("inputs.%s is no artifact", name)
 		}
 		fields[name] = &object{typ: n.p.ts.objects["input"], get: func(field string) (ref.Val, error) {
 			if field != "path" {
-				return artifact.get(field)
+				return set.get(field)
 			}
-			digest, err := artifact.field("digest")
+			digest, err := set.field("digest")
 			if err != nil {
 				return nil, err
 			}
@@ -193,4 +194,23 @@ func (n *names) inputs() (ref.Val, error) {
 		}}
 	}
 	return &object{typ: n.p.ts.objects["input"], get: func(name string) (ref.Val, error) { return fields[name], nil }}, nil
+}
+
+// input is the artifact of one input; nil when none was written there.
+func (n *names) input(of value) (ref.Val, error) {
+	switch of := of.(type) {
+	case hole:
+		return of.expr.eval(n)
+	case literal: // of a step that is resolved alone
+		given, ok := of.v.(artifact.Ref)
+		if !ok {
+			return nil, nil
+		}
+		raw, err := encode(given)
+		if err != nil {
+			return nil, err
+		}
+		return n.p.ts.decode(objectNamed(string(given.Type)), raw)
+	}
+	return nil, nil
 }

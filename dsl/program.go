@@ -43,6 +43,11 @@ type Program struct {
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
 // DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
 func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
+	return compileRoot(pipeline, env, ws, func(root *yaml.Node) *yaml.Node { return root })
+}
+
+// compileRoot compiles the pipeline that a document's root is, or stands for.
+func compileRoot(pipeline, env File, ws Workspace, standsFor func(*yaml.Node) *yaml.Node) (*Program, Diagnostics) {
 	var diags Diagnostics
 	environment := DefaultEnvironment()
 	if env.Source != nil {
@@ -54,8 +59,10 @@ func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
 	l := &loader{src: src}
 	f := newFamily(pipeline.Name, environment, ws)
 	var program *Program
-	if l.load(pipeline.Source) {
-		program = f.compile(l, 0).program
+	if root := src.parse(pipeline.Source); root != nil {
+		if l.root = standsFor(root); l.read() {
+			program = f.compile(l, 0).program
+		}
 	}
 	diags = append(append(diags, src.diags...), f.diags...)
 	diags.sort()

@@ -17,6 +17,8 @@ type Job struct {
 	ParamTypes map[string]dsl.Param `json:"param_types,omitempty"`
 	// Secrets are values by the variable that a transform names. They reach the child process by its standard input alone.
 	Secrets map[string]string `json:"secrets,omitempty"`
+	// Dir is the folder that relative paths in the spec are relative to. Default: this process's.
+	Dir string `json:"dir,omitempty"`
 	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl and schema.json. It must be on
 	// the file system of its parent, which exists, and either not exist or be empty.
 	OutputDir string `json:"output_dir"`

@@ -44,10 +44,10 @@ func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInvalid, "encode the cleaning job: %w", err)
 	}
-	return runChild(ctx, exe, stdin, progress)
+	return runChild(ctx, exe, job.Dir, stdin, progress)
 }
 
-func runChild(ctx context.Context, exe string, stdin []byte, progress func(Progress)) (dsl.CleanOutput, error) {
+func runChild(ctx context.Context, exe, dir string, stdin []byte, progress func(Progress)) (dsl.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
@@ -55,7 +55,7 @@ func runChild(ctx context.Context, exe string, stdin []byte, progress func(Progr
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
 	child, err := proc.Start(ctx, proc.Command{
-		Path: exe, Args: []string{Arg}, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: stopGrace,
+		Path: exe, Args: []string{Arg}, Dir: dir, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: stopGrace,
 	})
 	childOut.Close()
 	if err != nil {

@@ -1,0 +1,98 @@
+package dsl
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// BlockStep is the id of the only step of a program that CompileBlock makes.
+const BlockStep = "clean"
+
+// CompileBlock is Compile of a file that holds nothing but a cleaning: the keys of a clean step's block, and beside them `params`, `env`
+// and `secrets`, as a pipeline and its steps have them. Findings are at their place in that file.
+func CompileBlock(block File, env File, ws Workspace) (*Program, Diagnostics) {
+	return compileRoot(block, env, ws, blockPipeline)
+}
+
+// blockPipeline makes the pipeline around a block.
+func blockPipeline(root *yaml.Node) *yaml.Node {
+	node := func(kind yaml.Kind, tag, value string) *yaml.Node {
+		return &yaml.Node{Kind: kind, Tag: tag, Value: value, Line: root.Line, Column: root.Column}
+	}
+	name := func(s string) *yaml.Node { return node(yaml.ScalarNode, "!!str", s) }
+	mapping := func(content ...*yaml.Node) *yaml.Node {
+		n := node(yaml.MappingNode, "!!map", "")
+		n.Content = content
+		return n
+	}
+	pipeline := mapping(name("sluice"), name("pipeline/v1"), name("name"), name("block"))
+	body, step := root, mapping()
+	if root.Kind == yaml.MappingNode {
+		body = mapping()
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			at := body
+			switch root.Content[i].Value {
+			case "params":
+				at = pipeline
+			case "env", "secrets":
+				at = step
+			}
+			at.Content = append(at.Content, root.Content[i], root.Content[i+1])
+		}
+	}
+	step.Content = append(step.Content, name(string(KindClean)), body)
+	pipeline.Content = append(pipeline.Content, name("steps"), mapping(name(BlockStep), step))
+	return pipeline
+}
+
+// ResolveAlone is Resolve of a step whose pipeline does not run. It sees the parameters, and for its inputs what is given; what it
+// asks of other steps, of runs and of published versions there is not.
+func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[string]artifact.Ref) (Resolved, error) {
+	s, err := p.step(id)
+	if err != nil {
+		return Resolved{}, err
+	}
+	if s.fan != FanNone {
+		return Resolved{}, fmt.Errorf("step `%s` runs once for each of several instances, and alone it has none", id)
+	}
+	alone := *s
+	if alone.spec, err = s.withInputs(inputs); err != nil {
+		return Resolved{}, err
+	}
+	out := Resolved{Run: true}
+	if err := p.resolveSpec(&alone, p.names(&alone, Vars{Params: params}), &out); err != nil {
+		return Resolved{}, fmt.Errorf("step `%s`, alone: %w", id, err)
+	}
+	return out, nil
+}
+
+// withInputs is the step's spec with artifacts in the place of the expressions under `inputs`.
+func (s *step) withInputs(given map[string]artifact.Ref) (value, error) {
+	body, _ := s.spec.(entries)
+	wanted, _ := body.get("inputs").(entries)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(wanted.keys, name) {
+			return nil, fmt.Errorf("step `%s` has no input `%s`", s.ID, name)
+		}
+	}
+	filled := entries{keys: wanted.keys}
+	for _, name := range wanted.keys {
+		ref, ok := given[name]
+		if !ok {
+			return nil, fmt.Errorf("step `%s` has the input `%s`, and was given nothing for it", s.ID, name)
+		}
+		filled.values = append(filled.values, literal{ref})
+	}
+	out := entries{keys: slices.Clone(body.keys), values: slices.Clone(body.values)}
+	for i, key := range out.keys {
+		if key == "inputs" {
+			out.values[i] = filled
+		}
+	}
+	return out, nil
+}

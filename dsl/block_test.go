@@ -1,0 +1,123 @@
+package dsl_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func TestBlock(t *testing.T) {
+	source := `
+params: {min: {type: int, default: 3}}
+transforms:
+  - {type: ReadFromJson, config: {path: "raw/*.jsonl"}}
+  - {type: Filter, config: {keep: "row.text.size() >= params.min"}}
+  - {type: WriteToJson, config: {shards: 2}}
+`
+	program, findings := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(source)}, dsl.File{}, nil)
+	if len(findings) > 0 {
+		t.Fatal(findings.Text(false))
+	}
+	params, bad := program.Params(map[string]string{"min": "4"})
+	if len(bad) > 0 {
+		t.Fatal(bad.Text(false))
+	}
+	resolved, err := program.ResolveAlone(dsl.BlockStep, params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec dsl.Clean
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, t := range spec.Transforms {
+		types = append(types, t.Type)
+	}
+	if diff := cmp.Diff([]string{"ReadFromJson", "Filter", "WriteToJson"}, types); diff != "" {
+		t.Error(diff)
+	}
+	if got := string(spec.Transforms[0].Config); !strings.Contains(got, "raw/*.jsonl") {
+		t.Errorf("the path is %s", got)
+	}
+}
+
+// TestBlockFindings: what is wrong with a block is found where it is written.
+func TestBlockFindings(t *testing.T) {
+	tests := map[string]struct{ source, want string }{
+		"a transform": {"transforms:\n  - {type: ReadFromJsn, config: {path: a}}\n  - {type: WriteToJson}\n", "b.yaml:2:12: error[transform]"},
+		"an expression": {
+			"transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Filter, config: {keep: row.a ==}}\n  - {type: WriteToJson}\n",
+			"b.yaml:3:",
+		},
+		"a key":       {"transform: []\n", "b.yaml:1:1: error[unknown-key]"},
+		"a parameter": {"params: {a: {type: int, default: x}}\ntransforms: []\n", "b.yaml:1:34: error[param]"},
+		"a list":      {"- a\n", "b.yaml:1:1: error[type]"},
+		"nothing":     {"", "b.yaml:1:1: error[empty]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			program, findings := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(test.source)}, dsl.File{}, nil)
+			if program != nil || !strings.Contains(findings.Text(false), test.want) {
+				t.Errorf("want %s, got:\n%s", test.want, findings.Text(false))
+			}
+		})
+	}
+}
+
+// TestResolveAlone: the inputs of a step are what is given, wherever the pipeline would take them from.
+func TestResolveAlone(t *testing.T) {
+	source := `
+sluice: pipeline/v1
+name: p
+steps:
+  fetch: {run: {command: [fetch], outputs: {raw: {type: dataset, path: raw}}}}
+  clean:
+    clean:
+      inputs: {raw: "${steps.fetch.raw}", more: "${datasets['more']}"}
+      transforms:
+        - {type: ReadFromJson, config: {path: ["${inputs.raw.path}/*.jsonl", "${inputs.more.path}/*.jsonl"]}}
+        - {type: WriteToJson}
+  each:
+    foreach: "[1, 2]"
+    clean:
+      transforms: [{type: ReadFromJson, config: {path: "${item}"}}, {type: WriteToJson}]
+`
+	program, findings := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(source)}, dsl.File{}, nil)
+	if findings.HasErrors() {
+		t.Fatal(findings.Text(false))
+	}
+	given := map[string]artifact.Ref{"raw": {Type: artifact.Dataset, Digest: "r"}, "more": {Type: artifact.Dataset, Digest: "m"}}
+	resolved, err := program.ResolveAlone("clean", nil, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := dsl.ReplaceInputPaths(string(resolved.Spec), map[string]string{"raw": "/r", "more": "/m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{`"/r/*.jsonl"`, `"/m/*.jsonl"`} {
+		if !strings.Contains(text, path) {
+			t.Errorf("%s is not in %s", path, text)
+		}
+	}
+	for name, test := range map[string]struct {
+		step  string
+		given map[string]artifact.Ref
+		want  string
+	}{
+		"too few":   {"clean", map[string]artifact.Ref{"raw": given["raw"]}, "has the input `more`, and was given nothing"},
+		"unknown":   {"clean", map[string]artifact.Ref{"row": given["raw"]}, "has no input `row`"},
+		"instances": {"each", nil, "several instances"},
+		"no step":   {"none", nil, "none"},
+	} {
+		if _, err := program.ResolveAlone(test.step, nil, test.given); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
