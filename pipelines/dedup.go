@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -45,34 +44,48 @@ func compileDedup(t dsl.Transform, params map[string]any) (*deduper, error) {
 	return d, nil
 }
 
-// mark returns the row's key and order; text is the row's JSON.
-func (d *deduper) mark(r row, text []byte) (mark, error) {
-	m := mark{tie: digestOf(text)}
-	m.key = m.tie
-	if len(d.fields) > 0 {
-		values := row{}
-		for _, name := range d.fields {
-			v, ok := r[name]
-			if !ok {
-				return m, reject("missing_field", "the row has no field %s", name)
-			}
-			values[name] = v
-		}
-		key, err := encodeRow(values)
-		if err != nil {
-			return m, err
-		}
-		m.key = digestOf(key)
+// take implements end: rows that must be equal are in one group.
+func (d *deduper) take(r row) (text []byte, group string, m mark, err error) {
+	if text, err = encodeRow(r); err != nil {
+		return nil, "", m, err
 	}
+	m.tie = digestOf(text)
+	if m.key, err = d.key(r, m.tie); err != nil {
+		return nil, "", m, err
+	}
+	group = strconv.Itoa(bucket(m.key, groups))
 	if d.order == nil {
-		return m, nil
+		return text, group, m, nil
 	}
 	v, err := d.order.Eval(r)
 	if err != nil {
-		return m, reject("expression", "order_by: %v", err)
+		return nil, "", m, reject("expression", "order_by: %v", err)
 	}
 	m.order, err = orderBytes(v)
-	return m, err
+	return text, group, m, err
+}
+
+// key returns the digest of what must be equal; whole is that of the row.
+func (d *deduper) key(r row, whole digest) (digest, error) {
+	if len(d.fields) == 0 {
+		return whole, nil
+	}
+	values := row{}
+	for _, name := range d.fields {
+		v, ok := r[name]
+		if !ok {
+			return whole, reject("missing_field", "the row has no field %s", name)
+		}
+		values[name] = v
+	}
+	text, err := encodeRow(values)
+	return digestOf(text), err
+}
+
+// build implements cut.
+func (d *deduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+	kept := beam.ParDo(scope, &surviveFn{Rule: d.name, Work: at.work}, beam.GroupByKey(scope, marks))
+	return beam.ParDo(scope, &resumeFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, kept))
 }
 
 // maxOrder is how many bytes of a text count in its order.
@@ -109,7 +122,7 @@ func orderFloat(f float64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{2}, bits)
 }
 
-// surviveFn decides, in one group of marks, which row of each key stays. It emits the offsets of those rows by spill file.
+// surviveFn decides, in one group of marks, which row of each key stays. It emits the places of those rows by unit.
 type surviveFn struct {
 	// Rule is the name of the Deduplicate, Work the work folder.
 	Rule, Work string
@@ -136,30 +149,12 @@ func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[
 			return sessionOf(f.Work).failed(err)
 		}
 	}
-	kept := map[uint32][]byte{}
+	keep := placed{}
 	for _, m := range best {
-		kept[m.unit] = binary.BigEndian.AppendUint64(kept[m.unit], m.offset)
+		keep.add(m)
 	}
-	for unit, offsets := range kept {
-		emit(strconv.FormatUint(uint64(unit), 10), offsets)
-	}
+	keep.emit(emit)
 	beam.NewCounter(countDropped, f.Rule).Inc(ctx, int64(total-len(best)))
 	beam.NewCounter(countGroups, f.Rule).Inc(ctx, int64(len(twice)))
 	return nil
-}
-
-// offsets reads what surviveFn emitted for one spill file, sorted.
-func offsets(packed func(*[]byte) bool) ([]uint64, error) {
-	var list []uint64
-	var batch []byte
-	for packed(&batch) {
-		if len(batch)%8 != 0 {
-			return nil, errors.New("a list of offsets is cut off")
-		}
-		for i := 0; i < len(batch); i += 8 {
-			list = append(list, binary.BigEndian.Uint64(batch[i:]))
-		}
-	}
-	slices.Sort(list)
-	return list, nil
 }

@@ -26,14 +26,14 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	sources, err := findSources(ctx, p.source)
+	sources, err := p.findSources(ctx)
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
 	if err := makeFolders(job.WorkDir, p); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	s.allUnits = int64(len(sources)*len(p.segments) + len(p.split.parts)*p.shards)
+	s.allUnits = p.units(sources)
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {
@@ -78,13 +78,15 @@ func makeFolders(work string, p *plan) error {
 	if err := writeProfile(work, profile.New()); err != nil {
 		return err
 	}
-	for _, part := range p.split.parts {
-		if err := os.Mkdir(filepath.Join(work, "out", part.name), 0o777); err != nil {
-			return err
-		}
-		for i := range p.shards {
-			if err := os.WriteFile(filepath.Join(work, "out", shardPath(part.name, i, p.shards)), nil, 0o666); err != nil {
+	for s := range p.sinks() {
+		for _, part := range s.split.parts {
+			if err := os.Mkdir(filepath.Join(work, "out", part.name), 0o777); err != nil {
 				return err
+			}
+			for i := range s.shards {
+				if err := os.WriteFile(filepath.Join(work, "out", s.path(part.name, i)), nil, 0o666); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -92,7 +94,7 @@ func makeFolders(work string, p *plan) error {
 }
 
 // build makes the Beam graph. Beam panics on a graph it does not like.
-func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error) {
+func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipeline, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("build the Beam graph: %v", r)
@@ -103,23 +105,18 @@ func build(job Job, p *plan, sources []source) (graph *beam.Pipeline, err error)
 	if err != nil {
 		return nil, err
 	}
-	elements := make([][]byte, len(sources))
-	for i, s := range sources {
-		if elements[i], err = json.Marshal(numberedSource{Unit: uint32(i), Source: s}); err != nil {
-			return nil, err
+	elements := map[int][][]byte{}
+	for at, list := range sources {
+		for _, source := range list {
+			element, err := json.Marshal(source)
+			if err != nil {
+				return nil, err
+			}
+			elements[at] = append(elements[at], element)
 		}
 	}
 	graph, scope := beam.NewPipelineWithRoot()
-	first := &readFn{segmentFn{Job: text}}
-	rows := beam.ParDo(scope.Scope(p.sourceName), first, beam.CreateList(scope, elements))
-	for i, s := range p.segments[:len(p.segments)-1] {
-		named := scope.Scope(s.dedup.name)
-		kept := beam.ParDo(named, &surviveFn{Rule: s.dedup.name, Work: job.WorkDir}, beam.GroupByKey(named, rows))
-		rows = beam.ParDo(named, &resumeFn{segmentFn{Job: text, Index: i + 1}}, beam.GroupByKey(named, kept))
-	}
-	named := scope.Scope(p.sinkName)
-	profiles := beam.ParDo(named, &writeFn{Job: text, Segment: len(p.segments) - 1}, beam.GroupByKey(named, rows))
-	beam.ParDo0(named, &profileFn{Work: job.WorkDir}, beam.GroupByKey(named, profiles))
+	p.build(scope, text, job.WorkDir, elements)
 	return graph, nil
 }
 
@@ -129,8 +126,10 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 	for _, name := range p.rules {
 		out.Rules[name] = dsl.Rule{}
 	}
-	for _, part := range p.split.parts {
-		out.Splits[part.name] = 0
+	for s := range p.sinks() {
+		for _, part := range s.split.parts {
+			out.Splits[part.name] = 0
+		}
 	}
 	for _, kind := range p.masks {
 		out.Masked[kind] = 0
@@ -160,8 +159,8 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 			checks[c.Key.Namespace][name] += n
 		}
 	}
-	for _, s := range p.segments[:len(p.segments)-1] {
-		out.Duplicates.Dropped += out.Rules[s.dedup.name].Dropped
+	for _, name := range p.deduplicates {
+		out.Duplicates.Dropped += out.Rules[name].Dropped
 	}
 	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
 		return out, fault(TypeInfrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+

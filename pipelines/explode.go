@@ -80,23 +80,23 @@ func crossed(lists [][]any) (count int, item func(n, i int) any) {
 	}
 }
 
-// explode takes the rows that a row becomes through the transforms from the next on.
-func (u *unitWork) explode(t rowTransform, next int, from origin, r row) error {
+// explode takes the rows that a row becomes on from the node.
+func (u *unitWork) explode(n *node, from origin, r row) error {
 	made := int64(0)
-	err := t.explode(r, func(r row) error {
+	err := n.row.explode(r, func(r row) error {
 		if made++; made > 1 {
 			u.counts[[2]string{countRead, allRead}]++
-			u.counts[[2]string{countExploded, t.name}]++
+			u.counts[[2]string{countExploded, n.name}]++
 			u.session.rowRead()
 		}
-		return u.passFrom(next, from, r)
+		return u.pass(n.next, from, r)
 	})
 	switch {
 	case made > 0:
 		return err
 	case err != nil:
-		return u.reject(t.name, from, r, err)
+		return u.reject(n.name, from, r, err)
 	}
-	u.counts[[2]string{countDropped, t.name}]++
+	u.counts[[2]string{countDropped, n.name}]++
 	return nil
 }

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 )
@@ -14,16 +15,18 @@ type mark struct {
 	tie digest
 	// order is the sort key of Deduplicate, in a form whose bytes sort as the values do.
 	order []byte
-	// unit is the index of the spill file, offset and size the place of the row's JSON in it.
-	unit   uint32
-	offset uint64
-	size   uint32
+	// segment and unit are those of the spill file, offset the place of the row in it and size that of the row's JSON.
+	segment uint16
+	unit    uint32
+	offset  uint64
+	size    uint32
 }
 
 // append adds the mark's bytes: fixed fields in big endian, then the length of order and order.
 func (m mark) append(b []byte) []byte {
 	b = append(b, m.key[:]...)
 	b = append(b, m.tie[:]...)
+	b = binary.BigEndian.AppendUint16(b, m.segment)
 	b = binary.BigEndian.AppendUint32(b, m.unit)
 	b = binary.BigEndian.AppendUint64(b, m.offset)
 	b = binary.BigEndian.AppendUint32(b, m.size)
@@ -32,7 +35,7 @@ func (m mark) append(b []byte) []byte {
 }
 
 // markHead is the length of a mark without its order.
-const markHead = 16 + 16 + 4 + 8 + 4 + 2
+const markHead = 16 + 16 + 2 + 4 + 8 + 4 + 2
 
 // marks calls yield for each mark packed in b. The order's bytes are b's.
 func marks(b []byte, yield func(mark)) error {
@@ -42,9 +45,10 @@ func marks(b []byte, yield func(mark)) error {
 		}
 		m := mark{
 			key: digest(b[:16]), tie: digest(b[16:32]),
-			unit: binary.BigEndian.Uint32(b[32:]), offset: binary.BigEndian.Uint64(b[36:]), size: binary.BigEndian.Uint32(b[44:]),
+			segment: binary.BigEndian.Uint16(b[32:]), unit: binary.BigEndian.Uint32(b[34:]),
+			offset: binary.BigEndian.Uint64(b[38:]), size: binary.BigEndian.Uint32(b[46:]),
 		}
-		n := int(binary.BigEndian.Uint16(b[48:]))
+		n := int(binary.BigEndian.Uint16(b[50:]))
 		b = b[markHead:]
 		if len(b) < n {
 			return fmt.Errorf("the order of a mark is cut off: %d of %d bytes", len(b), n)
@@ -64,7 +68,7 @@ func (m mark) before(o mark) bool {
 	if c := bytes.Compare(m.tie[:], o.tie[:]); c != 0 {
 		return c < 0
 	}
-	return m.unit < o.unit || (m.unit == o.unit && m.offset < o.offset)
+	return cmp.Or(cmp.Compare(m.segment, o.segment), cmp.Compare(m.unit, o.unit), cmp.Compare(m.offset, o.offset)) < 0
 }
 
 // unit maps a digest to [0, 1) evenly.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -40,7 +42,7 @@ const allRead = "rows"
 // groups is the number of groups that marks are deduplicated in: one group's keys are in memory at a time.
 const groups = 64
 
-// segmentFn runs a segment. It is what the two DoFns below share; Beam carries the exported fields.
+// segmentFn runs a segment. It is what the DoFns that begin one share; Beam carries the exported fields.
 type segmentFn struct {
 	// Job is the job's JSON.
 	Job []byte
@@ -55,15 +57,15 @@ type segmentFn struct {
 	results []unitResult
 }
 
-// readFn is the first segment. Its elements are sources, numbered.
+// readFn runs a segment that begins at a source. Its elements are sources, numbered.
 type readFn struct{ segmentFn }
 
-// resumeFn is a later segment. Its elements are the rows to keep of one spill file of the segment before.
+// resumeFn runs a segment that begins where others have ended. Its elements are the rows to keep of one unit, by its number.
 type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	marks  map[string][]byte // packed, by group
+	marks  map[string][]byte // packed, by end and group
 	counts map[[2]string]int64
 }
 
@@ -77,6 +79,9 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 	s.plan, err = compilePlan(s.job)
 	return err
 }
+
+// entry is the node that the segment begins at.
+func (s *segmentFn) entry() *node { return &s.plan.nodes[s.plan.segments[s.Index].entry] }
 
 // StartBundle starts the workers.
 func (s *segmentFn) StartBundle(_ context.Context, _ func(string, []byte)) {
@@ -92,7 +97,7 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	}
 	f.start(ctx, e.Unit, func(u *unitWork) error {
 		for _, p := range e.Source.Pieces {
-			if err := f.plan.source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) }); err != nil {
+			if err := f.entry().source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) }); err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)
 			}
 		}
@@ -114,12 +119,17 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	if err != nil {
 		return err
 	}
-	keep, err := offsets(packed)
+	keep, err := places(packed)
 	if err != nil {
 		return err
 	}
 	f.start(ctx, uint32(unit), func(u *unitWork) error {
-		return readSpill(spillPath(f.job.WorkDir, f.Index-1, uint32(unit)), keep, u.resume)
+		for _, segment := range slices.Sorted(maps.Keys(keep)) {
+			if err := readSpill(spillPath(f.job.WorkDir, segment, uint32(unit)), keep[segment], u.resume); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	f.emit(ctx, emit)
 	return nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -23,16 +24,49 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&writeFn{})
 }
 
-// shardPath is a shard's path in the dataset.
-func shardPath(part string, i, n int) string {
-	return fmt.Sprintf("%s/part-%05d-of-%05d.jsonl", part, i, n)
+// sink is a compiled WriteTo: what it writes is divided into parts, and each into shards.
+type sink struct {
+	split  *splitter
+	shards int
+}
+
+// maxShards bounds the files of one part.
+const maxShards = 10_000
+
+func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
+	c, err := decodeConfig[dsl.WriteToJSON](t)
+	if err != nil {
+		return nil, err
+	}
+	if c.Shards < 0 || c.Shards > maxShards {
+		return nil, fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
+	}
+	return &sink{split: split, shards: max(c.Shards, 1)}, nil
+}
+
+// take implements end: the rows of one shard are in one group.
+func (s *sink) take(r row) (text []byte, group string, m mark, err error) {
+	if text, err = encodeRow(r); err != nil {
+		return nil, "", m, err
+	}
+	part, err := s.split.part(r)
+	if err != nil {
+		return nil, "", m, err
+	}
+	m.key = digestOf(text)
+	m.tie = m.key
+	return text, s.path(part, bucket(m.key, s.shards)), m, nil
+}
+
+// path is a shard's path in the dataset.
+func (s *sink) path(part string, i int) string {
+	return fmt.Sprintf("%s/part-%05d-of-%05d.jsonl", part, i, s.shards)
 }
 
 // writeFn writes the rows of one shard, sorted by their digests, and emits their profile.
 type writeFn struct {
-	// Job is the job's JSON, Segment the index of the segment whose spill files hold the rows.
-	Job     []byte
-	Segment int
+	// Job is the job's JSON.
+	Job []byte
 
 	work    string
 	columns columns
@@ -53,9 +87,11 @@ func (f *writeFn) Setup(context.Context) error {
 	return err
 }
 
-// ProcessElement takes the packed marks of the shard at this path of the dataset. Memory: the shard's marks and one row.
-func (f *writeFn) ProcessElement(ctx context.Context, path string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+// ProcessElement takes the packed marks of one shard, whose path in the dataset follows the end in the key. Memory: the shard's
+// marks and one row.
+func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	s := sessionOf(f.work)
+	_, path, _ := strings.Cut(key, "/")
 	p, err := f.write(ctx, path, packed)
 	if err != nil {
 		return s.failed(fmt.Errorf("write %s: %w", path, err))
@@ -80,7 +116,7 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 		}
 	}
 	slices.SortFunc(rows, func(a, b mark) int { return bytes.Compare(a.key[:], b.key[:]) })
-	spills := spillFiles{work: f.work, segment: f.Segment, open: map[uint32]*os.File{}}
+	spills := spillFiles{work: f.work, open: map[spillID]*os.File{}}
 	defer spills.close()
 	part := filepath.Dir(path)
 	p := profile.New(part)
@@ -108,24 +144,24 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 // maxOpenSpills bounds the open files of one shard's writing.
 const maxOpenSpills = 128
 
-// spillFiles reads single rows of a segment's spill files.
+// spillFiles reads single rows of spill files.
 type spillFiles struct {
-	work    string
-	segment int
-	open    map[uint32]*os.File
+	work string
+	open map[spillID]*os.File
 }
 
 func (s *spillFiles) read(m mark) ([]byte, error) {
-	f, ok := s.open[m.unit]
+	id := spillID{m.segment, m.unit}
+	f, ok := s.open[id]
 	if !ok {
 		if len(s.open) == maxOpenSpills {
 			s.close()
 		}
 		var err error
-		if f, err = os.Open(spillPath(s.work, s.segment, m.unit)); err != nil {
+		if f, err = os.Open(spillPath(s.work, m.segment, m.unit)); err != nil {
 			return nil, fmt.Errorf("read a spill file: %w", err)
 		}
-		s.open[m.unit] = f
+		s.open[id] = f
 	}
 	text := make([]byte, m.size, m.size+1)
 	if _, err := f.ReadAt(text, int64(m.offset)); err != nil {
@@ -135,9 +171,9 @@ func (s *spillFiles) read(m mark) ([]byte, error) {
 }
 
 func (s *spillFiles) close() {
-	for unit, f := range s.open {
+	for id, f := range s.open {
 		f.Close()
-		delete(s.open, unit)
+		delete(s.open, id)
 	}
 }
 

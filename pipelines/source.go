@@ -117,6 +117,26 @@ func findSources(ctx context.Context, r reader) ([]source, error) {
 	return units, nil
 }
 
+// findSources lists the units of all sources, by their node. They are numbered through.
+func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
+	all := map[int][]numberedSource{}
+	unit := uint32(0)
+	for at, n := range p.nodes {
+		if n.source.format == nil {
+			continue
+		}
+		found, err := findSources(ctx, n.source)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range found {
+			all[at] = append(all[at], numberedSource{Unit: unit, Source: s})
+			unit++
+		}
+	}
+	return all, nil
+}
+
 // open reads the file from an offset on.
 func (f inputFile) open(_ context.Context, offset int64) (io.ReadCloser, error) {
 	file, err := os.Open(f.Path)

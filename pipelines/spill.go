@@ -18,8 +18,8 @@ type origin struct {
 }
 
 // spillPath names the file that a segment writes one unit's rows to.
-func spillPath(work string, segment int, unit uint32) string {
-	return filepath.Join(work, "spill", strconv.Itoa(segment)+"-"+strconv.FormatUint(uint64(unit), 10))
+func spillPath(work string, segment uint16, unit uint32) string {
+	return filepath.Join(work, "spill", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
 }
 
 // spill is a file of rows between two segments. A row is: length of the origin's name (2 bytes), name, origin's offset (8),

@@ -45,7 +45,7 @@ func (h *threshold) judge(name string, seen, rejected int64) error {
 }
 
 // tried counts a row that came to a transform with a threshold.
-func (u *unitWork) tried(t rowTransform, rejected bool) error {
+func (u *unitWork) tried(t *rowTransform, rejected bool) error {
 	u.counts[[2]string{countTried, t.name}]++
 	total := u.session.tally(t.name)
 	seen, bad := total.seen.Add(1), total.rejected.Load()

@@ -28,7 +28,7 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 		t.Fatal(err)
 	}
 	u := &unitWork{unitResult: unitResult{counts: map[[2]string]int64{}}}
-	return r, u.apply(c, r)
+	return r, u.apply(&c, r)
 }
 
 func TestTransforms(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 )
 
 // unitWork takes the rows of one unit through a segment.
@@ -12,7 +11,8 @@ type unitWork struct {
 	unitResult
 	ctx     context.Context
 	unit    uint32
-	segment segment
+	segment uint16
+	entry   *node
 	plan    *plan
 	session *session
 	spill   *spill
@@ -20,7 +20,7 @@ type unitWork struct {
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
-	sp, err := createSpill(spillPath(s.job.WorkDir, s.Index, unit))
+	sp, err := createSpill(spillPath(s.job.WorkDir, uint16(s.Index), unit))
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,8 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		unitResult: unitResult{marks: map[string][]byte{}, counts: map[[2]string]int64{}},
 		ctx:        ctx,
 		unit:       unit,
-		segment:    s.plan.segments[s.Index],
+		segment:    uint16(s.Index),
+		entry:      s.entry(),
 		plan:       s.plan,
 		session:    s.session,
 		spill:      sp,
@@ -46,9 +47,9 @@ func (u *unitWork) read(name string, r record) error {
 	from := origin{name, r.offset}
 	if r.rejected != nil {
 		text := string(r.text[:min(len(r.text), maxDeadText+4)])
-		return u.reject(u.plan.sourceName, from, clip(text, maxDeadText), r.rejected)
+		return u.reject(u.entry.name, from, clip(text, maxDeadText), r.rejected)
 	}
-	return u.pass(from, r.row)
+	return u.pass(u.entry.next, from, r.row)
 }
 
 // resume takes one row of a spill file through the segment.
@@ -57,61 +58,63 @@ func (u *unitWork) resume(from origin, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	return u.pass(from, r)
+	return u.pass(u.entry.next, from, r)
 }
 
-// pass applies the segment's transforms and its end to a row.
-func (u *unitWork) pass(from origin, r row) error { return u.passFrom(0, from, r) }
-
-// passFrom is pass without the first transforms.
-func (u *unitWork) passFrom(first int, from origin, r row) error {
+// pass takes a row to the nodes that come next, and from there on to an end of the segment.
+func (u *unitWork) pass(next []int, from origin, r row) error {
 	if err := context.Cause(u.ctx); err != nil {
 		return err
 	}
-	for i, t := range u.segment.transforms[first:] {
-		if t.explode != nil {
-			return u.explode(t, first+i+1, from, r)
-		}
-		var drop *dropped
-		switch err := u.apply(t, r); {
-		case err == nil:
-		case errors.As(err, &drop):
-			u.counts[[2]string{countDropped, t.rule(drop)}]++
-			return nil
+	for {
+		at := next[0]
+		n := &u.plan.nodes[at]
+		switch {
+		case n.end != nil:
+			return u.finish(at, from, r)
+		case n.row == nil:
+		case n.row.explode != nil:
+			return u.explode(n, from, r)
 		default:
-			return u.reject(t.name, from, r, err)
+			var drop *dropped
+			switch err := u.apply(n.row, r); {
+			case err == nil:
+			case errors.As(err, &drop):
+				u.counts[[2]string{countDropped, n.row.rule(drop)}]++
+				return nil
+			default:
+				return u.reject(n.name, from, r, err)
+			}
 		}
+		next = n.next
 	}
-	return u.finish(from, r)
 }
 
-// finish takes a row through the end of the segment.
-func (u *unitWork) finish(from origin, r row) error {
-	text, err := encodeRow(r)
+// finish takes a row to an end of the segment.
+func (u *unitWork) finish(at int, from origin, r row) error {
+	n := &u.plan.nodes[at]
+	text, group, m, err := n.end.take(r)
 	if err != nil {
-		return err
+		return u.reject(n.rejects, from, r, err)
 	}
 	if err := tooLong(text); err != nil {
-		return u.reject(u.plan.sinkName, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
-	}
-	name, group, m, err := u.end(r, text)
-	if err != nil {
-		return u.reject(name, from, r, err)
+		return u.reject(n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
 	}
 	record, json, err := u.spill.add(from, text)
 	if err != nil {
 		return err
 	}
-	m.unit, m.offset, m.size = u.unit, record, uint32(len(text))
-	if u.segment.dedup == nil {
+	m.segment, m.unit, m.offset, m.size = u.segment, u.unit, record, uint32(len(text))
+	if _, ok := n.end.(*sink); ok {
 		m.offset = json
 	}
-	u.marks[group] = m.append(u.marks[group])
+	key := endPrefix(at) + group
+	u.marks[key] = m.append(u.marks[key])
 	return nil
 }
 
 // apply applies one transform to a row.
-func (u *unitWork) apply(t rowTransform, r row) error {
+func (u *unitWork) apply(t *rowTransform, r row) error {
 	var err error
 	if t.count != nil {
 		err = t.count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
@@ -125,21 +128,6 @@ func (u *unitWork) apply(t rowTransform, r row) error {
 		}
 	}
 	return err
-}
-
-// end returns the mark of a row at the end of the segment, its group, and the name of the transform that asks for it.
-func (u *unitWork) end(r row, text []byte) (name, group string, m mark, err error) {
-	if d := u.segment.dedup; d != nil {
-		m, err = d.mark(r, text)
-		return d.name, strconv.Itoa(bucket(m.key, groups)), m, err
-	}
-	part, err := u.plan.split.part(r)
-	if err != nil {
-		return u.plan.split.name, "", m, err
-	}
-	m.key = digestOf(text)
-	m.tie = m.key
-	return u.plan.sinkName, shardPath(part, bucket(m.key, u.plan.shards), u.plan.shards), m, nil
 }
 
 // reject writes a row to the dead letter if err is a rejection; any other error it returns.

@@ -1,0 +1,162 @@
+package pipelines
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+func init() { register.DoFn3x0[string, []byte, func(string, []byte)](&onlyFn{}) }
+
+// node is a compiled transform and where its rows go on to.
+type node struct {
+	name string
+	// At most one of these is set: source and end bound the segments, and a row goes by a node without any as if it were not there.
+	source reader
+	row    *rowTransform
+	end    end
+	// split assigns the parts of the sinks that follow.
+	split *splitter
+	// rejects is the name that rejections at the end are counted under.
+	rejects string
+	// next are the nodes that take its rows.
+	next []int
+}
+
+// end is where a row leaves a segment: a cut or a sink.
+type end interface {
+	// take returns what is spilled of a row, and its mark, but for the place, with the group that it belongs to. It may reject the row.
+	take(r row) (text []byte, group string, m mark, err error)
+}
+
+// cut is an end that a segment begins at.
+type cut interface {
+	end
+	// build adds to the Beam graph what is decided on the marks, grouped, and the segment that begins there.
+	build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection
+}
+
+// site is what a segment's DoFns are made with.
+type site struct {
+	job     []byte // as JSON
+	work    string
+	segment int
+}
+
+// segment is what a row passes between an entry, which is a source or a cut, and ends.
+type segment struct {
+	entry int
+	ends  []int
+}
+
+// cutIntoSegments finds the segments of the nodes.
+func (p *plan) cutIntoSegments() {
+	for i, n := range p.nodes {
+		_, isCut := n.end.(cut)
+		if n.source.format != nil || isCut {
+			p.segments = append(p.segments, segment{entry: i, ends: p.endsAfter(i)})
+		}
+	}
+}
+
+// endsAfter returns the ends that a row can come to from an entry, in the order of the nodes.
+func (p *plan) endsAfter(entry int) []int {
+	seen := map[int]bool{}
+	var ends []int
+	var walk func(int)
+	walk = func(from int) {
+		for _, at := range p.nodes[from].next {
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			if p.nodes[at].end != nil {
+				ends = append(ends, at)
+				continue
+			}
+			walk(at)
+		}
+	}
+	walk(entry)
+	slices.Sort(ends)
+	return ends
+}
+
+// build makes the Beam graph: what flows are marks, by end and group.
+func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte) {
+	marks := map[int][]beam.PCollection{} // by end
+	for i, s := range p.segments {
+		n := &p.nodes[s.entry]
+		named := scope.Scope(n.name)
+		here := site{job: job, work: work, segment: i}
+		var rows beam.PCollection
+		if c, ok := n.end.(cut); ok {
+			rows = c.build(named, here, beam.Flatten(named, marks[s.entry]...))
+		} else {
+			rows = beam.ParDo(named, &readFn{segmentFn{Job: job, Index: i}}, beam.CreateList(named, elements[s.entry]))
+		}
+		for _, at := range s.ends {
+			mine := rows
+			if len(s.ends) > 1 {
+				mine = beam.ParDo(named, &onlyFn{Prefix: endPrefix(at)}, rows)
+			}
+			marks[at] = append(marks[at], mine)
+		}
+	}
+	var profiles []beam.PCollection
+	for i, n := range p.nodes {
+		if _, ok := n.end.(*sink); ok {
+			named := scope.Scope(n.name)
+			grouped := beam.GroupByKey(named, beam.Flatten(named, marks[i]...))
+			profiles = append(profiles, beam.ParDo(named, &writeFn{Job: job}, grouped))
+		}
+	}
+	beam.ParDo0(scope, &profileFn{Work: work}, beam.GroupByKey(scope, beam.Flatten(scope, profiles...)))
+}
+
+// sinks yields the sinks.
+func (p *plan) sinks() iter.Seq[*sink] {
+	return func(yield func(*sink) bool) {
+		for _, n := range p.nodes {
+			if s, ok := n.end.(*sink); ok && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// units is the number of units of work: the units of the input in each segment that their rows can come to, and the shards.
+func (p *plan) units(sources map[int][]numberedSource) int64 {
+	at := map[int]int{} // by entry or end
+	total := 0
+	for _, s := range p.segments {
+		n := at[s.entry] + len(sources[s.entry])
+		total += n
+		for _, end := range s.ends {
+			at[end] += n
+		}
+	}
+	for s := range p.sinks() {
+		total += len(s.split.parts) * s.shards
+	}
+	return int64(total)
+}
+
+// endPrefix begins the keys that the marks of an end are grouped by.
+func endPrefix(at int) string { return strconv.Itoa(at) + "/" }
+
+// onlyFn lets the marks of one end through.
+type onlyFn struct {
+	Prefix string
+}
+
+// ProcessElement takes packed marks.
+func (f *onlyFn) ProcessElement(key string, packed []byte, emit func(string, []byte)) {
+	if strings.HasPrefix(key, f.Prefix) {
+		emit(key, packed)
+	}
+}

@@ -1,0 +1,84 @@
+package pipelines
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// splitter assigns rows to parts.
+type splitter struct {
+	parts []partShare
+	key   *dsl.RowProgram
+}
+
+// partShare is a part with the upper end of its interval of the unit line.
+type partShare struct {
+	name  string
+	upper float64
+}
+
+// allRows is the splitter of a sink without Split.
+var allRows = splitter{parts: []partShare{{name: "all", upper: 1}}}
+
+func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
+	c, err := decodeConfig[dsl.Split](t)
+	if err != nil {
+		return nil, err
+	}
+	s := &splitter{}
+	if s.key, err = dsl.CompileRow(c.Key, params); err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	// By name: a map has no order, and who is in which part must not depend on one.
+	sum := 0.0
+	for name, share := range c.Parts {
+		if !plainName(name) {
+			return nil, fmt.Errorf("parts: %q cannot name a folder; use letters, digits, - and _", name)
+		}
+		if share <= 0 {
+			return nil, fmt.Errorf("parts: %s must have more than 0%%", name)
+		}
+		s.parts = append(s.parts, partShare{name: name})
+	}
+	slices.SortFunc(s.parts, func(a, b partShare) int { return strings.Compare(a.name, b.name) })
+	for i := range s.parts {
+		sum += float64(c.Parts[s.parts[i].name])
+		s.parts[i].upper = sum
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		return nil, fmt.Errorf("parts: the shares add up to %g%%, not 100%%", 100*sum)
+	}
+	return s, nil
+}
+
+func plainName(s string) bool {
+	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+// part returns the part a row is in: the one whose interval the hash of its key falls into.
+func (s *splitter) part(r row) (string, error) {
+	if s.key == nil {
+		return s.parts[0].name, nil
+	}
+	v, err := s.key.Eval(r)
+	if err != nil {
+		return "", reject("expression", "key: %v", err)
+	}
+	text, err := encodeRow(row{"split": v})
+	if err != nil {
+		return "", err
+	}
+	at := unit(digestOf(text))
+	for _, p := range s.parts[:len(s.parts)-1] {
+		if at < p.upper {
+			return p.name, nil
+		}
+	}
+	return s.parts[len(s.parts)-1].name, nil
+}
