@@ -1,0 +1,307 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// The window: how many rows, and how many bytes of them, the program may have before it answers. One row it always gets. Rows are
+// many, so that answers of a few bytes fill what a program buffers of its output.
+const (
+	maxRows  = 4096
+	maxBytes = 1 << 20
+)
+
+// Feed takes rows to one process at a time, and their answers back. It is for one goroutine.
+type Feed struct {
+	pool *Pool
+	proc *process // nil when there is none at hand
+
+	queue  []*item         // to send
+	flight map[int64]*item // sent to proc, by number
+	bytes  int             // in flight
+	since  time.Time       // the silence began: the last answer, or the first row in flight
+}
+
+// item is a row on its way.
+type item struct {
+	number int64 // in the process that has it, or is about to
+	line   []byte
+	text   []byte
+	done   func(Answer) error
+	// suspects is how many rows a process had, this one among them, when it died; 0 when none did.
+	suspects int
+}
+
+// Feed returns a feed; close it.
+func (p *Pool) Feed() *Feed { return &Feed{pool: p, flight: map[int64]*item{}} }
+
+// Send takes a row, a JSON object without line breaks and without the field _row, to the program. It calls done when there is an
+// answer, of this row and of others, from within Send and Flush. An error of done's ends the call.
+func (f *Feed) Send(ctx context.Context, text []byte, done func(Answer) error) error {
+	f.queue = append(f.queue, &item{text: text, done: done})
+	for len(f.queue) > 0 {
+		if err := f.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush returns when every row has its answer.
+func (f *Feed) Flush(ctx context.Context) error {
+	for len(f.queue)+len(f.flight) > 0 || f.proc != nil && f.proc.ended() {
+		if err := f.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives the process back, or ends it when it still has rows.
+func (f *Feed) Close() {
+	switch {
+	case f.proc == nil:
+	case len(f.flight) > 0 || f.proc.ended():
+		f.proc.discard()
+	default:
+		f.pool.giveBack(f.proc)
+	}
+	f.proc = nil
+}
+
+// step sends a row, or takes an answer, or ends the input when there is nothing else to do.
+func (f *Feed) step(ctx context.Context) (err error) {
+	if f.proc == nil {
+		if f.proc, err = f.pool.take(); err != nil {
+			return err
+		}
+	}
+	var in chan<- []byte
+	var line []byte
+	if f.room() {
+		in, line = f.proc.in, f.queue[0].lineOf(f.proc.sent+1)
+	}
+	quiet, stop := f.quiet(in != nil)
+	defer stop()
+	select {
+	case in <- line:
+		f.sent()
+	case answer, ok := <-f.proc.out:
+		if !ok {
+			return f.over()
+		}
+		return f.answer(answer)
+	case <-quiet:
+		f.hush()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// quiet is when hush is due.
+func (f *Feed) quiet(sends bool) (<-chan time.Time, func() bool) {
+	var wait time.Duration
+	switch {
+	case sends, f.proc.ended() && len(f.flight) > 0:
+		return nil, func() bool { return false }
+	case f.proc.ended():
+		wait = time.Until(f.proc.endedAt.Add(stopGrace))
+	default:
+		wait = time.Until(f.since.Add(f.pool.patience(len(f.queue) == 0 || f.company() > 0)))
+	}
+	timer := time.NewTimer(wait)
+	return timer.C, timer.Stop
+}
+
+// hush ends the input of a process that says nothing, or a process that does not end without.
+func (f *Feed) hush() {
+	if f.proc.ended() {
+		f.proc.child.Kill()
+	} else {
+		f.proc.endInput()
+	}
+}
+
+// room reports whether the program can be given the next row.
+func (f *Feed) room() bool {
+	switch {
+	case len(f.queue) == 0 || f.proc.ended():
+		return false
+	case len(f.flight) == 0:
+		return true
+	}
+	if most := f.company(); most > 0 {
+		return len(f.flight) < most && f.pool.company(f.queue[0].suspects) == most
+	}
+	return len(f.flight) < maxRows && f.bytes+len(f.queue[0].text) <= maxBytes
+}
+
+// company is how many rows may be in flight together with those that are, or else with the next one; 0 when none of them is a suspect.
+func (f *Feed) company() int {
+	for _, it := range f.flight {
+		return f.pool.company(it.suspects)
+	}
+	if len(f.queue) == 0 {
+		return 0
+	}
+	return f.pool.company(f.queue[0].suspects)
+}
+
+// sent notes that the first of the queue is with the program.
+func (f *Feed) sent() {
+	it := f.queue[0]
+	f.queue = f.queue[1:]
+	f.proc.sent++
+	it.line = nil
+	if len(f.flight) == 0 {
+		f.since = time.Now()
+	}
+	f.flight[it.number] = it
+	f.bytes += len(it.text)
+}
+
+// lineOf returns the row's line under a number.
+func (it *item) lineOf(n int64) []byte {
+	if it.line != nil && it.number == n {
+		return it.line
+	}
+	line := make([]byte, 0, len(it.text)+32)
+	line = append(line, `{"_row":`...)
+	line = strconv.AppendInt(line, n, 10)
+	if len(it.text) > 2 { // more than {}
+		line = append(line, ',')
+	}
+	line = append(line, it.text[1:]...)
+	it.number, it.line = n, append(line, '\n')
+	return it.line
+}
+
+// answer hands an answer to the row it is of.
+func (f *Feed) answer(line []byte) error {
+	object, err := f.pool.spec.Decode(line)
+	if err != nil {
+		return fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
+	}
+	number, ok := whole(object["_row"])
+	if !ok {
+		return fault("the program wrote an answer without the _row of its row: %s", show(line))
+	}
+	it, ok := f.flight[number]
+	if !ok {
+		return fault("the program answered the row %d, which it was not asked, or has answered already: %s", number, show(line))
+	}
+	answer, err := read(object)
+	if err != nil {
+		return fault("%s: %s", err, show(line))
+	}
+	delete(f.flight, number)
+	f.bytes -= len(it.text)
+	f.proc.answered++
+	f.spoke()
+	return it.done(answer)
+}
+
+// spoke ends a silence.
+func (f *Feed) spoke() {
+	now := time.Now()
+	sinceEnd := time.Duration(-1)
+	if f.proc.ended() {
+		sinceEnd = now.Sub(f.proc.endedAt)
+	}
+	f.pool.spoke(now.Sub(f.since), sinceEnd)
+	f.since = now
+}
+
+// whole returns a number that JSON may write with a fraction of zero.
+func whole(v any) (int64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case float64:
+		return int64(v), v == float64(int64(v))
+	}
+	return 0, false
+}
+
+// word is what a rule or a reason may be called: rows are counted by it.
+var word = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+func read(object map[string]any) (a Answer, err error) {
+	delete(object, "_row")
+	drop, drops := object["_drop"]
+	reject, rejects := object["_reject"]
+	switch {
+	case drops && rejects:
+		return a, fmt.Errorf("an answer has _drop or _reject, and not both")
+	case drops:
+		a.Drop, err = name("_drop", drop)
+	case rejects:
+		a.Reject, err = name("_reject", reject)
+		a.Message = "the program rejected the row"
+	default:
+		a.Row = object
+	}
+	return a, err
+}
+
+func name(key string, v any) (string, error) {
+	text, ok := v.(string)
+	if !ok || !word.MatchString(text) {
+		return "", fmt.Errorf("%s must be a word of letters, digits, - and _, which rows are counted by", key)
+	}
+	return text, nil
+}
+
+// over settles what an ended process left.
+func (f *Feed) over() error {
+	p, ended := f.proc, f.proc.ended()
+	f.proc = nil
+	if !ended {
+		p.endInput()
+	}
+	left := sortedFlight(f.flight)
+	clear(f.flight)
+	f.bytes = 0
+	switch {
+	case p.fault != nil:
+		return p.fault
+	case f.pool.ctx.Err() != nil:
+		return context.Cause(f.pool.ctx)
+	case ended && len(left) == 0: // however it ended
+		return nil
+	case ended && p.exit.OK():
+		for _, it := range left {
+			if err := it.done(Answer{Reject: NoAnswer, Message: "the program read all rows and ended without an answer to this one"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	case p.exit.OK() && p.answered > 0: // it wants to be started afresh
+		f.queue = append(left, f.queue...)
+		return nil
+	}
+	if err := f.pool.died(p.exit); err != nil {
+		return err
+	}
+	if len(left) == 1 && left[0].suspects > 0 {
+		return left[0].done(crash(p))
+	}
+	for _, it := range left {
+		it.suspects = len(left)
+	}
+	f.queue = append(left, f.queue...)
+	return nil
+}
+
+// crash is the answer for a row that was there when the program died, and again when it had no other.
+func crash(p *process) Answer {
+	if p.exit.OK() {
+		return Answer{Reject: NoAnswer, Message: "the program ended without an answer when it got this row alone"}
+	}
+	return Answer{Reject: Crashed, Message: "the program ended with " + p.exit.String() + " when it got this row alone"}
+}
