@@ -53,7 +53,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	if resolved.Cache.Version != "" {
 		parts["cache.version"] = short([]byte(resolved.Cache.Version))
 	}
-	if usesFiles(node.Kind) {
+	if usesFiles(node.Kind) || resolved.Programs {
 		files, err := e.filesDigest(ctx, sub, resolved.Files)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	return parts, nil
 }
 
-// usesFiles reports whether steps of a kind see the workspace.
+// usesFiles reports whether all steps of a kind see the workspace.
 func usesFiles(kind dsl.Kind) bool {
 	switch kind {
 	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindPipeline:
@@ -140,9 +140,9 @@ type hit struct {
 	record contract.StepRecord
 }
 
-// cached is an entry of the step cache: where the result of a key is.
+// cached is what the step cache has of a result: where its record is.
 type cached struct {
-	contract.At
+	At contract.At `json:"at"`
 }
 
 func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".json" }
@@ -164,10 +164,10 @@ func (e *Engine) lookup(ctx context.Context, in contract.ResolveInput, cache dsl
 		return nil, nil
 	}
 	var entry cached
-	if err := e.Store.GetJSON(ctx, cacheKey(key), &entry); err != nil {
+	if err := e.Store.GetJSON(ctx, cacheKey(key), &entry); err != nil || entry.At.Run == "" {
 		return nil, nil //nolint:nilerr // an entry that is absent or broken is a miss
 	}
-	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.Now) > age {
+	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.At.Now) > age {
 		return nil, nil
 	}
 	return e.take(ctx, entry.At, key)
@@ -242,11 +242,6 @@ func artifactsIn(raw json.RawMessage) []artifact.Ref {
 		all = append(all, artifactsIn(item)...)
 	}
 	return all
-}
-
-// remember makes a result findable by its key.
-func (e *Engine) remember(ctx context.Context, at contract.At, key string) error {
-	return e.Store.PutJSON(ctx, cacheKey(key), cached{At: at}, store.WriteOptions{Volatile: true})
 }
 
 // differing names the parts in which two keys differ.

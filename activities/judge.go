@@ -71,15 +71,19 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 	return all
 }
 
-// keep writes the record, and makes the result findable by its key.
+// keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
 func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, record contract.StepRecord) error {
-	if err := e.Store.PutJSON(ctx, recordKey(in.At), record, store.WriteOptions{Volatile: in.Volatile}); err != nil {
-		return err
+	opts := store.WriteOptions{Volatile: in.Volatile}
+	if record.Status == dsl.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
+		opts.Also = cacheKey(in.Key)
 	}
-	if record.Status != dsl.StatusSucceeded || in.Key == "" || in.ReusedFrom != "" { // a result gets no younger by being taken over
-		return nil
-	}
-	return e.remember(ctx, in.At, in.Key)
+	return e.Store.PutJSON(ctx, recordKey(in.At), kept{record, cached{in.At}}, opts)
+}
+
+// kept is a step's record as it is stored: it is the entry of the step cache too.
+type kept struct {
+	contract.StepRecord
+	cached
 }
 
 // recordOf is a step's record before its gate was judged.

@@ -54,6 +54,9 @@ type WriteOptions struct {
 	// Volatile spares the wait for the disk: until Sync the object may be gone, or empty, after the machine has died. For what can be
 	// missed, such as an entry of a cache, or be made again.
 	Volatile bool
+	// Also is another key that the object is written under, first, replacing what has it; as if Volatile. A disk does half the work of
+	// two writes for it.
+	Also string
 }
 
 // Info describes one object.

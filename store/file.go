@@ -1,8 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +99,7 @@ func (d *fileDriver) Stat(_ context.Context, key string) (Info, error) {
 }
 
 func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
-	if err := checkKey(key); err != nil {
+	if err := checkKeys(key, opts); err != nil {
 		return err
 	}
 	err := d.write(ctx, key, r, opts)
@@ -110,14 +112,13 @@ func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts Wr
 	return nil
 }
 
-func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts WriteOptions) (err error) {
+func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
 	target := d.path(key)
-	// Only to spare the copy; it is link and rename that decide.
-	if info, err := os.Lstat(target); err == nil {
-		if info.IsDir() {
-			return syscall.EISDIR
-		}
-		if opts.IfAbsent {
+	if opts.IfAbsent { // only to spare the copy; it is link that decides
+		if info, err := os.Lstat(target); err == nil {
+			if info.IsDir() {
+				return syscall.EISDIR
+			}
 			return ErrExists
 		}
 	}
@@ -125,21 +126,19 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if removeErr := os.Remove(temp); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
-			err = cmp.Or(err, removeErr)
+	if opts.Also != "" {
+		second := temp + "-"
+		if err = os.Link(temp, second); err == nil {
+			err = d.move(second, opts.Also)
 		}
-	}()
-	if err := d.makeFolder(path.Dir(key)); err != nil {
-		return err
+		if err != nil {
+			return errors.Join(err, os.Remove(temp))
+		}
 	}
 	if opts.IfAbsent {
-		err = os.Link(temp, target)
-		if errors.Is(err, fs.ErrExist) {
-			return ErrExists
-		}
+		err = d.link(temp, key)
 	} else {
-		err = os.Rename(temp, target)
+		err = d.move(temp, key)
 	}
 	if err != nil || opts.Volatile {
 		return err
@@ -147,9 +146,42 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	return syncFolder(filepath.Dir(target))
 }
 
+// move gives a temporary file the name of a key, in place of what has it.
+func (d *fileDriver) move(temp, key string) error {
+	err := d.makeFolder(path.Dir(key))
+	if err == nil {
+		err = rename(temp, d.path(key))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return nil
+}
+
+// rename is rename(2). os.Rename looks at the target first, as the system call does itself, and a look takes as long.
+func rename(from, to string) error {
+	for {
+		if err := syscall.Rename(from, to); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// link gives a temporary file the name of a key unless something has it.
+func (d *fileDriver) link(temp, key string) error {
+	err := d.makeFolder(path.Dir(key))
+	if err == nil {
+		err = os.Link(temp, d.path(key))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = ErrExists
+	}
+	return errors.Join(err, os.Remove(temp))
+}
+
 // writeTemp writes r to a new temporary file and returns its name.
 func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader, durable bool) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Join(d.root, tempDir), "")
+	f, err := os.OpenFile(filepath.Join(d.root, tempDir, rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return "", err
 	}
@@ -159,10 +191,10 @@ func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader, durable bool) (
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	if _, err := io.Copy(f, ctxReader{ctx, r}); err != nil {
-		return "", err
+	if _, inMemory := r.(*bytes.Reader); !inMemory {
+		r = ctxReader{ctx, r}
 	}
-	if err := f.Chmod(0o444); err != nil {
+	if _, err := io.Copy(f, r); err != nil {
 		return "", err
 	}
 	if !durable {

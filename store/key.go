@@ -10,6 +10,14 @@ const (
 	maxPart = 200
 )
 
+// checkKeys checks all keys of a Write.
+func checkKeys(key string, opts WriteOptions) error {
+	if err := checkKey(key); err != nil || opts.Also == "" {
+		return err
+	}
+	return checkKey(opts.Also)
+}
+
 // checkKey returns ErrKey, with the reason, for a key that no driver takes.
 func checkKey(key string) error {
 	if len(key) > maxKey {

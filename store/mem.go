@@ -60,7 +60,7 @@ func (d *memDriver) get(op, key string) (memObject, error) {
 }
 
 func (d *memDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
-	if err := checkKey(key); err != nil {
+	if err := checkKeys(key, opts); err != nil {
 		return err
 	}
 	data, err := io.ReadAll(ctxReader{ctx, r})
@@ -72,6 +72,15 @@ func (d *memDriver) Write(ctx context.Context, key string, r io.Reader, opts Wri
 	if _, taken := d.objects[key]; taken && opts.IfAbsent {
 		return fmt.Errorf("write %s: %w", key, ErrExists)
 	}
+	if opts.Also != "" {
+		if err := d.put(opts.Also, data); err != nil {
+			return err
+		}
+	}
+	return d.put(key, data)
+}
+
+func (d *memDriver) put(key string, data []byte) error {
 	for other := range d.objects {
 		if strings.HasPrefix(other, key+"/") || strings.HasPrefix(key, other+"/") {
 			return fmt.Errorf("write %s: %w: there is %s, and no key can be a folder of another", key, ErrKey, other)

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Driver) {
 	}{
 		{"ReadsWhatWasWritten", readsWhatWasWritten},
 		{"Replaces", replaces},
+		{"WritesAlso", writesAlso},
 		{"IfAbsent", ifAbsent},
 		{"OneOfManyWritersWins", oneOfManyWritersWins},
 		{"FailedWriteLeavesNothing", failedWriteLeavesNothing},
@@ -70,6 +71,33 @@ func replaces(t *testing.T, d store.Driver) {
 	put(t, d, "k", "second")
 	if got := get(t, d, "k"); got != "second" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func writesAlso(t *testing.T, d store.Driver) {
+	put(t, d, "cache/k", "old")
+	for _, opts := range []store.WriteOptions{{Volatile: true}, {}, {IfAbsent: true}} {
+		opts.Also = "cache/k"
+		key := fmt.Sprintf("runs/%v/%v", opts.Volatile, opts.IfAbsent)
+		if err := d.Write(t.Context(), key, strings.NewReader(key), opts); err != nil {
+			t.Fatal(err)
+		}
+		if one, two := get(t, d, key), get(t, d, "cache/k"); one != key || two != key {
+			t.Errorf("%s: read %q, and %q under the other key", key, one, two)
+		}
+	}
+	put(t, d, "cache/k", "new") // it is another object than the one it was written with
+	if got := get(t, d, "runs/false/true"); got != "runs/false/true" {
+		t.Errorf("a write of one key changed the other: %q", got)
+	}
+	for _, also := range []string{"../k", "cache"} {
+		if err := d.Write(t.Context(), "other", strings.NewReader(""), store.WriteOptions{Also: also}); !errors.Is(err, store.ErrKey) {
+			t.Errorf("Also: %q: got %v, want ErrKey", also, err)
+		}
+	}
+	want := []string{"cache/k", "runs/false/false", "runs/false/true", "runs/true/false"}
+	if diff := cmp.Diff(want, keys(t, d, "")); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 }
 
