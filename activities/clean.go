@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -125,5 +124,5 @@ func cleanProgress(p *pipelines.Progress) contract.Progress {
 	if p == nil {
 		return contract.Progress{Text: "bringing the input", Share: -1}
 	}
-	return contract.Progress{Text: fmt.Sprintf("%d rows read, %d kept", p.Read, p.Kept), Share: p.Done}
+	return contract.Progress{Text: p.String(), Share: p.Done}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // inputFile is one file of the input.
@@ -17,6 +18,8 @@ type inputFile struct {
 	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
+
+	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }
 
 // findFiles lists the files that patterns match, by name, each once.

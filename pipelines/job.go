@@ -38,15 +38,6 @@ type Job struct {
 // defaultMemory is the bound when a job has none.
 const defaultMemory = 1 << 30
 
-// Progress tells how far a job is.
-type Progress struct {
-	// Read counts the rows read from the input so far, Kept those written to the dataset.
-	Read int64 `json:"read"`
-	Kept int64 `json:"kept"`
-	// Done is the share of the work that is done, 0 to 1. It never falls.
-	Done float64 `json:"done"`
-}
-
 // The types of an Error. They are words of the whole system's: callers pass them on.
 const (
 	TypeInvalid        = "invalid"        // the spec is wrong: an expression, a schema, a config

@@ -137,7 +137,7 @@ func openParquet(in inputFile) (*parquet.File, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := openedParquet(file, in.Size)
+	f, err := openedParquet(readingFile{file, in.read}, in.Size)
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}

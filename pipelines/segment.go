@@ -96,7 +96,9 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 		return err
 	}
 	f.start(ctx, e.Unit, func(u *unitWork) error {
+		defer f.session.sourceRead()
 		for _, p := range e.Source.Pieces {
+			p.File.read = &f.session.bytes
 			if err := f.entry().source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) }); err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)
 			}

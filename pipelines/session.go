@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluiceml/sluice/pipelines/overlap"
 )
@@ -16,11 +17,15 @@ type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
-	secrets    map[string]string // which the Beam graph, that a runner may keep, does not hold
-	tallies    sync.Map          // of *tally by transform
-	held       sync.Map          // of func() (*overlap.Set, error) by transform
-	mu         sync.Mutex
-	first      error
+	meter      meter
+	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
+	sources, inputBytes int64
+	sourcesRead, bytes  atomic.Int64
+	secrets             map[string]string // which the Beam graph, that a runner may keep, does not hold
+	tallies             sync.Map          // of *tally by transform
+	held                sync.Map          // of func() (*overlap.Set, error) by transform
+	mu                  sync.Mutex
+	first               error
 }
 
 var sessions sync.Map // of *session by work folder
@@ -55,10 +60,22 @@ func (s *session) tally(transform string) *tally {
 	return t.(*tally)
 }
 
-// progress returns how far the job is.
+// sourceRead counts a unit that has read its part of the input.
+func (s *session) sourceRead() { s.sourcesRead.Add(1) }
+
+// progress returns how far the job is. Of the units that read, the bytes they have read count, since a compressed file is one unit
+// whatever its size.
 func (s *session) progress() Progress {
-	done := float64(s.units.Load()) / float64(s.allUnits)
-	return Progress{Read: s.read.Load(), Kept: s.kept.Load(), Done: min(done, 1)}
+	finished, bytes := s.sourcesRead.Load(), s.bytes.Load()
+	done := float64(s.units.Load() - finished)
+	if s.sources > 0 {
+		share := float64(finished) / float64(s.sources)
+		if s.inputBytes > 0 {
+			share = max(share, min(1, float64(bytes)/float64(s.inputBytes)))
+		}
+		done += share * float64(s.sources)
+	}
+	return s.meter.at(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/float64(s.allUnits))
 }
 
 // failed remembers the first error that is not just the end of the context, and returns err.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -117,6 +118,19 @@ func findSources(ctx context.Context, r reader) ([]source, error) {
 	return units, nil
 }
 
+// sizeOf is how many units there are, and how many bytes they have to read.
+func sizeOf(sources map[int][]numberedSource) (units, bytes int64) {
+	for _, list := range sources {
+		units += int64(len(list))
+		for _, u := range list {
+			for _, p := range u.Source.Pieces {
+				bytes += p.End - p.Start
+			}
+		}
+	}
+	return units, bytes
+}
+
 // findSources lists the units of all sources, by their node. They are numbered through.
 func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
 	all := map[int][]numberedSource{}
@@ -146,5 +160,28 @@ func (f inputFile) open(_ context.Context, offset int64) (io.ReadCloser, error) 
 	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return file, nil
+	return readingFile{file, f.read}, nil
+}
+
+// readingFile counts what is read.
+type readingFile struct {
+	*os.File
+	read *atomic.Int64
+}
+
+func (f readingFile) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	if f.read != nil {
+		f.read.Add(int64(n))
+	}
+	return n, err
+}
+
+// ReadAt is for the formats that begin at their end.
+func (f readingFile) ReadAt(b []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(b, at)
+	if f.read != nil {
+		f.read.Add(int64(n))
+	}
+	return n, err
 }

@@ -17,7 +17,7 @@ func newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check pipelines and environments without running anything",
-		Long: `Check pipelines, and environment files by themselves, without running anything: unknown keys, the type of every expression and
+		Long: `Check pipelines, and environment files and cleaning blocks by themselves, without running anything: unknown keys, the type of every expression and
 reference, cycles, gates that can be bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says
 more of one. The exit code is 2 when there are errors; warnings alone are fine.
 
@@ -65,7 +65,7 @@ func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellC
 // environmentDocument finds the line that makes a document an environment.
 var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
 
-// lint returns what there is to say of a file, which is a pipeline or an environment.
+// lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
 func lint(file, env string) (dsl.Diagnostics, error) {
 	source, err := worker.ReadDocument(file)
 	if err != nil {
@@ -79,7 +79,11 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, findings := dsl.Compile(pipeline, environment, worker.Folder(filepath.Dir(file)))
+	compile := dsl.Compile
+	if isBlock(source) {
+		compile = dsl.CompileBlock
+	}
+	_, findings := compile(pipeline, environment, worker.Folder(filepath.Dir(file)))
 	return findings, nil
 }
 

@@ -65,7 +65,7 @@ the folder .sluice.`,
 		}
 	}
 	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan())
-	add("runs", newRun(), newRerun(), newCancel(), newApprove(), newReject(), newSchedule())
+	add("runs", newRun(), newClean(), newRerun(), newCancel(), newApprove(), newReject(), newSchedule())
 	add("look", newList(), newShow(), newLogs(), newReport(), newData())
 	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
 	add("", newVersion(), newExitCodes())

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// cleanRequest is what `sluice clean` is asked for.
+type cleanRequest struct {
+	file, env, step   string
+	output, rejected  string
+	params, inputDirs map[string]string
+}
+
+func newClean() *cobra.Command {
+	var req cleanRequest
+	var params, inputs []string
+	cmd := &cobra.Command{
+		Use:   "clean FILE",
+		Short: "Clean data here and now, without a run",
+		Long: `Clean data in this process's folder, without a run: nothing is kept in the state folder, and nothing but this program is needed.
+
+FILE holds what stands under ` + "`clean:`" + ` in a step of a pipeline; ` + "`params`, `env` and `secrets`" + ` may stand beside it:
+
+    transforms:
+      - {type: ReadFromJson, config: {path: "raw/*.jsonl.gz"}}
+      - {type: NormalizeText, config: {fields: [text]}}
+      - {type: Deduplicate, config: {fields: [text]}}
+      - {type: WriteToJson}
+
+Paths are relative to the folder that FILE is in. Or FILE is a pipeline, of which one clean step is done, by itself: its gate is not
+judged, and for each of its inputs --input names a folder.
+
+The dataset appears at the end, whole, and is never written over what is there. Rows that were rejected are beside it, with reasons.
+Ctrl-C stops the cleaning and leaves nothing.`,
+		Example: `  sluice clean reviews.yaml
+  sluice clean reviews.yaml -o cleaned -p min_length=40
+  sluice clean pipeline.yaml --step clean --input raw=downloads/ --format json`,
+		Args: cobra.ExactArgs(1),
+	}
+	addEnvironment(cmd, &req.env)
+	cmd.Flags().StringVarP(&req.output, "output", "o", "dataset", "folder that the dataset becomes")
+	cmd.Flags().StringVar(&req.rejected, "rejected", "", "folder that the rejected rows become (default the dataset's name with -rejected)")
+	cmd.Flags().StringVar(&req.step, "step", "", "the clean step of a pipeline; needed where there are several")
+	cmd.Flags().StringArrayVar(&inputs, "input", nil, "folder of an input of the step, name=folder; may be repeated")
+	cmd.Flags().StringArrayVarP(&params, "param", "p", nil, "parameter, name=value; may be repeated")
+	must(cmd.MarkFlagDirname("output"))
+	must(cmd.MarkFlagDirname("rejected"))
+	format := addFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		req.file = args[0]
+		if req.params, err = parseParams(cmd, params); err != nil {
+			return err
+		}
+		if req.inputDirs, err = parsePairs(cmd, "--input", "input", inputs); err != nil {
+			return err
+		}
+		signals := listen()
+		defer signals.close()
+		ctx, stop := signals.until(cmd.Context())
+		defer stop()
+		job, err := req.job(ctx)
+		if err != nil {
+			return err
+		}
+		out, err := runClean(ctx, job, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		result := cleaned{CleanOutput: out, Dataset: req.output, DeadLetter: req.rejected}
+		if out.Rows.Rejected == 0 {
+			result.DeadLetter = ""
+		}
+		if *format == "json" {
+			return view.JSON(cmd.OutOrStdout(), result)
+		}
+		return result.text(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// pipelineDocument finds the line that makes a document a pipeline, and blockDocument that of a cleaning block.
+var (
+	pipelineDocument = regexp.MustCompile(`(?m)^["']?sluice["']?:`)
+	blockDocument    = regexp.MustCompile(`(?m)^["']?transforms["']?:`)
+)
+
+// isBlock reports whether a document is a cleaning block.
+func isBlock(source []byte) bool {
+	return !pipelineDocument.Match(source) && blockDocument.Match(source)
+}
+
+// job checks everything that can be checked before anything is read.
+func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
+	file, env, err := worker.ReadDocuments(r.file, r.env)
+	if err != nil {
+		return pipelines.Job{}, err
+	}
+	compile := dsl.CompileBlock
+	if pipelineDocument.Match(file.Source) {
+		compile = dsl.Compile
+	} else if r.step != "" {
+		return pipelines.Job{}, invalidf("%s is no pipeline, so it has no step `%s`\nhelp: leave --step out", r.file, r.step)
+	}
+	program, findings := compile(file, env, worker.Folder(filepath.Dir(r.file)))
+	if program == nil {
+		return pipelines.Job{}, &worker.LintError{Diagnostics: findings}
+	}
+	params, bad := program.Params(r.params)
+	if bad.HasErrors() {
+		return pipelines.Job{}, &worker.LintError{Diagnostics: bad}
+	}
+	job := pipelines.Job{
+		Params: params, ParamTypes: program.Pipeline().Params, Memory: program.Environment().Clean.Memory,
+	}
+	if err := r.resolve(ctx, program, params, &job); err != nil {
+		return job, err
+	}
+	return job, r.folders(&job)
+}
+
+// resolve fills in the step's spec and secrets.
+func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params map[string]any, job *pipelines.Job) error {
+	step, err := r.chooseStep(program)
+	if err != nil {
+		return err
+	}
+	refs, dirs := map[string]artifact.Ref{}, map[string]string{}
+	for name, dir := range r.inputDirs {
+		if info, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("the input %s: %w", name, err)
+		} else if !info.IsDir() {
+			return invalidf("the input %s: %s is no folder", name, dir)
+		}
+		refs[name] = artifact.Ref{Type: artifact.Dataset, Digest: "given"}
+		if dirs[name], err = filepath.Abs(dir); err != nil {
+			return err
+		}
+	}
+	resolved, err := program.ResolveAlone(step, params, refs)
+	if err != nil {
+		return invalidf("%s\nhelp: --input NAME=FOLDER gives a step its inputs", err)
+	}
+	var spec dsl.Clean
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return err
+	}
+	if job.Spec, err = spec.WithInputs(dirs); err != nil {
+		return invalidf("%s", err)
+	}
+	values, err := secret.NewResolver().Resolve(ctx, program.Environment(), resolved.Secrets)
+	job.Secrets = values.ByVariable
+	return contract.SecretError(err)
+}
+
+// chooseStep returns the clean step that was named, or the only one.
+func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
+	var steps []string
+	for _, node := range program.Graph() {
+		if node.Kind == dsl.KindClean {
+			steps = append(steps, node.ID)
+		}
+	}
+	switch {
+	case r.step == "" && len(steps) == 1:
+		return steps[0], nil
+	case len(steps) == 0:
+		return "", invalidf("%s has no clean step", r.file)
+	case r.step == "":
+		return "", invalidf("%s has several clean steps\nhelp: --step names one of %s", r.file, strings.Join(steps, ", "))
+	case !slices.Contains(steps, r.step):
+		return "", invalidf("%s has no clean step `%s`\nhelp: there are %s", r.file, r.step, strings.Join(steps, ", "))
+	}
+	return r.step, nil
+}
+
+// folders makes sure that there is a place for what comes out.
+func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
+	if r.rejected == "" {
+		r.rejected = filepath.Clean(r.output) + "-rejected"
+	}
+	if job.Dir, err = filepath.Abs(filepath.Dir(r.file)); err != nil {
+		return err
+	}
+	for _, folder := range []struct {
+		given string
+		to    *string
+	}{{r.output, &job.OutputDir}, {r.rejected, &job.DeadLetterDir}} {
+		if *folder.to, err = filepath.Abs(folder.given); err != nil {
+			return err
+		}
+		entries, err := os.ReadDir(*folder.to)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return invalidf("write into %s: %s", folder.given, err)
+		case len(entries) > 0:
+			return invalidf("%s has something in it already, and nothing was written\nhelp: remove it, or name another folder with -o or --rejected", folder.given)
+		}
+		if _, err := os.Stat(filepath.Dir(*folder.to)); err != nil {
+			return fmt.Errorf("write into %s: %w", folder.given, err)
+		}
+	}
+	if job.OutputDir == job.DeadLetterDir {
+		return invalidf("the dataset and the rejected rows cannot both be %s", r.output)
+	}
+	return nil
+}
