@@ -32,8 +32,8 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	}
 	if err := makeFolders(job.WorkDir, p); err != nil {
 		return dsl.CleanOutput{}, err
-	s.sources, s.inputBytes = sizeOf(sources)
 	}
+	s.sources, s.inputBytes = sizeOf(sources)
 	s.allUnits = p.units(sources)
 	report(s)
 	graph, err := build(job, p, sources)
