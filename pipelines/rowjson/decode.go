@@ -1,0 +1,312 @@
+package rowjson
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep lists and objects may be nested.
+const maxDepth = 10_000
+
+// ErrRange is the error of a number that is neither an int64 nor a float64.
+var ErrRange = errors.New("does not fit 64 bits")
+
+// Decode reads one JSON value, with nothing but white space around it. What it returns does not hold on to text.
+func Decode(text []byte) (any, error) {
+	d := decoder{text: text}
+	v, err := d.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if d.space(); d.at < len(text) {
+		return nil, d.unexpected("after the JSON value")
+	}
+	return v, nil
+}
+
+type decoder struct {
+	text []byte
+	at   int
+}
+
+// space skips white space.
+func (d *decoder) space() {
+	for d.at < len(d.text) {
+		switch d.text[d.at] {
+		case ' ', '\t', '\n', '\r':
+			d.at++
+		default:
+			return
+		}
+	}
+}
+
+// next skips white space and returns the byte that follows, or 0 at the end.
+func (d *decoder) next() byte {
+	d.space()
+	if d.at == len(d.text) {
+		return 0
+	}
+	return d.text[d.at]
+}
+
+func (d *decoder) unexpected(where string) error {
+	if d.at >= len(d.text) {
+		return fmt.Errorf("the JSON ends %s", where)
+	}
+	r, _ := utf8.DecodeRune(d.text[d.at:])
+	return fmt.Errorf("%q %s, at byte %d", r, where, d.at)
+}
+
+func (d *decoder) value(depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the JSON is nested more than %d deep", maxDepth)
+	}
+	switch c := d.next(); {
+	case c == '"':
+		return d.string()
+	case c == '{':
+		return d.object(depth)
+	case c == '[':
+		return d.list(depth)
+	case c == '-' || '0' <= c && c <= '9':
+		return d.number()
+	case c == 't' && d.word("true"):
+		return true, nil
+	case c == 'f' && d.word("false"):
+		return false, nil
+	case c == 'n' && d.word("null"):
+		return nil, nil //nolint:nilnil // it is the value
+	}
+	return nil, d.unexpected("where a value is wanted")
+}
+
+// word skips a word if it is next.
+func (d *decoder) word(w string) bool {
+	if len(d.text)-d.at < len(w) || string(d.text[d.at:d.at+len(w)]) != w {
+		return false
+	}
+	d.at += len(w)
+	return true
+}
+
+func (d *decoder) object(depth int) (any, error) {
+	d.at++
+	object := make(map[string]any)
+	if d.next() == '}' {
+		d.at++
+		return object, nil
+	}
+	for {
+		if d.next() != '"' {
+			return nil, d.unexpected("where the name of a field is wanted")
+		}
+		name, err := d.string()
+		if err != nil {
+			return nil, err
+		}
+		if d.next() != ':' {
+			return nil, d.unexpected("where a : is wanted")
+		}
+		d.at++
+		if object[name], err = d.value(depth + 1); err != nil {
+			return nil, err
+		}
+		switch d.next() {
+		case ',':
+			d.at++
+		case '}':
+			d.at++
+			return object, nil
+		default:
+			return nil, d.unexpected("where a , or the end of the object is wanted")
+		}
+	}
+}
+
+func (d *decoder) list(depth int) (any, error) {
+	d.at++
+	list := []any{}
+	if d.next() == ']' {
+		d.at++
+		return list, nil
+	}
+	for {
+		v, err := d.value(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		switch d.next() {
+		case ',':
+			d.at++
+		case ']':
+			d.at++
+			return list, nil
+		default:
+			return nil, d.unexpected("where a , or the end of the list is wanted")
+		}
+	}
+}
+
+func (d *decoder) number() (any, error) {
+	start, whole := d.at, true
+	if d.text[d.at] == '-' {
+		d.at++
+	}
+	if d.at < len(d.text) && d.text[d.at] == '0' {
+		d.at++ // and no digit follows
+	} else if !d.digits() {
+		return nil, d.unexpected("in a number")
+	}
+	if d.at < len(d.text) && d.text[d.at] == '.' {
+		d.at++
+		if whole = false; !d.digits() {
+			return nil, d.unexpected("in a number")
+		}
+	}
+	if d.at < len(d.text) && d.text[d.at]|0x20 == 'e' {
+		d.at++
+		if d.at < len(d.text) && (d.text[d.at] == '+' || d.text[d.at] == '-') {
+			d.at++
+		}
+		if whole = false; !d.digits() {
+			return nil, d.unexpected("in a number")
+		}
+	}
+	text := string(d.text[start:d.at])
+	if whole {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+	} else if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("the number %.40s %w", text, ErrRange)
+}
+
+// digits skips at least one digit.
+func (d *decoder) digits() bool {
+	start := d.at
+	for d.at < len(d.text) && '0' <= d.text[d.at] && d.text[d.at] <= '9' {
+		d.at++
+	}
+	return d.at > start
+}
+
+// string reads a string, whose quotation mark is next.
+func (d *decoder) string() (string, error) {
+	d.at++
+	rest := d.text[d.at:]
+	n, ascii := plain(rest)
+	if n < len(rest) && rest[n] == '"' {
+		d.at += n + 1
+		s := string(rest[:n])
+		if !ascii && !utf8.ValidString(s) {
+			s = string(appendValid(nil, rest[:n]))
+		}
+		return s, nil
+	}
+	var b strings.Builder
+	b.Grow(2 * n)
+	for {
+		rest = d.text[d.at:]
+		n, ascii = plain(rest)
+		d.at += n
+		if ascii || utf8.Valid(rest[:n]) {
+			b.Write(rest[:n])
+		} else {
+			b.Write(appendValid(nil, rest[:n]))
+		}
+		if d.at == len(d.text) || d.text[d.at] < 0x20 {
+			return "", d.unexpected("in a string")
+		}
+		d.at++
+		if rest[n] == '"' {
+			return b.String(), nil
+		}
+		r, err := d.escape()
+		if err != nil {
+			return "", err
+		}
+		b.WriteRune(r)
+	}
+}
+
+// appendValid appends text with U+FFFD for each byte that is not UTF-8.
+func appendValid(to, text []byte) []byte {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		to = utf8.AppendRune(to, r)
+		text = text[n:]
+	}
+	return to
+}
+
+// escape reads what follows a backslash. Half of a surrogate pair becomes U+FFFD.
+func (d *decoder) escape() (rune, error) {
+	if d.at == len(d.text) {
+		return 0, d.unexpected("in a string")
+	}
+	c := d.text[d.at]
+	d.at++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), nil
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+		r, ok := d.hex()
+		if !ok {
+			return 0, d.unexpected("in the four hexadecimal digits of a character")
+		}
+		if !utf16.IsSurrogate(r) {
+			return r, nil
+		}
+		if before := d.at; d.word(`\u`) {
+			if second, ok := d.hex(); ok {
+				if both := utf16.DecodeRune(r, second); both != utf8.RuneError {
+					return both, nil
+				}
+			}
+			d.at = before
+		}
+		return utf8.RuneError, nil
+	}
+	d.at--
+	return 0, d.unexpected(`after a \ in a string`)
+}
+
+// hex reads four hexadecimal digits.
+func (d *decoder) hex() (rune, bool) {
+	var r rune
+	for i := range 4 {
+		if d.at+i == len(d.text) {
+			return 0, false
+		}
+		c := rune(d.text[d.at+i])
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | c
+	}
+	d.at += 4
+	return r, true
+}

@@ -1,0 +1,135 @@
+package rowjson
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Append appends the canonical JSON of a value: sorted keys, no white space, no escapes that JSON does not demand but those of U+2028
+// and U+2029. Equal values have equal bytes.
+func Append(to []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return append(to, "null"...), nil
+	case bool:
+		return strconv.AppendBool(to, v), nil
+	case int64:
+		return strconv.AppendInt(to, v, 10), nil
+	case float64:
+		return appendFloat(to, v)
+	case string:
+		return appendString(to, v), nil
+	case []any:
+		return appendList(to, v)
+	case map[string]any:
+		return appendObject(to, v)
+	}
+	return nil, fmt.Errorf("a row has no place for a %T", v)
+}
+
+func appendList(to []byte, list []any) (_ []byte, err error) {
+	to = append(to, '[')
+	for i, v := range list {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		if to, err = Append(to, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(to, ']'), nil
+}
+
+func appendObject(to []byte, object map[string]any) (_ []byte, err error) {
+	var few [16]string
+	names := few[:0]
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	to = append(to, '{')
+	for i, name := range names {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = append(appendString(to, name), ':')
+		if to, err = Append(to, object[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(to, '}'), nil
+}
+
+// appendFloat writes the shortest number that reads as f, with an exponent where it is very large or small.
+func appendFloat(to []byte, f float64) ([]byte, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, errors.New("JSON has no " + strconv.FormatFloat(f, 'g', -1, 64))
+	}
+	if size := math.Abs(f); size == 0 || 1e-6 <= size && size < 1e21 {
+		return strconv.AppendFloat(to, f, 'f', -1, 64), nil
+	}
+	to = strconv.AppendFloat(to, f, 'e', -1, 64)
+	if n := len(to); to[n-4] == 'e' && to[n-3] == '-' && to[n-2] == '0' { // e-09 is e-9
+		to = append(to[:n-2], to[n-1])
+	}
+	return to, nil
+}
+
+func appendString(to []byte, s string) []byte {
+	to = append(to, '"')
+	for {
+		n, ascii := plain(s)
+		if ascii || utf8.ValidString(s[:n]) && !strings.Contains(s[:n], "\u2028") && !strings.Contains(s[:n], "\u2029") {
+			to = append(to, s[:n]...)
+		} else {
+			to = appendMended(to, s[:n])
+		}
+		if n == len(s) {
+			return append(to, '"')
+		}
+		to = appendEscape(to, s[n])
+		s = s[n+1:]
+	}
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendEscape appends a special character.
+func appendEscape(to []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(to, '\\', c)
+	case '\b':
+		return append(to, `\b`...)
+	case '\f':
+		return append(to, `\f`...)
+	case '\n':
+		return append(to, `\n`...)
+	case '\r':
+		return append(to, `\r`...)
+	case '\t':
+		return append(to, `\t`...)
+	}
+	return append(to, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+}
+
+// appendMended appends text without special characters, of which some is not UTF-8 or a separator that JavaScript takes for a line's end.
+func appendMended(to []byte, s string) []byte {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			to = append(to, `\ufffd`...)
+		case r == '\u2028' || r == '\u2029':
+			to = append(to, `\u202`...)
+			to = append(to, hexDigits[r&15])
+		default:
+			to = utf8.AppendRune(to, r)
+		}
+	}
+	return to
+}

@@ -1,0 +1,211 @@
+package rowjson_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
+)
+
+func TestDecodeErrors(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{``, `the JSON ends where a value is wanted`},
+		{` {"a": `, `the JSON ends where a value is wanted`},
+		{`{"a" 1}`, `'1' where a : is wanted, at byte 5`},
+		{`{a: 1}`, `'a' where the name of a field is wanted, at byte 1`},
+		{`{"a": 1 "b"}`, `'"' where a , or the end of the object is wanted, at byte 8`},
+		{`[1, ]`, `']' where a value is wanted, at byte 4`},
+		{`[1 2]`, `'2' where a , or the end of the list is wanted, at byte 3`},
+		{`{} ü`, `'ü' after the JSON value, at byte 3`},
+		{`01`, `'1' after the JSON value, at byte 1`},
+		{`-`, `the JSON ends in a number`},
+		{`1.e1`, `'e' in a number, at byte 2`},
+		{`1e`, `the JSON ends in a number`},
+		{`nul`, `'n' where a value is wanted, at byte 0`},
+		{"\"a\nb\"", `'\n' in a string, at byte 2`},
+		{`"a`, `the JSON ends in a string`},
+		{`"\`, `the JSON ends in a string`},
+		{`"\x"`, `'x' after a \ in a string, at byte 2`},
+		{`"\u12g4"`, `'1' in the four hexadecimal digits of a character, at byte 3`},
+		{`9223372036854775808`, `the number 9223372036854775808 does not fit 64 bits`},
+		{`1e400`, `the number 1e400 does not fit 64 bits`},
+		{strings.Repeat("[", 20_000), `the JSON is nested more than 10000 deep`},
+	} {
+		_, err := rowjson.Decode([]byte(c.text))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%.20s: got %v, want %s", c.text, err, c.want)
+		}
+		if got := errors.Is(err, rowjson.ErrRange); got != strings.Contains(c.want, "64 bits") {
+			t.Errorf("%.20s: ErrRange is %v", c.text, got)
+		}
+	}
+}
+
+func TestAppendErrors(t *testing.T) {
+	for _, v := range []any{math.NaN(), math.Inf(1), []any{math.Inf(-1)}, map[string]any{"a": 1}} {
+		if text, err := rowjson.Append(nil, v); err == nil {
+			t.Errorf("%v became %s", v, text)
+		}
+	}
+}
+
+// reference decodes as encoding/json does.
+func reference(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more")
+	}
+	return numbers(v)
+}
+
+func numbers(v any) (_ any, err error) {
+	switch v := v.(type) {
+	case json.Number:
+		if strings.ContainsAny(string(v), ".eE") {
+			return v.Float64()
+		}
+		return v.Int64()
+	case []any:
+		for i := range v {
+			if v[i], err = numbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for name := range v {
+			if v[name], err = numbers(v[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+// checkText compares what is made of a text with what encoding/json makes of it.
+func checkText(text []byte) error {
+	got, err := rowjson.Decode(text)
+	want, wantErr := reference(text)
+	if (err == nil) != (wantErr == nil) {
+		return fmt.Errorf("error %w, want %w", err, wantErr)
+	}
+	if err != nil {
+		return nil //nolint:nilerr // both say so
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("decoded (-want +got):\n%s", diff)
+	}
+	return checkValue(got)
+}
+
+// checkValue compares what is written of a value with what encoding/json writes.
+func checkValue(v any) error {
+	got, err := rowjson.Append([]byte("before"), v)
+	if err != nil {
+		return err
+	}
+	var want bytes.Buffer
+	e := json.NewEncoder(&want)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if diff := cmp.Diff("before"+strings.TrimSuffix(want.String(), "\n"), string(got)); diff != "" {
+		return fmt.Errorf("encoded (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+var texts = []string{
+	`{"a": 1, "b": [1.5, -0, 1e3, 1E-7, 1e21, 123456789012345678], "c": {"d": null, "e": true, "f": false}, "a": 2}`,
+	`"plain" `, `"\"\\\/\b\f\n\r\t\u0000\u001f\u007f\u00e9\u2028"`, `"\ud83d\ude00 \ud83d \ude00\ud83d \ud83d\u0041 \ud83dx"`,
+	"\"é\u2028\u2029 \xff\xc3( \xed\xa0\x80 \uFFFD\"", "\"12345678\xff\"", `"1234567"`, `"12345678\""`, `[]`, `{}`, "\t[ { } ,\r\n[ ] ]",
+	"\"\xe2\x80", `{"":""}`, `[1,]`, `-0.0`, `0e0`, `1.0`, `"\u12"`, `"\ud83d\u12"`, "\"\x1f\"", "\"\x7f\"", `nullx`, "\xef\xbb\xbf{}",
+}
+
+func TestAsEncodingJSON(t *testing.T) {
+	for _, text := range texts {
+		if err := checkText([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	// Each special byte at each place of a word.
+	for c := range 256 {
+		for at := range 20 {
+			s := strings.Repeat("a", at) + string([]byte{byte(c)}) + strings.Repeat("b", 11)
+			if err := errors.Join(checkText([]byte(`"`+s+`"`)), checkValue(s)); err != nil {
+				t.Fatalf("byte %d at %d: %v", c, at, err)
+			}
+		}
+	}
+}
+
+func TestAppendAsEncodingJSON(t *testing.T) {
+	scalar := rapid.OneOf(
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.Float64().AsAny(), rapid.String().AsAny(),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }).AsAny(),
+		rapid.SampledFrom([]any{1e21, 1e-6, 9.99e-7, 1e-10, 1e100, math.Copysign(0, -1), "\u2028"}),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		v := map[string]any{
+			"list":   rapid.SliceOf(scalar).Draw(t, "list"),
+			"object": rapid.MapOf(rapid.String(), scalar).Draw(t, "object"),
+		}
+		if err := checkValue(v); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, text := range texts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if err := checkText(text); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	text := document()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := rowjson.Decode(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	text := document()
+	b.SetBytes(int64(len(text)))
+	v, err := rowjson.Decode(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var to []byte
+	for b.Loop() {
+		if to, err = rowjson.Append(to[:0], v); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func document() []byte {
+	return fmt.Appendf(nil, `{"id": 12, "source": "site7", "text": %q}`, strings.Repeat("Some words of a text, and é once in a while.\n", 45))
+}
