@@ -56,7 +56,9 @@ func TestFieldsAreApart(t *testing.T) {
 	}
 }
 
-func word() *rapid.Generator[string] { return rapid.SampledFrom([]string{"a", "b", "c", "d", "Über", "人"}) }
+func word() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a", "b", "c", "d", "Über", "人"})
+}
 
 func text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(word(), 0, 12).Draw(t, "words"), " ") })
@@ -179,7 +181,7 @@ func TestAgreesWithExhaustiveJaccard(t *testing.T) {
 	h := minhash.New(5, 14, 8)
 	sizes, bands := make([]int, n), make([][]uint32, n)
 	holders := map[uint64][]int{} // by shingle
-	var alike, found, close, closeFound int
+	var alike, found, near, nearFound int
 	var expected float64
 	for i, text := range documents(n) {
 		set := minhash.Set(h.Shingles(nil, text))
@@ -200,13 +202,13 @@ func TestAgreesWithExhaustiveJaccard(t *testing.T) {
 			expected += 1 - math.Pow(1-math.Pow(s, 8), 14)
 			alike, found = alike+1, found+count(candidate)
 			if s >= 0.8 {
-				close, closeFound = close+1, closeFound+count(candidate)
+				near, nearFound = near+1, nearFound+count(candidate)
 			}
 		}
 	}
 	recall, want := float64(found)/float64(alike), expected/float64(alike)
 	t.Logf("%d of the pairs of %d documents are alike by %v: recall %.3f (theory %.3f); %d by 0.8: recall %.3f; precision 1, since the comparison is exact",
-		alike, n, threshold, recall, want, close, float64(closeFound)/float64(close))
+		alike, n, threshold, recall, want, near, float64(nearFound)/float64(near))
 	if alike < 1000 || math.Abs(recall-want) > 0.03 {
 		t.Errorf("recall %.4f, want about %.4f, of %d pairs", recall, want, alike)
 	}
