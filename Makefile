@@ -31,8 +31,12 @@ build: ## build bin/sluice and bin/sluice-agent
 demo: setup build ## from raw mail to a served spam filter
 	bin/sluice run examples/spam/pipeline.yaml -e examples/spam/environment.yaml
 
+.PHONY: flink
+flink: ## fetch Flink's job server for Beam into the cache folder, for cleaning on Flink
+	@scripts/flink.sh
+
 .PHONY: test
-test: setup build ## run all tests
+test: setup build flink ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long

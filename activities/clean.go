@@ -72,7 +72,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job
 	return pipelines.Job{
 		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
-		Memory: sub.program.Environment().Clean.Memory,
+		Memory: sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
 	}, cleanup, err
 }
 

@@ -18,7 +18,7 @@ type Environment struct {
 	Pools map[string]Pool `json:"pools,omitempty" dsl:"names"`
 	// Targets are where models are served.
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
-	// Clean sets the Beam runner's limits.
+	// Clean sets the Beam runner and its limits.
 	Clean CleanSettings `json:"clean,omitzero"`
 	// Secrets are where the values of secrets come from, by name. A pipeline holds names only.
 	Secrets map[string]SecretSource `json:"secrets,omitempty"`
@@ -74,12 +74,6 @@ type EmbeddedTarget struct {
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
 }
 
-// CleanSettings limit the cleaning's child process.
-type CleanSettings struct {
-	// Memory bounds the child's memory. Default 1GiB.
-	Memory Size `json:"memory,omitempty" dsl:"default=1GiB"`
-}
-
 // DefaultEnvironment is what a run without an environment file has: two local nodes that nobody interrupts, and a target served
 // from the Sluice process.
 func DefaultEnvironment() *Environment {
@@ -113,6 +107,7 @@ func loadEnvironment(src *source, data []byte) *Environment {
 	eachDriver(src, lookup(root, "targets"), "target", "embedded: {port: 8080}")
 	checkPorts(src, root, env)
 	checkSecrets(src, root, env)
+	checkRunner(src, root)
 	setDefaults(reflect.ValueOf(env))
 	return env
 }

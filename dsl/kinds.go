@@ -55,7 +55,6 @@ var (
 		reflect.TypeFor[Variant]():        {"tensorrt"},
 		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
 		reflect.TypeFor[Target]():         {"triton", "kserve"},
-		reflect.TypeFor[CleanSettings]():  {"flink", "spark", "dataflow"},
 	}
 )
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -40,14 +39,14 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	result, err := prism.Execute(ctx, graph)
+	counters, err := runGraph(ctx, job, graph)
 	if ctx.Err() != nil {
 		return dsl.CleanOutput{}, stopped(ctx)
 	}
 	if err != nil {
-		return dsl.CleanOutput{}, diskHint(s.cause(fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))))
+		return dsl.CleanOutput{}, diskHint(s.cause(err))
 	}
-	out, err := account(result.Metrics().AllMetrics().Counters(), p)
+	out, err := account(counters, p)
 	if err != nil {
 		return out, err
 	}
@@ -102,6 +101,10 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 		}
 	}()
 	job.Secrets = nil // the DoFns find them in the session
+	spread := !job.Runner.onPrism()
+	if spread {
+		job.Parallelism = 1 // of a bundle
+	}
 	text, err := json.Marshal(job)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 		}
 	}
 	graph, scope := beam.NewPipelineWithRoot()
-	p.build(scope, text, job.WorkDir, elements)
+	p.build(scope, text, job.WorkDir, elements, spread)
 	return graph, nil
 }
 

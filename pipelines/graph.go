@@ -86,8 +86,9 @@ func (p *plan) endsAfter(entry int) []int {
 	return ends
 }
 
-// build makes the Beam graph: what flows are marks, by end and group.
-func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte) {
+// build makes the Beam graph: what flows are marks, by end and group. With spread, a runner works on several units of the input at a
+// time; without, the worker that made the list of them gets them all, and has a pool of its own.
+func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte, spread bool) {
 	marks := map[int][]beam.PCollection{} // by end
 	for i, s := range p.segments {
 		n := &p.nodes[s.entry]
@@ -97,7 +98,11 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int
 		if c, ok := n.end.(cut); ok {
 			rows = c.build(named, here, beam.Flatten(named, marks[s.entry]...))
 		} else {
-			rows = beam.ParDo(named, &readFn{segmentFn{Job: job, Index: i}}, beam.CreateList(named, elements[s.entry]))
+			units := beam.CreateList(named, elements[s.entry])
+			if spread {
+				units = beam.Reshuffle(named, units)
+			}
+			rows = beam.ParDo(named, &readFn{segmentFn{Job: job, Index: i}}, units)
 		}
 		for _, at := range s.ends {
 			mine := rows

@@ -29,6 +29,8 @@ type Job struct {
 	ProfileFile string `json:"profile_file,omitempty"`
 	// Memory bounds the child process in bytes. Default 1 GiB.
 	Memory dsl.Size `json:"memory,omitempty"`
+	// Runner says where the Beam graph runs. Default: in the child process.
+	Runner Runner `json:"runner,omitzero"`
 	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.
 	Parallelism int `json:"parallelism,omitempty"`
 	// WorkDir holds spill files and what is not whole yet. Run makes it beside OutputDir and removes it.

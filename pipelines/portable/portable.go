@@ -1,0 +1,200 @@
+// Package portable runs a Beam graph on a runner that is reached by Beam's job API, as Flink and Spark are. It knows nothing of
+// what the graph does.
+//
+// Beam's own Execute does not do: it builds a worker with the Go compiler, takes a job that was canceled for one that succeeded,
+// and leaves the job running on the cluster when its caller has gone.
+package portable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/metricsx"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+)
+
+// Job says where a graph is run and by whom.
+type Job struct {
+	// Endpoint is the address of the job service, host:port.
+	Endpoint string
+	// Name is what the cluster calls the job.
+	Name string
+	// Parallelism is how many bundles of a stage are worked on at a time. 0 leaves it to the cluster.
+	Parallelism int
+	// Worker is the program that the cluster's machines start as a worker, with Env in its environment; its main must call Work. Both
+	// become part of the job's graph, which the cluster shows: no secrets. Empty: this process works, and the cluster reaches it on the
+	// loopback interface.
+	Worker string
+	Env    map[string]string
+}
+
+// ErrGone tells that the job service does not answer any more.
+var ErrGone = errors.New("the job service has gone")
+
+// The bounds of what a job service is waited for.
+const (
+	dialTimeout   = 30 * time.Second
+	cancelTimeout = 15 * time.Second
+)
+
+// Run runs a graph and returns its counters. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
+// there or that takes too long.
+func Run(ctx context.Context, graph *beam.Pipeline, job Job) ([]metrics.CounterResult, error) {
+	environment, stop, err := job.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	edges, _, err := graph.Build()
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := graphx.Marshal(edges, &graphx.Options{Environment: environment})
+	if err != nil {
+		return nil, fmt.Errorf("encode the Beam graph: %w", err)
+	}
+	conn, err := grpcx.Dial(ctx, job.Endpoint, dialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("no job service answers at %s: %w", job.Endpoint, err)
+	}
+	defer conn.Close()
+	client := jobpb.NewJobServiceClient(conn)
+	id, err := job.submit(ctx, client, pipeline)
+	if err != nil {
+		return nil, err
+	}
+	if err := wait(ctx, client, id); err != nil {
+		return nil, err
+	}
+	found, err := client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: id})
+	if err != nil {
+		return nil, fmt.Errorf("ask the job service for the job's counters: %w", err)
+	}
+	results := metricsx.FromMonitoringInfos(pipeline, found.GetMetrics().GetAttempted(), found.GetMetrics().GetCommitted())
+	return results.AllMetrics().Counters(), nil
+}
+
+// environment tells the runner how workers come about.
+func (j Job) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
+	urn, config := graphx.URNEnvProcess, ""
+	stop = func() {}
+	if j.Worker == "" {
+		workers, err := extworker.StartLoopback(ctx, 0)
+		if err != nil {
+			return nil, nil, fmt.Errorf("listen for work on the loopback interface: %w", err)
+		}
+		urn, config = graphx.URNEnvExternal, workers.EnvironmentConfig(ctx)
+		stop = func() { _ = workers.Stop(ctx) } // it has no error to tell
+	} else if config, err = processConfig(j.Worker, j.Env); err != nil {
+		return nil, nil, err
+	}
+	env, err = graphx.CreateEnvironment(ctx, urn, func(context.Context) string { return config })
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return env, stop, nil
+}
+
+// submit hands the job over and returns its id. Workers need no artifact, but a job must come with one: it is an empty file.
+func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline *pipepb.Pipeline) (string, error) {
+	empty, err := os.CreateTemp("", "worker-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(empty.Name())
+	if err := empty.Close(); err != nil {
+		return "", err
+	}
+	if err := runnerlib.UpdateGoEnvironmentWorker(empty.Name(), pipeline); err != nil {
+		return "", err
+	}
+	options := &runnerlib.JobOptions{Name: j.Name, Parallelism: j.Parallelism, Loopback: j.Worker == ""}
+	prepared, artifacts, session, err := runnerlib.Prepare(ctx, client, pipeline, options)
+	if err != nil {
+		return "", fmt.Errorf("the job service does not accept the job: %w", err)
+	}
+	token, err := runnerlib.Stage(ctx, prepared, artifacts, empty.Name(), session)
+	if err != nil {
+		return "", fmt.Errorf("hand files to the job service: %w", err)
+	}
+	id, err := runnerlib.Submit(ctx, client, prepared, token)
+	if err != nil {
+		return "", fmt.Errorf("the job service does not start the job: %w", err)
+	}
+	return id, nil
+}
+
+// wait follows a job to its end, which is nil only when it has done all. When ctx ends it cancels the job and returns its cause.
+func wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
+	follow, done := context.WithCancel(context.WithoutCancel(ctx))
+	defer done()
+	end := make(chan error, 1)
+	go func() { end <- followJob(follow, client, id) }()
+	select {
+	case err := <-end:
+		return err
+	case <-ctx.Done():
+	}
+	bounded, stop := context.WithTimeout(follow, cancelTimeout)
+	defer stop()
+	if _, err := client.Cancel(bounded, &jobpb.CancelJobRequest{JobId: id}); err == nil {
+		select {
+		case <-end:
+		case <-bounded.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// maxMessages bounds the runner's words that go into an error.
+const maxMessages = 8 << 10
+
+// followJob reads the job's states and messages to its end.
+func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) error {
+	stream, err := client.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
+	if err != nil {
+		return fmt.Errorf("ask the job service how the job is: %w", err)
+	}
+	var said strings.Builder
+	var state jobpb.JobState_Enum
+	for {
+		m, err := stream.Recv()
+		if err != nil { // also the end of the stream: what ends a job ends the stream after it
+			return ended(state, said.String(), err)
+		}
+		if s := m.GetStateResponse(); s != nil {
+			if state = s.GetState(); state == jobpb.JobState_DONE || state == jobpb.JobState_CANCELLED {
+				return ended(state, said.String(), nil)
+			}
+		}
+		if r := m.GetMessageResponse(); r.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR && said.Len() < maxMessages {
+			said.WriteString(r.GetMessageText() + "\n")
+		}
+	}
+}
+
+// ended is the error of a job in its last known state.
+func ended(state jobpb.JobState_Enum, said string, err error) error {
+	said = strings.TrimSpace(said)
+	switch state {
+	case jobpb.JobState_DONE:
+		return nil
+	case jobpb.JobState_CANCELLED:
+		return fmt.Errorf("the job was canceled on the cluster")
+	case jobpb.JobState_FAILED:
+		return fmt.Errorf("the job failed on the cluster: %s", said)
+	}
+	return fmt.Errorf("%w while the job ran: %w", ErrGone, err)
+}

@@ -1,0 +1,61 @@
+package portable
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/container/tools"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// processConfig is what CreateEnvironment wants of a process environment.
+func processConfig(program string, env map[string]string) (string, error) {
+	text, err := protojson.Marshal(&pipepb.ProcessPayload{Command: program, Env: env})
+	return string(text), err
+}
+
+// provisionFlag is the flag that tells a worker apart, since nothing else may begin a command line with it.
+const provisionFlag = "--provision_endpoint="
+
+// IsWorker reports whether a runner has started this process as a worker, from the process's arguments.
+func IsWorker(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, provisionFlag) })
+}
+
+// Work is the main of a worker: it does what the runner tells it until the runner has no more. The worker is this very program, so
+// there is nothing to fetch first.
+func Work(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	id := flags.String("id", "", "")
+	provision := flags.String("provision_endpoint", "", "")
+	if err := flags.Parse(args); err != nil || *id == "" {
+		return fmt.Errorf("not the arguments of a Beam worker: %q", args)
+	}
+	ctx = grpcx.WriteWorkerID(ctx, *id)
+	info, err := tools.ProvisionInfo(ctx, *provision)
+	if err != nil {
+		return fmt.Errorf("ask the runner at %s what to do: %w", *provision, err)
+	}
+	logging, control := info.GetLoggingEndpoint().GetUrl(), info.GetControlEndpoint().GetUrl()
+	if logging == "" || control == "" {
+		return errors.New("the runner does not say where it takes logs and gives orders")
+	}
+	if !beam.Initialized() {
+		beam.Init()
+	}
+	fmt.Fprintf(os.Stderr, "worker %s of the runner at %s\n", *id, control)
+	return harness.MainWithOptions(ctx, logging, control, harness.Options{
+		RunnerCapabilities: info.GetRunnerCapabilities(), StatusEndpoint: info.GetStatusEndpoint().GetUrl(),
+	})
+}

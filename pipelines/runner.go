@@ -1,0 +1,142 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/portable"
+)
+
+// Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the
+// child process, on prism.
+type Runner struct {
+	Flink    *dsl.FlinkRunner `json:"flink,omitempty"`
+	Spark    *dsl.JobService  `json:"spark,omitempty"`
+	Dataflow *dsl.JobService  `json:"dataflow,omitempty"`
+}
+
+// RunnerOf returns the runner that an environment names.
+func RunnerOf(c dsl.CleanSettings) Runner {
+	return Runner{Flink: c.Flink, Spark: c.Spark, Dataflow: c.Dataflow}
+}
+
+// service returns the job service that is there already, or nil.
+func (r Runner) service() *dsl.JobService {
+	if r.Spark != nil {
+		return r.Spark
+	}
+	return r.Dataflow
+}
+
+// onPrism reports whether the graph runs in this process alone.
+func (r Runner) onPrism() bool { return r.Flink == nil && r.service() == nil }
+
+// elsewhere reports whether the rows are worked on by processes other than the child, which may be on other machines.
+func (r Runner) elsewhere() bool {
+	return r.service() != nil || r.Flink != nil && r.Flink.Master != "" && !loopback(r.Flink.Master)
+}
+
+// loopback reports whether an address is one of this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// bundles is how many bundles of a stage the cluster works on at a time.
+func (r Runner) bundles(workers int) int {
+	n := 0
+	if s := r.service(); s != nil {
+		n = s.Parallelism
+	} else if r.Flink != nil {
+		n = r.Flink.Parallelism
+	}
+	if n > 0 {
+		return n
+	}
+	return workers
+}
+
+// runGraph runs the job's graph where the job says, and returns its counters.
+func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.CounterResult, error) {
+	switch {
+	case job.Runner.onPrism():
+		result, err := prism.Execute(ctx, graph)
+		if err != nil {
+			return nil, fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))
+		}
+		return result.Metrics().AllMetrics().Counters(), nil
+	case job.Runner.Flink != nil:
+		return runOnFlink(ctx, job, graph)
+	}
+	return runOn(ctx, job, graph, job.Runner.service().Endpoint)
+}
+
+// runOnFlink starts a job server for this job alone.
+func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.CounterResult, error) {
+	dir := filepath.Join(job.WorkDir, "flink")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return nil, err
+	}
+	server, err := flink.Start(ctx, flink.Config{
+		Jars: job.Runner.Flink.JobServer, Master: job.Runner.Flink.Master, Dir: dir, Memory: int64(job.Memory),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	counters, err := runOn(ctx, job, graph, server.Endpoint)
+	if err != nil && ctx.Err() == nil && errors.Is(err, portable.ErrGone) {
+		if ended := server.Ended(); ended != nil {
+			return nil, ended
+		}
+	}
+	return counters, err
+}
+
+// runOn runs the graph on a job service.
+func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) ([]metrics.CounterResult, error) {
+	p := portable.Job{Endpoint: endpoint, Name: "sluice-clean", Parallelism: job.Runner.bundles(job.Parallelism)}
+	if job.Runner.elsewhere() {
+		p.Worker = filepath.Join(job.WorkDir, "worker")
+		p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
+		if err := copyProgram(p.Worker); err != nil {
+			return nil, fmt.Errorf("put the worker into the work folder: %w", err)
+		}
+	}
+	return portable.Run(ctx, graph, p)
+}
+
+// copyProgram copies this program to where the machines of a cluster can start it.
+func copyProgram(to string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o777)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
+}
