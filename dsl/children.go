@@ -146,8 +146,9 @@ func (c *checker) setOutputs(s *step, ch *compiledChild) {
 		if o == nil {
 			continue
 		}
-		o.open = ch == nil
+		o.rest = nil
 		if ch == nil {
+			o.rest = cel.DynType
 			continue
 		}
 		if o.optional == nil {
@@ -444,7 +445,7 @@ func (ts *typeSystem) adopt(t *cel.Type, from *typeSystem, owner string) *cel.Ty
 		return objectNamed(name)
 	}
 	ours := &objectType{
-		name: name, what: theirs.what, code: theirs.code, open: theirs.open, optional: theirs.optional, fields: map[string]*cel.Type{},
+		name: name, what: theirs.what, code: theirs.code, rest: theirs.rest, optional: theirs.optional, fields: map[string]*cel.Type{},
 	}
 	ts.define(ours) // before its fields: an object may hold itself
 	for field, t := range theirs.fields {

@@ -71,8 +71,8 @@ func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Va
 			return v, nil
 		}
 		t, ok := typ.fields[field]
-		if !ok && typ.open {
-			t, ok = cel.DynType, true
+		if !ok && typ.rest != nil {
+			t, ok = typ.rest, true
 		}
 		if !ok {
 			return nil, nil

@@ -99,6 +99,7 @@ type checker struct {
 	envs       map[string]*cel.Env // by the signature of their variables
 	usedParams map[string]bool
 	tried      int // combinations of matrices
+	shapes     int // of rows
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
@@ -212,6 +213,9 @@ const endedRun = "ended run"
 
 // compileStep checks the expressions of a step.
 func (c *checker) compileStep(s *step) {
+	if s.Kind == KindClean {
+		c.typeRows(s)
+	}
 	for _, e := range s.exprs {
 		c.compile(e, s)
 	}
@@ -254,7 +258,7 @@ func (c *checker) compile(e *expression, s *step) {
 
 // anyOutputs lets a gate read any output of a step whose outputs are not known.
 func (c *checker) anyOutputs(e *expression, s *step, extra map[string]*cel.Type) {
-	if !c.outputsOf(s).open {
+	if c.outputsOf(s).rest == nil {
 		return
 	}
 	for _, r := range e.parsed(c.base) {

@@ -23,8 +23,8 @@ type objectType struct {
 	optional map[string]bool
 	// what names the fields in messages: "a metric of `fit`".
 	what string
-	// open means that what the fields are is not known: any may be read.
-	open bool
+	// rest is the type of all other fields, where it is not known which there are; nil when these are all.
+	rest *cel.Type
 	// code of the diagnostic for a field that is not there.
 	code string
 }
@@ -98,8 +98,8 @@ func (ts *typeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 		return ts.Registry.FindStructFieldType(name, fieldName)
 	}
 	t, ok := o.fields[fieldName]
-	if !ok && o.open {
-		t, ok = cel.DynType, true
+	if !ok && o.rest != nil {
+		t, ok = o.rest, true
 	}
 	if !ok {
 		return nil, false

@@ -1,0 +1,140 @@
+package dsl
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// after returns the shape of the rows that a transform hands on of those that come to it. computed are the types of the transform's
+// expressions. What a transform only drops or rejects keeps its shape.
+func (r rowShape) after(typ string, config *yaml.Node, computed map[*yaml.Node]*cel.Type) rowShape {
+	switch typ {
+	case "ReadFromText":
+		return rowShape{fields: map[string]*cel.Type{"text": cel.StringType}}
+	case "ReadFromCsv":
+		return csvShape(lookup(config, "columns"))
+	case "ReadFromJson", "ReadFromParquet", "ReadFromAvro", "Exec":
+		return anyRow
+	case "DecodeMail":
+		return r.afterMail(lookup(config, "field"))
+	case "DetectLanguage":
+		if as := lookup(config, "as"); as != nil {
+			return r.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null
+		}
+	case "Explode":
+		return r.afterExplode(lookup(config, "fields"))
+	case "MapToFields":
+		return r.afterMap(config, computed)
+	case "ValidateWithSchema":
+		return r.afterSchema(lookup(config, "schema"))
+	}
+	return r
+}
+
+// csvShape is that of records, whose values are texts.
+func csvShape(columns *yaml.Node) rowShape {
+	if columns == nil || columns.Kind != yaml.SequenceNode {
+		return rowShape{rest: cel.StringType} // each file's first record names them
+	}
+	shape := rowShape{fields: map[string]*cel.Type{}}
+	for n := range scalarsBelow(columns) {
+		shape.fields[n.Value] = cel.StringType
+	}
+	return shape
+}
+
+func (r rowShape) afterMail(field *yaml.Node) rowShape {
+	if field != nil {
+		r = r.without(field.Value)
+	}
+	for _, name := range []string{"subject", "from", "body", "content_type"} {
+		r = r.with(name, cel.StringType)
+	}
+	return r.with("date", cel.DynType) // null where it cannot be read
+}
+
+// afterExplode has items in place of lists; where several lists differ in length, nulls too.
+func (r rowShape) afterExplode(fields *yaml.Node) rowShape {
+	several := fields != nil && len(fields.Content) > 1
+	for n := range scalarsBelow(fields) {
+		t := cel.DynType
+		if list := r.fields[n.Value]; list != nil && list.Kind() == types.ListKind && !several {
+			t = list.Parameters()[0]
+		}
+		r = r.with(n.Value, t)
+	}
+	return r
+}
+
+func (r rowShape) afterMap(config *yaml.Node, computed map[*yaml.Node]*cel.Type) rowShape {
+	out := rowShape{fields: map[string]*cel.Type{}}
+	if keep := lookup(config, "append"); keep != nil && keep.Value == "true" {
+		out = r
+		for n := range scalarsBelow(lookup(config, "drop")) {
+			out = out.without(n.Value)
+		}
+	}
+	fields := lookup(config, "fields")
+	if fields == nil || fields.Kind != yaml.MappingNode {
+		return out
+	}
+	for i := 0; i+1 < len(fields.Content); i += 2 {
+		t := computed[behindAlias(fields.Content[i+1])]
+		if t == nil {
+			t = cel.DynType // it could not be read, which was reported
+		}
+		out = out.with(fields.Content[i].Value, t)
+	}
+	return out
+}
+
+// afterSchema knows what a JSON Schema demands of each row: the types of the properties that must be there, and whether there are no
+// others.
+func (r rowShape) afterSchema(schema *yaml.Node) rowShape {
+	properties := lookup(schema, "properties")
+	if properties == nil || properties.Kind != yaml.MappingNode {
+		return r
+	}
+	required := map[string]bool{}
+	for n := range scalarsBelow(lookup(schema, "required")) {
+		required[n.Value] = true
+	}
+	out := r
+	if others := lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && lookup(schema, "patternProperties") == nil {
+		out = rowShape{fields: map[string]*cel.Type{}}
+	}
+	for i := 0; i+1 < len(properties.Content); i += 2 {
+		name, t := properties.Content[i].Value, r.typeOf(properties.Content[i].Value)
+		switch {
+		case t == nil: // no row can have it
+			continue
+		case t.Kind() == types.DynKind && required[name]:
+			t = schemaType(properties.Content[i+1])
+		}
+		out = out.with(name, t)
+	}
+	return out
+}
+
+// schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.
+func schemaType(schema *yaml.Node) *cel.Type {
+	typ := lookup(schema, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return cel.DynType
+	}
+	switch typ.Value {
+	case "string":
+		return cel.StringType
+	case "boolean":
+		return cel.BoolType
+	case "object":
+		return cel.MapType(cel.StringType, cel.DynType)
+	case "array":
+		if items := lookup(schema, "items"); items != nil {
+			return cel.ListType(schemaType(items))
+		}
+		return cel.ListType(cel.DynType)
+	}
+	return cel.DynType
+}

@@ -1,0 +1,220 @@
+package dsl
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+)
+
+// rowShape is what is known of the rows at one place of a cleaning, before any was read.
+type rowShape struct {
+	fields map[string]*cel.Type
+	// rest is the type of all other fields; nil when there are none.
+	rest *cel.Type
+}
+
+// anyRow is the shape of rows of which nothing is known.
+var anyRow = rowShape{rest: cel.DynType}
+
+// with returns the shape with a field of that type.
+func (r rowShape) with(name string, t *cel.Type) rowShape {
+	r.fields = maps.Clone(r.fields)
+	if r.fields == nil {
+		r.fields = map[string]*cel.Type{}
+	}
+	r.fields[name] = t
+	return r
+}
+
+// without returns the shape without a field; of rows that may have others it may be there all the same.
+func (r rowShape) without(name string) rowShape {
+	r.fields = maps.Clone(r.fields)
+	delete(r.fields, name)
+	return r
+}
+
+// typeOf returns the type of a field, or nil when there is none.
+func (r rowShape) typeOf(name string) *cel.Type {
+	if t, ok := r.fields[name]; ok {
+		return t
+	}
+	return r.rest
+}
+
+// Beyond these, rows are not followed: a document that has as many is no person's.
+const (
+	maxShapes      = 500
+	maxShapeFields = 1000
+)
+
+// rowTyper follows the rows of one cleaning.
+type rowTyper struct {
+	*checker
+	step *step
+	// exprs are the step's expressions over rows that were not compiled yet, by where they stand.
+	exprs map[*yaml.Node][]*expression
+}
+
+// typeRows checks a cleaning's expressions over rows against what is known of the rows that come to them.
+func (c *checker) typeRows(s *step) {
+	t := &rowTyper{checker: c, step: s, exprs: map[*yaml.Node][]*expression{}}
+	for _, e := range s.exprs {
+		if e.scope == scopeRow {
+			t.exprs[e.node] = append(t.exprs[e.node], e)
+		}
+	}
+	chain := lookup(s.body, "transforms")
+	if chain == nil || chain.Kind != yaml.SequenceNode {
+		return
+	}
+	shape := anyRow
+	for _, n := range chain.Content {
+		shape = t.transform(n, shape)
+	}
+	t.compile(lookup(s.body, "profile"), shape, "the profile")
+}
+
+// transform checks one transform and returns the shape of what it hands on.
+func (t *rowTyper) transform(n *yaml.Node, in rowShape) rowShape {
+	typ := lookup(n, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return anyRow
+	}
+	label := typ.Value
+	if name := lookup(n, "name"); name != nil {
+		label = name.Value
+	}
+	config := lookup(n, "config")
+	computed := t.compile(config, in, "`"+label+"`")
+	t.checkFields(typ.Value, config, in, label)
+	out := in.after(typ.Value, config, computed)
+	if len(out.fields) > maxShapeFields {
+		return anyRow
+	}
+	return out
+}
+
+// compile checks the expressions below a node over rows of that shape, and returns their types by where they stand.
+func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*yaml.Node]*cel.Type {
+	computed := map[*yaml.Node]*cel.Type{}
+	var env *cel.Env
+	var vars map[string]*cel.Type
+	for n := range scalarsBelow(below) {
+		if len(t.exprs[n]) == 0 {
+			continue
+		}
+		e := t.exprs[n][0]
+		t.exprs[n] = t.exprs[n][1:]
+		if !e.readsFields(t.base) || t.shapes == maxShapes {
+			t.compileFree(e)
+		} else {
+			if env == nil {
+				env, vars = t.rowEnv(shape, whose)
+			}
+			e.compile(t.src, t.ts, env, vars)
+			t.use(e)
+		}
+		computed[n] = fieldType(e.outputType())
+	}
+	return computed
+}
+
+// rowEnv makes an environment in which `row` has a shape.
+func (t *rowTyper) rowEnv(shape rowShape, whose string) (*cel.Env, map[string]*cel.Type) {
+	t.shapes++
+	row := t.ts.define(&objectType{
+		name: fmt.Sprintf("row %d", t.shapes), code: "row", what: "a field of the rows that come to " + whose, fields: shape.fields, rest: shape.rest,
+	})
+	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
+	return mustEnv(t.ts, vars), vars
+}
+
+// scalarsBelow yields the scalars at and below a node. It follows no alias, which may lead anywhere: what is behind one is not known.
+func scalarsBelow(n *yaml.Node) iter.Seq[*yaml.Node] {
+	return func(yield func(*yaml.Node) bool) { visitScalars(n, yield) }
+}
+
+func visitScalars(n *yaml.Node, yield func(*yaml.Node) bool) bool {
+	if n == nil {
+		return true
+	}
+	if n.Kind == yaml.ScalarNode {
+		return yield(n)
+	}
+	for _, child := range n.Content {
+		if !visitScalars(child, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// readsFields reports whether an expression uses `row` to read fields by name and for nothing else. As a map it has no fields that
+// could be checked.
+func (e *expression) readsFields(env *cel.Env) bool {
+	parsed, issues := env.Parse(e.text)
+	if issues.Err() != nil {
+		return true // reported all the same
+	}
+	uses, fields := 0, 0
+	isRow := func(x ast.Expr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == "row" }
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+		switch {
+		case isRow(x):
+			uses++
+		case x.Kind() == ast.SelectKind && isRow(x.AsSelect().Operand()),
+			x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.OptSelect && isRow(x.AsCall().Args()[0]):
+			fields++
+		}
+	}))
+	return uses == fields
+}
+
+// fieldType is the type of a field that is set to a value of type t: what JSON makes of it.
+func fieldType(t *cel.Type) *cel.Type {
+	switch t.Kind() {
+	case types.BoolKind, types.IntKind, types.DoubleKind, types.StringKind:
+		return t
+	case types.UintKind:
+		return cel.IntType
+	case types.BytesKind, types.TimestampKind, types.DurationKind:
+		return cel.StringType
+	case types.ListKind:
+		return cel.ListType(fieldType(t.Parameters()[0]))
+	case types.MapKind:
+		return cel.MapType(cel.StringType, fieldType(t.Parameters()[1]))
+	}
+	return cel.DynType
+}
+
+// textTransforms work on texts.
+var textTransforms = []string{"DecodeMail", "Decontaminate", "DetectLanguage", "HtmlToText", "MaskPII", "NormalizeText", "QualityFilter"}
+
+// checkFields reports the fields that a transform names and that its rows lack, or that cannot be what it works on.
+func (t *rowTyper) checkFields(typ string, config *yaml.Node, in rowShape, label string) {
+	for _, key := range []string{"field", "fields", "drop", "group_by"} {
+		named := lookup(config, key)
+		if named == nil || named.Kind == yaml.MappingNode {
+			continue
+		}
+		for n := range scalarsBelow(named) {
+			got := in.typeOf(n.Value)
+			switch {
+			case got == nil:
+				t.src.errorf(n, "row", suggest(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
+			case got.Kind() == types.DynKind:
+			case typ == "Explode" && got.Kind() != types.ListKind:
+				t.src.errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, article(typeName(got)))
+			case slices.Contains(textTransforms, typ) && got.Kind() != types.StringKind:
+				t.src.errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, article(typeName(got)), typ)
+			}
+		}
+	}
+}
