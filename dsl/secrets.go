@@ -130,8 +130,6 @@ func checkSecrets(src *source, root *yaml.Node, env *Environment) {
 			src.errorf(at, "name", "letters, digits and `_`, beginning with no digit", "%q is not a name of an environment variable", at.Value)
 		case kind == "vault" && !vaultKey.MatchString(at.Value):
 			src.errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
-		case kind == "vault" && lookup(root, "vault") == nil:
-			src.errorf(keyNode(n, kind), "vault", "add `vault: {address: https://HOST:8200, auth: {token_file: FILE}}`", "the environment does not say where Vault is")
 		}
 	}
 	if n := lookup(root, "vault"); n != nil && n.Kind == yaml.MappingNode {

@@ -96,9 +96,11 @@ func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact
 	return dirs, nil
 }
 
-// secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace.
+// secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace, or
+// reads all secrets.
 var secretVariables = []string{
 	"SLUICE_TEMPORAL_TOKEN", "SLUICE_CODEC_KEYS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
+	"VAULT_TOKEN",
 }
 
 // secretPrefix begins the variables that Temporal's client sends as headers of every call, its credentials among them.

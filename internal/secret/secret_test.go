@@ -73,7 +73,7 @@ func TestValueRefuses(t *testing.T) {
 		{"a relative path", dsl.SecretSource{File: "secret"}, ErrUnusable, "not absolute"},
 		{"a folder", dsl.SecretSource{File: t.TempDir()}, ErrUnusable, "no regular file"},
 		{"a pipe that nobody writes to", dsl.SecretSource{File: fifo}, ErrUnusable, "no regular file"},
-		{"Vault without an address", dsl.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "no `vault:`"},
+		{"Vault without an address", dsl.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "VAULT_ADDR is not set"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

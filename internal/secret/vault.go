@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +51,10 @@ type lease struct {
 // read returns the value that ref, mount/path#key, names.
 func (v *vault) read(ctx context.Context, server dsl.Vault, ref string) (string, error) {
 	if server.Address == "" {
-		return "", fail(ErrUnusable, "the environment has no `vault:` to read %s from: give its address", ref)
+		server.Address, server.Namespace = os.Getenv("VAULT_ADDR"), os.Getenv("VAULT_NAMESPACE")
+	}
+	if server.Address == "" {
+		return "", fail(ErrUnusable, "the environment has no `vault:` to read %s from, and VAULT_ADDR is not set for the worker: give its address", ref)
 	}
 	endpoint, mount, path, key, err := locate(server, ref)
 	if err != nil {
@@ -146,7 +151,22 @@ func (v *vault) token(ctx context.Context, server dsl.Vault) (token string, fres
 		v.tokens[account(server)] = l
 		return l.token, true, nil
 	}
-	return "", false, fail(ErrUnusable, "vault has no auth: give it token_file or kubernetes")
+	token, err = ownToken()
+	return token, true, err
+}
+
+// ownToken is the token that Vault's own command would use.
+func ownToken() (string, error) {
+	token := os.Getenv("VAULT_TOKEN")
+	if token == "" {
+		if home, err := os.UserHomeDir(); err == nil {
+			token, _ = readFile(filepath.Join(home, ".vault-token")) // without one there is no login
+		}
+	}
+	if token = strings.TrimSpace(token); !isToken(token) {
+		return "", fail(ErrUnusable, "vault has no auth: give the environment's `vault` one, or the worker VAULT_TOKEN or the file ~/.vault-token")
+	}
+	return token, nil
 }
 
 func (v *vault) forget(server dsl.Vault) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +160,28 @@ func TestVault(t *testing.T) {
 				t.Errorf("it says %q, not %q", err, tt.says)
 			}
 		})
+	}
+}
+
+// An environment that does not say where Vault is reads from where Vault's own command would.
+func TestVaultOfTheMachine(t *testing.T) {
+	v := newFakeVault(t)
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("VAULT_ADDR", v.URL)
+	read := func() (string, error) { return fromVault(t.Context(), resolver(t), dsl.Vault{}, "kv/ml/warehouse#dsn") }
+	if _, err := read(); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "VAULT_TOKEN") {
+		t.Errorf("without a token: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".vault-token"), []byte("reader\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read(); got != "postgres://secret" || err != nil {
+		t.Errorf("with ~/.vault-token: %q, %v", got, err)
+	}
+	t.Setenv("VAULT_TOKEN", "stranger")
+	if _, err := read(); !errors.Is(err, ErrForbidden) {
+		t.Errorf("with another's VAULT_TOKEN: %v", err)
 	}
 }
 
