@@ -164,7 +164,7 @@ func ownToken() (string, error) {
 		}
 	}
 	if token = strings.TrimSpace(token); !isToken(token) {
-		return "", fail(ErrUnusable, "vault has no auth: give the environment's `vault` one, or the worker VAULT_TOKEN or the file ~/.vault-token")
+		return "", fail(ErrUnusable, "vault has no auth: give it token_file or kubernetes, or the worker VAULT_TOKEN or the file ~/.vault-token")
 	}
 	return token, nil
 }

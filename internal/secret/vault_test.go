@@ -89,6 +89,8 @@ func (v *fakeVault) login(r *http.Request, answer func(int, string, ...any)) {
 
 // resolver asks again without waiting long.
 func resolver(t *testing.T) *Resolver {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir()) // without a token of the person who tests
 	r := NewResolver()
 	r.vault.pause = time.Millisecond
 	r.vault.jwt = file(t, "pod-jwt\n")
@@ -166,14 +168,13 @@ func TestVault(t *testing.T) {
 // An environment that does not say where Vault is reads from where Vault's own command would.
 func TestVaultOfTheMachine(t *testing.T) {
 	v := newFakeVault(t)
-	home := t.TempDir()
-	t.Setenv("HOME", home)
+	r := resolver(t)
 	t.Setenv("VAULT_ADDR", v.URL)
-	read := func() (string, error) { return fromVault(t.Context(), resolver(t), dsl.Vault{}, "kv/ml/warehouse#dsn") }
+	read := func() (string, error) { return fromVault(t.Context(), r, dsl.Vault{}, "kv/ml/warehouse#dsn") }
 	if _, err := read(); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "VAULT_TOKEN") {
 		t.Errorf("without a token: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(home, ".vault-token"), []byte("reader\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte("reader\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := read(); got != "postgres://secret" || err != nil {
