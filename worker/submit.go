@@ -124,7 +124,7 @@ func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract
 	for _, node := range graph { // in topological order
 		known[node.ID] = true
 		again[node.ID] = node.ID == from || slices.ContainsFunc(node.After, func(id string) bool { return again[id] })
-		if again[node.ID] {
+		if again[node.ID] || slices.Contains(only, node.ID) {
 			r.Again = append(r.Again, node.ID)
 		}
 	}

@@ -148,7 +148,14 @@ func TestReuse(t *testing.T) {
 		{"all there is", "", nil, contract.Reuse{}},
 		{"from a step: it and what comes after it is done again", "b", nil, contract.Reuse{Again: []string{"b", "c"}}},
 		{"from the first", "a", nil, contract.Reuse{Again: []string{"a", "b", "c", "d"}}},
-		{"only some", "", []string{"c", "d"}, contract.Reuse{Only: []string{"c", "d"}, Needed: []string{"a", "b"}}},
+		{
+			"only some: they are done, what comes after them is not", "", []string{"b", "d"},
+			contract.Reuse{Only: []string{"b", "d"}, Again: []string{"b", "d"}, Needed: []string{"a"}},
+		},
+		{
+			"only some, one after the other", "", []string{"c", "b"},
+			contract.Reuse{Only: []string{"c", "b"}, Again: []string{"b", "c"}, Needed: []string{"a"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -26,7 +26,7 @@ files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it go
 ended, the command that started Sluice here stays until the runs that other commands follow have ended too.
 
 A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
-depends on it again, --only does nothing but the named steps, --no-cache does everything.
+depends on it again, --only does the named steps again and nothing else, --no-cache does everything.
 
 The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		Example: `  sluice run pipeline.yaml
@@ -37,7 +37,7 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 	}
 	addEnvironment(cmd, &req.EnvFile)
 	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
-	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps only; the others must have results to take over")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
 	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "take nothing over from earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
@@ -146,7 +146,7 @@ results are taken over. With --from, that step and all that depends on it are do
 	cmd.Flags().StringVar(&req.File, "file", "", "run this pipeline in place of the one that was submitted")
 	addEnvironment(cmd, &req.EnvFile)
 	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
-	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps only; the others must have results to take over")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
