@@ -25,8 +25,18 @@ type Cleaner struct {
 	// Engine knows the environments and parameters of submissions, and Secrets finds the secrets that these environments name.
 	Engine  *Engine
 	Secrets *secret.Resolver
+	// Python is the virtual environment whose programs come first in PATH; empty for none.
+	Python string
 	// Executable is this program, which is started again as the child that cleans.
 	Executable string
+}
+
+// cleaning is one attempt at a clean step.
+type cleaning struct {
+	pipelines.Job
+	dir  string
+	env  *dsl.Environment
+	mask *secret.Mask
 }
 
 // Clean runs a clean step in a child process and stores what it left as a dataset.
@@ -38,55 +48,93 @@ func (c *Cleaner) Clean(ctx context.Context, in contract.StepInput) (contract.St
 	defer cleanup()
 	var at atomic.Pointer[pipelines.Progress]
 	defer Heartbeat(ctx, func() any { return cleanProgress(at.Load()) })()
-	if job.Spec, err = c.bring(ctx, in, job.Spec, filepath.Dir(job.OutputDir)); err != nil {
+	closeLog, err := c.bring(ctx, in, job)
+	if err != nil {
 		return contract.StepOutput{}, typed(ctx, err)
 	}
-	out, err := pipelines.Run(ctx, c.Executable, job, func(p pipelines.Progress) { at.Store(&p) })
+	defer closeLog()
+	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p pipelines.Progress) { at.Store(&p) })
 	var fault *pipelines.Error
 	switch {
 	case ctx.Err() != nil:
 		return contract.StepOutput{}, ctx.Err()
 	case errors.As(err, &fault):
-		return contract.StepOutput{}, contract.Error(fault.Type, fault.Message, nil)
+		return contract.StepOutput{}, contract.Masked(job.mask, contract.Error(fault.Type, fault.Message, nil))
 	case err != nil:
 		return contract.StepOutput{}, err
 	}
-	return c.keep(ctx, job, out)
+	return c.keep(ctx, job.Job, out)
 }
 
 // job lays the attempt's folder out.
-func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (pipelines.Job, func(), error) {
+func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, func(), error) {
 	var spec dsl.Clean
 	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
-		return pipelines.Job{}, nil, err
+		return nil, nil, err
 	}
 	sub, err := c.Engine.submission(ctx, in.Submission)
 	if err != nil {
-		return pipelines.Job{}, nil, err
+		return nil, nil, err
 	}
 	secrets, err := c.Secrets.Resolve(ctx, sub.program.Environment(), in.Secrets)
 	if err != nil {
-		return pipelines.Job{}, nil, contract.SecretError(err)
+		return nil, nil, contract.SecretError(err)
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
-	return pipelines.Job{
+	return &cleaning{dir: dir, env: sub.program.Environment(), mask: secrets.Mask, Job: pipelines.Job{
 		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
 		Memory: sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
-	}, cleanup, err
+	}}, cleanup, err
 }
 
-// bring fetches the inputs and fills their folders into the transforms.
-func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, spec dsl.Clean, dir string) (dsl.Clean, error) {
-	dirs, err := script.FetchInputs(ctx, c.Store, spec.Inputs, filepath.Join(dir, "inputs"))
+// bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
+// the step's log.
+func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
+	programs, err := job.Spec.Execs()
 	if err != nil {
-		return spec, err
+		return nil, err
 	}
-	filled, err := spec.WithInputs(dirs)
+	inputs := filepath.Join(job.dir, "inputs")
+	var dirs map[string]string
+	if len(programs) == 0 {
+		closeLog = func() {}
+		dirs, err = script.FetchInputs(ctx, c.Store, job.Spec.Inputs, inputs)
+	} else {
+		dirs = map[string]string{}
+		for name := range job.Spec.Inputs {
+			dirs[name] = filepath.Join(inputs, name) // where the folder of a program has them
+		}
+		closeLog, err = c.bringProgram(ctx, in, job)
+	}
 	if err != nil {
-		return spec, &script.UserError{Message: err.Error()}
+		return nil, err
 	}
-	return filled, nil
+	if job.Spec, err = job.Spec.WithInputs(dirs); err != nil {
+		closeLog()
+		return nil, &script.UserError{Message: err.Error()}
+	}
+	return closeLog, nil
+}
+
+// bringProgram lays out what programs run in, with the inputs.
+func (c *Cleaner) bringProgram(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
+	folder, err := script.Prepare(ctx, script.Setup{
+		Dir: job.dir, Store: c.Store, Command: dsl.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Python,
+		Secrets: job.Secrets, Withhold: secret.Variables(job.env),
+	})
+	if err != nil {
+		return nil, err
+	}
+	log, err := openLog(c.State, in)
+	if err != nil {
+		return nil, err
+	}
+	masked := job.mask.Writer(log)
+	job.Programs = pipelines.Programs{Dir: folder.Work, Env: folder.Env, Log: masked}
+	return func() {
+		_ = errors.Join(masked.Close(), log.Close()) // a log without its end is no reason to fail
+	}, nil
 }
 
 // keep stores the dataset and the dead letter.

@@ -151,7 +151,7 @@ func cleanReads(s *step, key string) bool {
 	}
 	return slices.ContainsFunc(chain.Content, func(n *yaml.Node) bool {
 		typ := lookup(n, "type")
-		return typ != nil && typ.Value == "MaskPII" && key == "secrets" && lookup(n, "config", "key") != nil
+		return typ != nil && (typ.Value == "Exec" || typ.Value == "MaskPII" && key == "secrets" && lookup(n, "config", "key") != nil)
 	})
 }
 

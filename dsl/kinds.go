@@ -42,7 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"WriteToText", "WriteToCsv", "WriteToParquet", "Exec", "Partition",
+		"WriteToText", "WriteToCsv", "WriteToParquet", "Partition",
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{

@@ -28,6 +28,8 @@ type Resolved struct {
 	Cache Cache
 	// Files are the workspace files in the cache key; none: all of them.
 	Files []string
+	// Programs reports whether a cleaning runs programs of the user's.
+	Programs bool
 }
 
 // Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read. Of a
@@ -77,7 +79,21 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 	if command, ok := s.known.(interface{ workspaceFiles() []string }); ok {
 		out.Files = command.workspaceFiles()
 	}
+	if s.Kind == KindClean {
+		return out.cleanFiles()
+	}
 	return nil
+}
+
+// cleanFiles notes what the programs in a cleaning depend on.
+func (r *Resolved) cleanFiles() error {
+	var spec Clean
+	if err := json.Unmarshal(r.Spec, &spec); err != nil {
+		return err
+	}
+	programs, err := spec.Execs()
+	r.Programs, r.Files = len(programs) > 0, filesOf(programs)
+	return err
 }
 
 // finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values

@@ -75,8 +75,7 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 		return
 	}
 	for i, arg := range cmd.Command {
-		script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
-		if i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg) {
+		if inWorkspace(i, arg) {
 			c.checkFile(s, arg, "command", i)
 		}
 	}
@@ -88,9 +87,19 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 	}
 }
 
+// inWorkspace reports whether the i-th word of a command names a file of the workspace.
+func inWorkspace(i int, arg string) bool {
+	script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
+	return i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg)
+}
+
 // checkFile reports a file that the workspace lacks; at is where the body names it.
 func (c *checker) checkFile(s *step, file string, at ...any) {
-	switch node := lookup(s.body, at...); {
+	c.checkFileAt(lookup(s.body, at...), file)
+}
+
+func (c *checker) checkFileAt(node *yaml.Node, file string) {
+	switch {
 	case node == nil || file == "":
 	case !isInside(file):
 		c.src.errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)

@@ -13,6 +13,7 @@ var transformSpecs = map[string]any{
 	"MapToFields":        MapToFields{},
 	"AssertEqual":        AssertEqual{},
 	"Explode":            Explode{},
+	"Exec":               Exec{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
 	"Decontaminate":      Decontaminate{},

@@ -28,6 +28,7 @@ type message struct {
 	Progress *Progress        `json:"progress,omitempty"`
 	Result   *dsl.CleanOutput `json:"result,omitempty"`
 	Error    *Error           `json:"error,omitempty"`
+	Log      []byte           `json:"log,omitempty"` // of the user's programs
 }
 
 // WorkerMain runs the process as a Beam worker and exits, if Beam started it as one (by the flag --worker). A main calls it before
@@ -60,6 +61,7 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput
 		return dsl.CleanOutput{}, fmt.Errorf("read the job: %w", err)
 	}
 	job.setDefaults()
+	job.Programs.Log = out
 	// What Beam and prism leave in the temporary folder goes with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
 		return dsl.CleanOutput{}, err
@@ -97,6 +99,9 @@ func (m *messages) send(msg message) error {
 	defer m.mu.Unlock()
 	return m.encoder.Encode(msg)
 }
+
+// Write sends what a user's program says.
+func (m *messages) Write(text []byte) (int, error) { return len(text), m.send(message{Log: text}) }
 
 // progress sends the session's progress until the function it returns is called, and then once more.
 func (m *messages) progress(s *session) (stop func()) {

@@ -21,6 +21,8 @@ import (
 func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutput, error) {
 	s := openSession(job)
 	defer sessions.Delete(job.WorkDir)
+	s.programs = newPrograms(ctx, job.Programs)
+	defer s.programs.close() //nolint:errcheck // what is wrong with one that succeeds is told below
 	p, err := compilePlan(job)
 	if err != nil {
 		return dsl.CleanOutput{}, err
@@ -45,6 +47,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	}
 	if err != nil {
 		return dsl.CleanOutput{}, diskHint(s.cause(err))
+	}
+	if err := s.programs.close(); err != nil {
+		return dsl.CleanOutput{}, err
 	}
 	out, err := account(counters, p)
 	if err != nil {
@@ -100,7 +105,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 			err = fmt.Errorf("build the Beam graph: %v", r)
 		}
 	}()
-	job.Secrets = nil // the DoFns find them in the session
+	job.Secrets, job.Programs = nil, Programs{} // the DoFns find them in the session
 	spread := !job.Runner.onPrism()
 	if spread {
 		job.Parallelism = 1 // of a bundle

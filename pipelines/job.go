@@ -19,6 +19,8 @@ type Job struct {
 	Secrets map[string]string `json:"secrets,omitempty"`
 	// Dir is the folder that relative paths in the spec are relative to. Default: this process's.
 	Dir string `json:"dir,omitempty"`
+	// Programs is what the programs of Exec transforms run with; it reaches the child process as Secrets do.
+	Programs Programs `json:"programs,omitzero"`
 	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl and schema.json. It must be on
 	// the file system of its parent, which exists, and either not exist or be empty.
 	OutputDir string `json:"output_dir"`

@@ -15,10 +15,14 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/pipelines/portable"
 )
 
-// stopGrace is the time a cancelled child has to end by itself. It has nothing to save.
-const stopGrace = 2 * time.Second
+// The time a canceled child has to end by itself: it has nothing to save, but a job on a cluster is to be canceled there.
+const (
+	stopGrace    = 2 * time.Second
+	clusterGrace = portable.CancelTimeout + 5*time.Second
+)
 
 // tailLines is how much of a crashed child's last words goes into the error: a panic's message comes before its stack.
 const tailLines = 60
@@ -44,18 +48,28 @@ func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInvalid, "encode the cleaning job: %w", err)
 	}
-	return runChild(ctx, exe, job.Dir, stdin, progress)
+	return runChild(ctx, exe, job, stdin, hearing{progress: progress, log: job.Programs.Log})
 }
 
-func runChild(ctx context.Context, exe, dir string, stdin []byte, progress func(Progress)) (dsl.CleanOutput, error) {
+// hearing is whom to tell while a child runs; either may be nil.
+type hearing struct {
+	progress func(Progress)
+	log      io.Writer
+}
+
+func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (dsl.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
 	}
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
+	grace := stopGrace
+	if !job.Runner.onPrism() {
+		grace = clusterGrace
+	}
 	child, err := proc.Start(ctx, proc.Command{
-		Path: exe, Args: []string{Arg}, Dir: dir, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: stopGrace,
+		Path: exe, Args: []string{Arg}, Dir: job.Dir, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: grace,
 	})
 	childOut.Close()
 	if err != nil {
@@ -64,7 +78,7 @@ func runChild(ctx context.Context, exe, dir string, stdin []byte, progress func(
 		}
 		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
 	}
-	last, readErr := readMessages(stdout, progress)
+	last, readErr := readMessages(stdout, tell)
 	exit, err := child.Wait()
 	switch {
 	case ctx.Err() != nil:
@@ -84,8 +98,8 @@ func runChild(ctx context.Context, exe, dir string, stdin []byte, progress func(
 // maxMessage bounds one line of the child's.
 const maxMessage = 16 << 20
 
-// readMessages hands progress on and returns the last message. It reads to the end, so that the child never waits.
-func readMessages(r io.Reader, progress func(Progress)) (last message, err error) {
+// readMessages tells what comes and returns the last message. It reads to the end, so that the child never waits.
+func readMessages(r io.Reader, tell hearing) (last message, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {
@@ -94,8 +108,11 @@ func readMessages(r io.Reader, progress func(Progress)) (last message, err error
 			_, drainErr := io.Copy(io.Discard, r)
 			return last, errors.Join(fmt.Errorf("the line %.100q: %w", lines.Text(), err), drainErr)
 		}
-		if m.Progress != nil && progress != nil {
-			progress(*m.Progress)
+		if m.Progress != nil && tell.progress != nil {
+			tell.progress(*m.Progress)
+		}
+		if m.Log != nil && tell.log != nil {
+			_, _ = tell.log.Write(m.Log) // a log that cannot be written is no reason to fail
 		}
 		last = m
 	}

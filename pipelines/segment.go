@@ -159,7 +159,7 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(work(u), u.close()); err != nil {
+		if err := errors.Join(u.do(work), u.close()); err != nil {
 			return s.session.failed(err)
 		}
 		s.session.unitDone()

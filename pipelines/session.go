@@ -24,6 +24,7 @@ type session struct {
 	secrets             map[string]string // which the Beam graph, that a runner may keep, does not hold
 	tallies             sync.Map          // of *tally by transform
 	held                sync.Map          // of func() (*overlap.Set, error) by transform
+	programs            *programs
 	mu                  sync.Mutex
 	first               error
 }

@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/program"
 )
 
 // rowFunc transforms one row in place. A dropped drops it, a rejection sends it to the dead letter (the row is then as it came
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
-// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count and explode.
+// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, explode and program.
 type rowTransform struct {
 	name  string
 	apply rowFunc
@@ -26,6 +27,7 @@ type rowTransform struct {
 	// assertion is what an AssertEqual counts for.
 	assertion *assertion
 	explode   explodeFunc
+	program   *program.Pool
 	// threshold is nil when any number of rows may be rejected.
 	threshold *threshold
 
@@ -73,6 +75,9 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 		if config, err = decodeConfig[dsl.Explode](t); err == nil {
 			c.explode, err = compileExplode(config)
 		}
+	case "Exec":
+		c.prefix = t.Name + "/" // its rules are the program's, which may call one as another transform's
+		c.program, err = compileExec(t, given.session.programs)
 	case "Filter":
 		c.rules = []string{t.Name}
 		c.apply, err = compileAs(t, params, compileFilter)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/sluiceml/sluice/pipelines/program"
 )
 
 // unitWork takes the rows of one unit through a segment.
@@ -17,6 +19,7 @@ type unitWork struct {
 	session *session
 	spill   *spill
 	dead    deadLetter
+	feeds   map[int]*program.Feed // of the programs it has used, by node
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
@@ -34,11 +37,15 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		session:    s.session,
 		spill:      sp,
 		dead:       deadLetter{path: deadPath(s.job.WorkDir, s.Index, unit)},
+		feeds:      map[int]*program.Feed{},
 	}, nil
 }
 
-// close closes the unit's files.
-func (u *unitWork) close() error { return errors.Join(u.spill.close(), u.dead.close()) }
+// close closes the unit's files, and lets go of its programs.
+func (u *unitWork) close() error {
+	u.stopFeeds()
+	return errors.Join(u.spill.close(), u.dead.close())
+}
 
 // read takes one row of an input file through the segment.
 func (u *unitWork) read(name string, r record) error {
@@ -75,19 +82,25 @@ func (u *unitWork) pass(next []int, from origin, r row) error {
 		case n.row == nil:
 		case n.row.explode != nil:
 			return u.explode(n, from, r)
+		case n.row.program != nil:
+			return u.ask(at, from, r)
 		default:
-			var drop *dropped
-			switch err := u.apply(n.row, r); {
-			case err == nil:
-			case errors.As(err, &drop):
-				u.counts[[2]string{countDropped, n.row.rule(drop)}]++
-				return nil
-			default:
-				return u.reject(n.name, from, r, err)
+			if err := u.apply(n.row, r); err != nil {
+				return u.leave(n, from, r, err)
 			}
 		}
 		next = n.next
 	}
+}
+
+// leave counts a row that a transform has dropped or rejected; any other error it returns.
+func (u *unitWork) leave(n *node, from origin, r row, err error) error {
+	var drop *dropped
+	if errors.As(err, &drop) {
+		u.counts[[2]string{countDropped, n.row.rule(drop)}]++
+		return nil
+	}
+	return u.reject(n.name, from, r, err)
 }
 
 // finish takes a row to an end of the segment.
@@ -121,6 +134,11 @@ func (u *unitWork) apply(t *rowTransform, r row) error {
 	} else {
 		err = t.apply(r)
 	}
+	return u.watched(t, err)
+}
+
+// watched returns what a transform said of a row, or that it has rejected too many.
+func (u *unitWork) watched(t *rowTransform, err error) error {
 	if t.threshold != nil {
 		var why *rejection
 		if over := u.tried(t, errors.As(err, &why)); over != nil {

@@ -37,7 +37,7 @@ func (s *Session) register(o Options) error {
 	engine := activities.NewEngine(s.Store)
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
-	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Secrets: secrets, Executable: exe}
+	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
 	compiler := &activities.Compiler{Store: s.Store, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
 		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),

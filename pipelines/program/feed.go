@@ -199,6 +199,9 @@ func (f *Feed) answer(line []byte) error {
 	if err != nil {
 		return fault("%s: %s", err, show(line))
 	}
+	if word := answer.Drop + answer.Reject; word != "" && !f.pool.knows(word) {
+		return fault("the program has more than %d different rules and reasons, which rows are counted by: %s", maxWords, show(line))
+	}
 	delete(f.flight, number)
 	f.bytes -= len(it.text)
 	f.proc.answered++

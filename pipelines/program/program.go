@@ -48,6 +48,8 @@ const (
 	tailLines = 20
 	// hopeless is how many deaths are enough when no row was ever answered.
 	hopeless = 3
+	// maxWords bounds the different rules and reasons of a program.
+	maxWords = 100
 	// stopGrace is the time between SIGTERM and SIGKILL, and the time a program has to end after its input and its output did.
 	stopGrace = 10 * time.Second
 	// leastPatience and mostPatience bound the silence after which a program's input is ended.
@@ -65,14 +67,15 @@ type Pool struct {
 	idle     []*process
 	deaths   int
 	answered bool
-	slowest  time.Duration // the longest silence before an answer
+	slowest  time.Duration   // the longest silence before an answer
+	words    map[string]bool // rules and reasons
 	// withholds is set when the end of its input made the program speak at once, after a long silence.
 	withholds bool
 }
 
 // NewPool makes a pool without any process. The end of ctx ends the processes; Close must be called all the same.
 func NewPool(ctx context.Context, spec Spec) *Pool {
-	return &Pool{ctx: ctx, spec: spec, tail: proc.NewTail(tailLines)}
+	return &Pool{ctx: ctx, spec: spec, tail: proc.NewTail(tailLines), words: map[string]bool{}}
 }
 
 // Close ends the processes that no Feed has. It waits for them.
@@ -128,6 +131,17 @@ func (p *Pool) spoke(silence, sinceEnd time.Duration) {
 	}
 	p.answered = true
 	p.slowest = max(p.slowest, silence)
+}
+
+// knows notes a rule or a reason, and reports whether there are not too many to count rows by.
+func (p *Pool) knows(word string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.words) < maxWords || p.words[word] {
+		p.words[word] = true
+		return true
+	}
+	return false
 }
 
 // patience is how long a silence may last before the program's input is ended. At rest it is given no more rows for now.

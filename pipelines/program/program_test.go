@@ -201,6 +201,7 @@ func TestFaults(t *testing.T) {
 		{"an answer twice", `print(json.dumps(row))`, "answered already"},
 		{"a rule that is no word", `row["_drop"] = True`, "_drop must be a word"},
 		{"a reason of many words", `row["_reject"] = "a b"`, "_reject must be a word"},
+		{"a rule for each row", `for i in range(101): print(json.dumps({"_row": row["_row"] + i, "_drop": f"r{i}"}))`, "more than 100 different"},
 		{"both", `row["_drop"] = row["_reject"] = "a"`, "not both"},
 		{"a long line", `row["n"] = "x" * (1 << 21)`, "more than 1 MiB"},
 		{"never answers", `sys.exit("no model")`, "has never answered a row; its last words:\nno model"},
@@ -210,7 +211,7 @@ func TestFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t, python(tt.body), unbuffered)
-			_, err := feed(t, pool, 20)
+			_, err := feed(t, pool, 200)
 			err = errors.Join(err, pool.Close())
 			if f := (*Fault)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want a fault with %q", err, tt.want)

@@ -1,0 +1,85 @@
+package dsl
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Exec has a program of yours transform the rows. It reads them from stdin, one JSON object a line with a number in the field _row, and
+// writes to stdout for each, in any order, a line with the same _row: the row as it shall be, or {"_row": 7, "_drop": "rule"}, or
+// {"_row": 7, "_reject": "reason"}. Rules are counted as TRANSFORM/RULE. It runs in a copy of the workspace with the step's env and
+// secrets; what it writes to stderr goes to the step's log. A row it gives no answer to is rejected as no_answer, and one that it
+// dies of, twice and the second time alone, as crashed. It must answer equal rows equally, whatever came before them.
+type Exec struct {
+	// Command is the program and its arguments, without a shell. Several of it run at a time.
+	Command []string `json:"command"`
+	// Files are the workspace files that the program depends on. Default: all.
+	Files []string `json:"files,omitempty" dsl:"literal"`
+	// MaxRestarts is how often it may be started again because it died, before the step fails. Default 20.
+	MaxRestarts int `json:"max_restarts,omitempty" dsl:"default=20,min=0,max=100000"`
+	// ErrorHandling says how many rows may be rejected. Default: any number.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+}
+
+// checkTransform reports an empty command and files that are not in the workspace.
+func (Exec) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	command := lookup(config, "command")
+	c.checkNotEmpty(command)
+	if c.ws == nil {
+		return
+	}
+	for _, n := range workspaceArgs(command) {
+		c.checkFileAt(n, n.Value)
+	}
+	if files := lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
+		for _, n := range files.Content {
+			c.checkFileAt(n, n.Value)
+		}
+	}
+}
+
+// workspaceArgs are those of a command's words that name files of the workspace.
+func workspaceArgs(command *yaml.Node) []*yaml.Node {
+	if command == nil || command.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var args []*yaml.Node
+	for i, n := range command.Content {
+		if n.Kind == yaml.ScalarNode && inWorkspace(i, n.Value) {
+			args = append(args, n)
+		}
+	}
+	return args
+}
+
+// Execs returns the configs of the Exec transforms of a resolved spec.
+func (spec *Clean) Execs() ([]Exec, error) {
+	var all []Exec
+	for _, n := range spec.Graph() {
+		if n.Type != "Exec" {
+			continue
+		}
+		config := DefaultsOf[Exec]()
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, fmt.Errorf("transform %s: %w", n.Name, err)
+		}
+		all = append(all, config)
+	}
+	return all, nil
+}
+
+// filesOf are the workspace files that programs of a cleaning depend on; nil: all, if there is a program.
+func filesOf(programs []Exec) []string {
+	var files []string
+	for _, p := range programs {
+		if len(p.Files) == 0 {
+			return nil
+		}
+		files = append(files, p.Files...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}

@@ -1,0 +1,159 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+// detect is a program in the five lines that it takes, and what tests need beside.
+const detect = `import json, os, sys
+for line in sys.stdin:
+    row = json.loads(line)
+    if row["id"] % 10 == 1: row["_drop"] = "ones"
+    if row["id"] % 10 == 2: row["_reject"] = "twos"
+    if row["id"] == 33: print("about to die", file=sys.stderr, flush=True); os._exit(7)
+    row["seen"] = os.environ["WORD"]
+    if row["id"] != 44: print(json.dumps(row))
+`
+
+// withPrograms returns a job over a chain whose programs run in a folder with these files.
+func withPrograms(t *testing.T, dir string, spec dsl.Clean, files map[string]string, env ...string) pipelines.Job {
+	t.Helper()
+	j := job(dir, spec)
+	j.Programs = pipelines.Programs{Dir: write(t, files), Env: append([]string{"PATH=" + os.Getenv("PATH"), "PYTHONUNBUFFERED=1"}, env...)}
+	return j
+}
+
+const execChain = `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Exec, name: detect, config: {command: [python3, detect.py]}}
+- {type: Deduplicate, config: {fields: [text]}}
+- {type: Exec, config: {command: [python3, -c, "import sys\nfor line in sys.stdin: print(line)"]}}
+- {type: Exec, name: third, config: {command: [cat]}}
+- {type: Split, config: {key: row.id, parts: {a: 0.5, b: 0.5}}}
+- {type: WriteToJson}
+`
+
+func numberedRows(from, to int) string {
+	var text strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&text, `{"id": %d, "text": "%d"}`+"\n", i, i)
+	}
+	return text.String()
+}
+
+func TestExec(t *testing.T) {
+	first, second, more := numberedRows(0, 30), numberedRows(30, 60), numberedRows(60, 100)
+	digests := map[string]bool{}
+	for _, files := range []map[string]string{
+		{"a": first + second, "b": more},
+		{"a": second + more + first},
+	} {
+		dir := t.TempDir()
+		j := withPrograms(t, dir, chain(t, write(t, files), execChain), map[string]string{"detect.py": detect}, "WORD=hello")
+		var log bytes.Buffer
+		j.Programs.Log = &log
+		got := mustRun(t, j)
+		want := dsl.CleanOutput{
+			Rows:    dsl.Rows{Read: 100, Kept: 78, Dropped: 10, Rejected: 12},
+			Rules:   map[string]dsl.Rule{"detect/ones": {Dropped: 10}, "Deduplicate": {}},
+			Reasons: map[string]int64{"detect/twos": 10, "detect/no_answer": 1, "detect/crashed": 1},
+			Splits:  got.Splits, Masked: map[string]int64{}, Profile: got.Profile,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("result (-want +got):\n%s", diff)
+		}
+		if said := "about to die\n"; strings.Count(log.String(), said) != 2 || strings.ReplaceAll(log.String(), said, "") != "" {
+			t.Errorf("the log says %q", log.String())
+		}
+		for _, row := range lines(t, filepath.Join(dir, "out", "*", "*.jsonl")) {
+			if diff := cmp.Diff(map[string]any{"id": row["id"], "text": fmt.Sprint(row["id"]), "seen": "hello"}, row); diff != "" {
+				t.Errorf("a row (-want +got):\n%s", diff)
+			}
+		}
+		for _, row := range lines(t, filepath.Join(dir, "rejected", "*")) {
+			if row["reason"] == "crashed" && (row["element"].(map[string]any)["id"] != 33.0 || !strings.Contains(row["message"].(string), "exit code 7")) {
+				t.Errorf("the row that crashed is %v", row)
+			}
+		}
+		digests[treeDigest(t, filepath.Join(dir, "out"))] = true
+	}
+	if len(digests) != 1 {
+		t.Errorf("%d digests, want one", len(digests))
+	}
+}
+
+func TestExecFails(t *testing.T) {
+	input := write(t, map[string]string{"in": numberedRows(0, 50), "reserved": `{"_row": 1}`})
+	tests := []struct{ name, command, want string }{
+		{"not installed", "[no_such_program]", "no_such_program is not installed"},
+		{"not there", "[./no_such_file]", "no such file"},
+		{"no JSON", `[echo, loading]`, `transform detect: the program wrote to stdout what is no JSON object`},
+		{"broken", `[python3, nowhere.py]`, "has never answered a row; its last words:"},
+		{"too many rejected", `[cat], error_handling: {threshold: 0.01}`, "transform detect rejected 1 of 51 rows"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			spec := chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: Exec, name: detect, config: {command: "+
+				tt.command+"}}\n- {type: WriteToJson}")
+			_, err := run(t, withPrograms(t, dir, spec, nil))
+			if errorType(err) != pipelines.TypeUser || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("got %v, want a user error with %q", err, tt.want)
+			}
+			if left := names(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+}
+
+// A job that is cancelled, or whose child is killed, takes its programs along.
+func TestExecInterrupted(t *testing.T) {
+	for name, interrupt := range map[string]func(context.CancelFunc){
+		"canceled": func(cancel context.CancelFunc) { cancel() },
+		"killed":   func(context.CancelFunc) { killChildren(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			pids := filepath.Join(t.TempDir(), "pids")
+			j := withPrograms(t, dir, chain(t, slowInput(t), `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Exec, config: {command: [sh, sleep.sh]}}
+- {type: WriteToJson}
+`), map[string]string{"sleep.sh": "echo $$ >> " + pids + "\nexec sleep 600"})
+			err := midRun(t, j, func(cancel context.CancelFunc) {
+				for len(names(t, filepath.Dir(pids))) == 0 {
+					time.Sleep(5 * time.Millisecond)
+				}
+				interrupt(cancel)
+			})
+			if err == nil {
+				t.Error("the job succeeded")
+			}
+			text, readErr := os.ReadFile(pids)
+			if readErr != nil {
+				t.Fatal(readErr)
+			}
+			for pid := range strings.Lines(string(text)) {
+				if _, err := os.Stat("/proc/" + strings.TrimSpace(pid)); err == nil {
+					t.Errorf("the program %s lives on", pid)
+				}
+			}
+			if left := names(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+}
