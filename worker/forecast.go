@@ -12,8 +12,8 @@ import (
 )
 
 // Forecast says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
-// that req does not. It needs nothing to be running, and stores nothing. The program is there also when the parameters are wrong.
-func Forecast(ctx context.Context, s *store.Store, req SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
+// that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the parameters are wrong.
+func Forecast(ctx context.Context, s *store.Store, state string, req SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
 	if against != "" {
 		run, err := activities.LoadRun(ctx, s, against)
 		if err != nil {
@@ -38,7 +38,7 @@ func Forecast(ctx context.Context, s *store.Store, req SubmitRequest, against st
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := leftOut(dir)
+	ignored, err := leftOut(dir, state)
 	if err != nil {
 		return program, activities.Forecast{}, err
 	}

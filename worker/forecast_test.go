@@ -35,7 +35,7 @@ on_failure: {page: {run: {command: ["true"]}}}
 // forecast is what is forecast of each step, without figures that depend on the machine.
 func forecast(t *testing.T, s *Session, req SubmitRequest, against string) map[string]activities.Outlook {
 	t.Helper()
-	_, got, err := Forecast(t.Context(), s.Store, req, against)
+	_, got, err := Forecast(t.Context(), s.Store, s.Dir, req, against)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestForecast(t *testing.T) {
 	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {
 		t.Errorf("another parameter: %+v", got)
 	}
-	if _, _, err := Forecast(t.Context(), s.Store, SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
+	if _, _, err := Forecast(t.Context(), s.Store, s.Dir, SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
 		t.Error("a parameter that is wrong was taken")
 	}
 }

@@ -15,15 +15,33 @@ import (
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
 
-// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, and what this process writes
-// its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it every time.
-func leftOut(dir string) (func(path string) bool, error) {
+// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, the state folder, which changes
+// while it is read, and what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other
+// files of it every time.
+func leftOut(dir, state string) (func(path string) bool, error) {
 	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
 	if err != nil {
 		return nil, err
 	}
 	own := outputs(dir, os.Stdout, os.Stderr)
-	return func(p string) bool { return ignored(p) || own(p) }, nil
+	state = within(dir, state)
+	return func(p string) bool { return p == state || ignored(p) || own(p) }, nil
+}
+
+// within is the path of a folder as seen from another; empty where there is none.
+func within(dir, folder string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return ""
+	}
+	inside, err := filepath.Rel(dir, folder)
+	if err != nil {
+		return ""
+	}
+	return filepath.ToSlash(inside)
 }
 
 // outputs says which paths of a folder are the files that are written to.

@@ -70,14 +70,18 @@ func TestIgnoreRefusesABrokenPattern(t *testing.T) {
 
 // A state folder that is not called .sluice is no part of the pipeline either.
 func TestTheStateFolderIsLeftOut(t *testing.T) {
-	nothing := func(string) bool { return false }
-	for state, want := range map[string]bool{"/p/state": true, "/p/a/state": false, "/elsewhere": false} {
-		if got := without(nothing, "/p", state)("state"); got != want {
+	dir := t.TempDir()
+	for state, want := range map[string]bool{filepath.Join(dir, "state"): true, filepath.Join(dir, "a", "state"): false, t.TempDir(): false} {
+		out, err := leftOut(dir, state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out("state"); got != want {
 			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
 		}
-	}
-	if !without(func(string) bool { return true }, "/p", "/p/state")("notes") {
-		t.Error("what is ignored is not left out any more")
+		if !out(".git") || out("train.py") {
+			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, out(".git"), out("train.py"))
+		}
 	}
 }
 

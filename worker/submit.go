@@ -297,24 +297,11 @@ func (s *Session) beside(ctx context.Context, pipeline string) (string, error) {
 // snapshot stores the pipeline's folder, minus what .sluiceignore names, as the run's workspace.
 func (s *Session) snapshot(ctx context.Context, req SubmitRequest) (artifact.Ref, error) {
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := leftOut(dir)
+	ignored, err := leftOut(dir, s.Dir)
 	if err != nil {
 		return artifact.Ref{}, err
 	}
-	return s.Store.PutTree(ctx, artifact.Workspace, dir, nil, without(ignored, dir, s.Dir))
-}
-
-// without also leaves the state folder out, wherever it is: it changes while it is read.
-func without(ignored func(string) bool, dir, state string) func(string) bool {
-	if abs, err := filepath.Abs(dir); err == nil {
-		dir = abs
-	}
-	inside, err := filepath.Rel(dir, state)
-	if err != nil {
-		return ignored
-	}
-	inside = filepath.ToSlash(inside)
-	return func(path string) bool { return path == inside || ignored(path) }
+	return s.Store.PutTree(ctx, artifact.Workspace, dir, nil, ignored)
 }
 
 // newRunID is unique, sorts by time within a pipeline and can be read aloud.

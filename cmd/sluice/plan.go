@@ -87,7 +87,7 @@ func foresee(cmd *cobra.Command, req worker.SubmitRequest, against string) (*dsl
 		}
 		against = run.Run
 	}
-	program, forecast, err := worker.Forecast(ctx, s, req, against)
+	program, forecast, err := worker.Forecast(ctx, s, stateOf(cmd), req, against)
 	var missing *worker.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
