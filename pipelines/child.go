@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -65,6 +67,11 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput
 	// What Beam and prism leave in the temporary folder goes with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
 		return dsl.CleanOutput{}, err
+	}
+	if !job.Runner.onPrism() { // a cluster has to be told
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -129,7 +129,8 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 		return pipelines.Job{}, &worker.LintError{Diagnostics: bad}
 	}
 	job := pipelines.Job{
-		Params: params, ParamTypes: program.Pipeline().Params, Memory: program.Environment().Clean.Memory,
+		Params: params, ParamTypes: program.Pipeline().Params,
+		Memory: program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(program.Environment().Clean),
 	}
 	if err := r.resolve(ctx, program, params, &job); err != nil {
 		return job, err

@@ -151,7 +151,8 @@ var opened = []string{
 
 func (c Config) args(classpath string, port int) []string {
 	heap := max(c.Memory, 256<<20) >> 20
-	args := []string{fmt.Sprintf("-Xmx%dm", heap), "-Djava.io.tmpdir=" + c.Dir, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
+	// It carries digests and no rows, so that Java does better to compile soon than to compile well.
+	args := []string{fmt.Sprintf("-Xmx%dm", heap), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.io.tmpdir=" + c.Dir, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
 	for _, name := range opened {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
 	}

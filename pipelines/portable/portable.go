@@ -42,11 +42,11 @@ type Job struct {
 // ErrGone tells that the job service does not answer any more.
 var ErrGone = errors.New("the job service has gone")
 
-// The bounds of what a job service is waited for.
-const (
-	dialTimeout   = 30 * time.Second
-	cancelTimeout = 15 * time.Second
-)
+// dialTimeout bounds how long a job service may take to answer at first.
+const dialTimeout = 30 * time.Second
+
+// CancelTimeout bounds how long Run takes to return after its context has ended.
+const CancelTimeout = 15 * time.Second
 
 // Run runs a graph and returns its counters. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
 // there or that takes too long.
@@ -147,7 +147,7 @@ func wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 		return err
 	case <-ctx.Done():
 	}
-	bounded, stop := context.WithTimeout(follow, cancelTimeout)
+	bounded, stop := context.WithTimeout(follow, CancelTimeout)
 	defer stop()
 	if _, err := client.Cancel(bounded, &jobpb.CancelJobRequest{JobId: id}); err == nil {
 		select {
