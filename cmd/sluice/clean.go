@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -168,8 +170,29 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 		return invalidf("%s", err)
 	}
 	values, err := secret.NewResolver().Resolve(ctx, program.Environment(), resolved.Secrets)
+	if err != nil {
+		return contract.SecretError(err)
+	}
 	job.Secrets = values.ByVariable
-	return contract.SecretError(err)
+	job.Programs, err = programsAlone(resolved.Env, values.ByVariable, dirs)
+	return err
+}
+
+// programsAlone is what programs of the cleaning run with: what this command was started with, and the step's own variables.
+func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, error) {
+	vars := maps.Clone(secrets)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	vars["PYTHONUNBUFFERED"] = "1"
+	for name, value := range env {
+		filled, err := dsl.ReplaceInputPaths(value, inputs)
+		if err != nil {
+			return pipelines.Programs{}, invalidf("env %s: %s", name, err)
+		}
+		vars[name] = filled
+	}
+	return pipelines.Programs{Env: script.Merge(os.Environ(), vars)}, nil
 }
 
 // chooseStep returns the clean step that was named, or the only one.
@@ -201,6 +224,7 @@ func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
 	if job.Dir, err = filepath.Abs(filepath.Dir(r.file)); err != nil {
 		return err
 	}
+	job.Programs.Dir = job.Dir
 	for _, folder := range []struct {
 		given string
 		to    *string

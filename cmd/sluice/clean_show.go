@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -28,8 +29,10 @@ func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (dsl.C
 		return dsl.CleanOutput{}, err
 	}
 	shown := showProgress(progress)
+	said := secret.NewMask(slices.Collect(maps.Values(job.Secrets))...).Writer(shown)
+	job.Programs.Log = said
 	out, err := pipelines.Run(ctx, exe, job, shown.say)
-	err = errors.Join(typedClean(err), shown.close())
+	err = errors.Join(typedClean(err), said.Close(), shown.close())
 	return out, err
 }
 
@@ -44,6 +47,7 @@ func typedClean(err error) error {
 
 // cleanShown draws a line about a cleaning again and again, where the stream is a terminal.
 type cleanShown struct {
+	to    io.Writer
 	live  *view.Live
 	quit  chan struct{}
 	drawn sync.WaitGroup
@@ -54,9 +58,9 @@ type cleanShown struct {
 func showProgress(w io.Writer) *cleanShown {
 	theme := view.ThemeOf(w)
 	if !theme.Terminal {
-		return &cleanShown{}
+		return &cleanShown{to: w}
 	}
-	s := &cleanShown{quit: make(chan struct{})}
+	s := &cleanShown{to: w, quit: make(chan struct{})}
 	s.row.StepState = contract.StepState{ID: "clean", Status: dsl.StatusRunning, StartedAt: time.Now()}
 	s.row.Detail = view.Detail{Text: "looking for the input", Share: -1}
 	s.live = view.NewLive(w, theme, func() (int, int) {
@@ -80,11 +84,20 @@ func (s *cleanShown) draw() {
 			return
 		case now := <-frames.C:
 			s.mu.Lock()
-			row := s.row
+			_ = s.live.Show([]view.Row{s.row}, nil, now)
 			s.mu.Unlock()
-			_ = s.live.Show([]view.Row{row}, nil, now)
 		}
 	}
+}
+
+// Write writes what a program of the user's says, where the line was, which is drawn again below.
+func (s *cleanShown) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live != nil {
+		_ = s.live.Clear()
+	}
+	return s.to.Write(text)
 }
 
 func (s *cleanShown) say(p pipelines.Progress) {
