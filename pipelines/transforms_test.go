@@ -35,7 +35,7 @@ func TestTransforms(t *testing.T) {
 	tests := []struct{ name, typ, config, row, want string }{
 		{"map", "MapToFields", `{"fields": {"a": "row.b * 2", "c": "params.limit"}}`, `{"b": 2, "x": 1}`, `{"a":4,"c":3}`},
 		{"map appends", "MapToFields", `{"append": true, "drop": ["x"], "fields": {"b": "row.b + row.x"}}`, `{"b": 2, "x": 1}`, `{"b":3}`},
-		{"map keeps types", "MapToFields", `{"fields": {"a": "[1, 2.0, null, {'k': 'v'}]"}}`, `{}`, `{"a":[1,2,null,{"k":"v"}]}`},
+		{"map keeps types", "MapToFields", `{"fields": {"a": "[1, 2.0, null, {'k': 'v'}]"}}`, `{}`, `{"a":[1,2.0,null,{"k":"v"}]}`},
 		{"html everywhere", "HtmlToText", `{"fields": ["a", "b"]}`, `{"a": "<b>x</b>", "b": null}`, `{"a":"x","b":null}`},
 		{"html when", "HtmlToText", `{"fields": ["a"], "when": "row.html"}`, `{"a": "<b>x</b>", "html": false}`, `{"a":"<b>x</b>","html":false}`},
 		{"normalize", "NormalizeText", `{"fields": ["a"]}`, `{"a": " e\u0301\u200b \u00a0x\r\n\r\n\r\n\u0007\ty "}`, "{\"a\":\"é x\\n\\ny\"}"},

@@ -65,13 +65,18 @@ func appendObject(to []byte, object map[string]any) (_ []byte, err error) {
 	return append(to, '}'), nil
 }
 
-// appendFloat writes the shortest number that reads as f, with an exponent where it is very large or small.
+// appendFloat writes the shortest number that reads as f, with an exponent where it is very large or small, and with a fraction where it is
+// whole: without one it would be read as an int64.
 func appendFloat(to []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, errors.New("JSON has no " + strconv.FormatFloat(f, 'g', -1, 64))
 	}
 	if size := math.Abs(f); size == 0 || 1e-6 <= size && size < 1e21 {
-		return strconv.AppendFloat(to, f, 'f', -1, 64), nil
+		to = strconv.AppendFloat(to, f, 'f', -1, 64)
+		if f == math.Trunc(f) {
+			to = append(to, ".0"...)
+		}
+		return to, nil
 	}
 	to = strconv.AppendFloat(to, f, 'e', -1, 64)
 	if n := len(to); to[n-4] == 'e' && to[n-3] == '-' && to[n-2] == '0' { // e-09 is e-9

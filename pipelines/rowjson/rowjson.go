@@ -2,7 +2,8 @@
 // little else than to read and write JSON. It is pure.
 //
 // The values are nil, bool, int64, float64, string, []any and map[string]any. What is accepted, what is written and how text that is no
-// Unicode is mended are as in encoding/json, but for numbers: one without a fraction or an exponent is an int64.
+// Unicode is mended are as in encoding/json, but for numbers: one without a fraction or an exponent is an int64, and a float64 has one. So
+// what is written is read as the same values.
 package rowjson
 
 import "math/bits"
