@@ -69,18 +69,6 @@ type HTMLToText struct {
 	When Expr `json:"when,omitempty" dsl:"bool"`
 }
 
-// Deduplicate drops all rows but one of those that are equal in the given fields. The transform's name is the rule they are
-// counted under. Which one stays depends on the rows alone, not on their order in the files.
-type Deduplicate struct {
-	// Method: exact (default).
-	Method string `json:"method,omitempty" dsl:"enum=exact"`
-	// Fields that must be equal. Default: the whole row.
-	Fields []string `json:"fields,omitempty"`
-	// OrderBy is a CEL expression; the row with the lowest value stays. Null comes last, numbers come before text, of text the
-	// first 256 bytes count, and equal values are ordered by a hash of the whole row.
-	OrderBy Expr `json:"order_by,omitempty"`
-}
-
 // ValidateWithSchema rejects the rows that a JSON Schema does not accept.
 type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.

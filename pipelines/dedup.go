@@ -20,49 +20,61 @@ func init() {
 	register.Emitter2[string, []byte]()
 }
 
-// deduper is a compiled Deduplicate.
-type deduper struct {
+// ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
+type ranking struct {
 	name   string
 	fields []string
 	order  *dsl.RowProgram // nil: by content alone
 }
 
-func compileDedup(t dsl.Transform, params map[string]any) (*deduper, error) {
+// deduper is a compiled Deduplicate by the method exact.
+type deduper struct{ ranking }
+
+func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
 	c, err := decodeConfig[dsl.Deduplicate](t)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := oneOf("method", c.Method, "exact"); err != nil {
+	method, err := oneOf("method", c.Method, "exact", "minhash")
+	if err != nil {
 		return nil, err
 	}
-	d := &deduper{name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
+	r := ranking{name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
 	if c.OrderBy != "" {
-		if d.order, err = dsl.CompileRow(c.OrderBy, params); err != nil {
+		if r.order, err = dsl.CompileRow(c.OrderBy, params); err != nil {
 			return nil, fmt.Errorf("order_by: %w", err)
 		}
 	}
-	return d, nil
+	if method == "minhash" {
+		return compileNearDedup(c, r)
+	}
+	return &deduper{r}, nil
+}
+
+// rank returns the text of a row and its mark with what it is ordered by.
+func (d *ranking) rank(r row) (text []byte, m mark, err error) {
+	if text, err = encodeRow(r); err != nil {
+		return nil, m, err
+	}
+	m.tie = digestOf(text)
+	if d.order == nil {
+		return text, m, nil
+	}
+	v, err := d.order.Eval(r)
+	if err != nil {
+		return nil, m, reject("expression", "order_by: %v", err)
+	}
+	m.order, err = orderBytes(v)
+	return text, m, err
 }
 
 // take implements end: rows that must be equal are in one group.
 func (d *deduper) take(r row) (text []byte, group string, m mark, err error) {
-	if text, err = encodeRow(r); err != nil {
+	if text, m, err = d.rank(r); err != nil {
 		return nil, "", m, err
 	}
-	m.tie = digestOf(text)
-	if m.key, err = d.key(r, m.tie); err != nil {
-		return nil, "", m, err
-	}
-	group = strconv.Itoa(bucket(m.key, groups))
-	if d.order == nil {
-		return text, group, m, nil
-	}
-	v, err := d.order.Eval(r)
-	if err != nil {
-		return nil, "", m, reject("expression", "order_by: %v", err)
-	}
-	m.order, err = orderBytes(v)
-	return text, group, m, err
+	m.key, err = d.key(r, m.tie)
+	return text, strconv.Itoa(bucket(m.key, groups)), m, err
 }
 
 // key returns the digest of what must be equal; whole is that of the row.

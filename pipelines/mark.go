@@ -15,6 +15,8 @@ type mark struct {
 	tie digest
 	// order is the sort key of Deduplicate, in a form whose bytes sort as the values do.
 	order []byte
+	// bands are those of the row's text, of 4 bytes each, for a Deduplicate by minhash.
+	bands []byte
 	// segment and unit are those of the spill file, offset the place of the row in it and size that of the row's JSON.
 	segment uint16
 	unit    uint32
@@ -22,7 +24,7 @@ type mark struct {
 	size    uint32
 }
 
-// append adds the mark's bytes: fixed fields in big endian, then the length of order and order.
+// append adds the mark's bytes: fixed fields in big endian, the last of them the lengths of order and bands, then these.
 func (m mark) append(b []byte) []byte {
 	b = append(b, m.key[:]...)
 	b = append(b, m.tie[:]...)
@@ -31,30 +33,42 @@ func (m mark) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, m.offset)
 	b = binary.BigEndian.AppendUint32(b, m.size)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(m.order)))
-	return append(b, m.order...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(m.bands)))
+	b = append(b, m.order...)
+	return append(b, m.bands...)
 }
 
-// markHead is the length of a mark without its order.
-const markHead = 16 + 16 + 2 + 4 + 8 + 4 + 2
+// markHead is the length of a mark without its order and bands.
+const markHead = 16 + 16 + 2 + 4 + 8 + 4 + 2 + 2
 
-// marks calls yield for each mark packed in b. The order's bytes are b's.
+// readMark reads the first mark packed in b, which is not empty, and returns what follows it. The mark holds on to b.
+func readMark(b []byte) (m mark, rest []byte, err error) {
+	if len(b) < markHead {
+		return m, nil, fmt.Errorf("a mark of %d bytes is cut off", len(b))
+	}
+	m = mark{
+		key: digest(b[:16]), tie: digest(b[16:32]),
+		segment: binary.BigEndian.Uint16(b[32:]), unit: binary.BigEndian.Uint32(b[34:]),
+		offset: binary.BigEndian.Uint64(b[38:]), size: binary.BigEndian.Uint32(b[46:]),
+	}
+	order, bands := int(binary.BigEndian.Uint16(b[50:])), int(binary.BigEndian.Uint16(b[52:]))
+	b = b[markHead:]
+	if len(b) < order+bands {
+		return m, nil, fmt.Errorf("the order and the bands of a mark are cut off: %d of %d bytes", len(b), order+bands)
+	}
+	m.order, m.bands = b[:order:order], b[order:order+bands:order+bands]
+	return m, b[order+bands:], nil
+}
+
+// marks calls yield for each mark packed in b. What the marks hold is b's.
 func marks(b []byte, yield func(mark)) error {
 	for len(b) > 0 {
-		if len(b) < markHead {
-			return fmt.Errorf("a mark of %d bytes is cut off", len(b))
+		m, rest, err := readMark(b)
+		if err != nil {
+			return err
 		}
-		m := mark{
-			key: digest(b[:16]), tie: digest(b[16:32]),
-			segment: binary.BigEndian.Uint16(b[32:]), unit: binary.BigEndian.Uint32(b[34:]),
-			offset: binary.BigEndian.Uint64(b[38:]), size: binary.BigEndian.Uint32(b[46:]),
-		}
-		n := int(binary.BigEndian.Uint16(b[50:]))
-		b = b[markHead:]
-		if len(b) < n {
-			return fmt.Errorf("the order of a mark is cut off: %d of %d bytes", len(b), n)
-		}
-		m.order, b = b[:n:n], b[n:]
 		yield(m)
+		b = rest
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 		}
 	}
 	slices.SortFunc(rows, func(a, b mark) int { return bytes.Compare(a.key[:], b.key[:]) })
-	spills := spillFiles{work: f.work, open: map[spillID]*os.File{}}
+	spills := newSpillFiles(f.work)
 	defer spills.close()
 	part := filepath.Dir(path)
 	p := profile.New(part)
@@ -141,7 +141,7 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 	return p, err
 }
 
-// maxOpenSpills bounds the open files of one shard's writing.
+// maxOpenSpills bounds how many of them are open.
 const maxOpenSpills = 128
 
 // spillFiles reads single rows of spill files.
@@ -150,6 +150,11 @@ type spillFiles struct {
 	open map[spillID]*os.File
 }
 
+func newSpillFiles(work string) *spillFiles {
+	return &spillFiles{work: work, open: map[spillID]*os.File{}}
+}
+
+// read returns the JSON of a row, with place for one byte more.
 func (s *spillFiles) read(m mark) ([]byte, error) {
 	id := spillID{m.segment, m.unit}
 	f, ok := s.open[id]
@@ -164,7 +169,7 @@ func (s *spillFiles) read(m mark) ([]byte, error) {
 		s.open[id] = f
 	}
 	text := make([]byte, m.size, m.size+1)
-	if _, err := f.ReadAt(text, int64(m.offset)); err != nil {
+	if _, err := f.ReadAt(text, int64(m.offset)+spillHead); err != nil {
 		return nil, fmt.Errorf("read a spill file: %w", err)
 	}
 	return text, nil

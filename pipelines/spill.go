@@ -22,8 +22,8 @@ func spillPath(work string, segment uint16, unit uint32) string {
 	return filepath.Join(work, "spill", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
 }
 
-// spill is a file of rows between two segments. A row is: length of the origin's name (2 bytes), name, origin's offset (8),
-// length of the JSON (4), JSON; numbers in big endian.
+// spill is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, length of the origin's name (2), name,
+// origin's offset (8); numbers in big endian.
 type spill struct {
 	file *os.File
 	out  *bufio.Writer
@@ -38,20 +38,23 @@ func createSpill(path string) (*spill, error) {
 	return &spill{file: f, out: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
-// add appends a row. It returns the offset of the record and that of the row's JSON.
-func (s *spill) add(from origin, text []byte) (record, json uint64, err error) {
-	record = s.at
-	head := binary.BigEndian.AppendUint16(nil, uint16(len(from.name)))
-	head = append(head, from.name...)
-	head = binary.BigEndian.AppendUint64(head, uint64(from.offset))
-	head = binary.BigEndian.AppendUint32(head, uint32(len(text)))
-	_, _ = s.out.Write(head) // an error stays with the writer and comes with the next
-	if _, err = s.out.Write(text); err != nil {
-		return 0, 0, fmt.Errorf("write a spill file: %w", err)
+// spillHead is what lies between the offset of a row and its JSON.
+const spillHead = 4
+
+// add appends a row and returns its offset.
+func (s *spill) add(from origin, text []byte) (offset uint64, err error) {
+	var b [512]byte
+	_, _ = s.out.Write(binary.BigEndian.AppendUint32(b[:0], uint32(len(text)))) // an error stays with the writer and comes with the last
+	_, _ = s.out.Write(text)
+	tail := binary.BigEndian.AppendUint16(b[:0], uint16(len(from.name)))
+	tail = append(tail, from.name...)
+	tail = binary.BigEndian.AppendUint64(tail, uint64(from.offset))
+	if _, err = s.out.Write(tail); err != nil {
+		return 0, fmt.Errorf("write a spill file: %w", err)
 	}
-	json = record + uint64(len(head))
-	s.at = json + uint64(len(text))
-	return record, json, nil
+	offset = s.at
+	s.at += uint64(spillHead + len(text) + len(tail))
+	return offset, nil
 }
 
 func (s *spill) close() error {
@@ -87,7 +90,14 @@ func readSpill(path string, offsets []uint64, yield func(from origin, text []byt
 }
 
 func readRecord(r io.Reader) (from origin, text []byte, n uint64, err error) {
-	var head [12]byte
+	var head [8]byte
+	if _, err = io.ReadFull(r, head[:spillHead]); err != nil {
+		return from, nil, 0, err
+	}
+	text = make([]byte, binary.BigEndian.Uint32(head[:]))
+	if _, err = io.ReadFull(r, text); err != nil {
+		return from, nil, 0, err
+	}
 	if _, err = io.ReadFull(r, head[:2]); err != nil {
 		return from, nil, 0, err
 	}
@@ -98,10 +108,6 @@ func readRecord(r io.Reader) (from origin, text []byte, n uint64, err error) {
 	if _, err = io.ReadFull(r, head[:]); err != nil {
 		return from, nil, 0, err
 	}
-	text = make([]byte, binary.BigEndian.Uint32(head[8:]))
-	if _, err = io.ReadFull(r, text); err != nil {
-		return from, nil, 0, err
-	}
 	from = origin{name: string(name), offset: int64(binary.BigEndian.Uint64(head[:]))}
-	return from, text, uint64(2 + len(name) + 12 + len(text)), nil
+	return from, text, uint64(spillHead + len(text) + 2 + len(name) + 8), nil
 }

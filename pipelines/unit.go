@@ -113,14 +113,10 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 	if err := tooLong(text); err != nil {
 		return u.reject(n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
 	}
-	record, json, err := u.spill.add(from, text)
-	if err != nil {
+	if m.offset, err = u.spill.add(from, text); err != nil {
 		return err
 	}
-	m.segment, m.unit, m.offset, m.size = u.segment, u.unit, record, uint32(len(text))
-	if _, ok := n.end.(*sink); ok {
-		m.offset = json
-	}
+	m.segment, m.unit, m.size = u.segment, u.unit, uint32(len(text))
 	key := endPrefix(at) + group
 	u.marks[key] = m.append(u.marks[key])
 	return nil

@@ -1,0 +1,209 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/minhash"
+)
+
+func init() {
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resembleFn{})
+}
+
+// nearDeduper is a compiled Deduplicate by the method minhash.
+type nearDeduper struct {
+	ranking
+	hasher    *minhash.Hasher
+	threshold float64
+}
+
+// maxMinima bounds bands times rows, each of which is taken over all words of a text.
+const maxMinima = 4096
+
+func compileNearDedup(c dsl.Deduplicate, r ranking) (*nearDeduper, error) {
+	switch {
+	case len(r.fields) == 0:
+		return nil, errors.New("fields: name at least one, by minhash")
+	case c.Ngram < 1 || c.Bands < 1 || c.Rows < 1:
+		return nil, errors.New("ngram, bands and rows: each must be at least 1")
+	case c.Bands*c.Rows > maxMinima:
+		return nil, fmt.Errorf("bands: %d times %d rows are more than %d", c.Bands, c.Rows, maxMinima)
+	case c.Threshold <= 0 || c.Threshold > 1:
+		return nil, fmt.Errorf("threshold: %s is not between 0%% and 100%%", c.Threshold)
+	}
+	return &nearDeduper{ranking: r, hasher: minhash.New(c.Ngram, c.Bands, c.Rows), threshold: float64(c.Threshold)}, nil
+}
+
+// take implements end. All rows are in one group: whether a row stays depends on those before it that stay.
+func (d *nearDeduper) take(r row) (text []byte, group string, m mark, err error) {
+	if text, m, err = d.rank(r); err != nil {
+		return nil, "", m, err
+	}
+	shingles, err := d.shingles(r)
+	if err != nil {
+		return nil, "", m, err
+	}
+	for _, band := range d.hasher.Bands(nil, shingles) {
+		m.bands = binary.BigEndian.AppendUint32(m.bands, band)
+	}
+	return text, "0", m, nil
+}
+
+func (d *nearDeduper) shingles(r row) ([]uint64, error) {
+	texts, err := textFields(r, d.fields)
+	if err != nil {
+		return nil, err
+	}
+	return d.hasher.Shingles(nil, texts...), nil
+}
+
+// build implements cut.
+func (d *nearDeduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+	kept := beam.ParDo(scope, &resembleFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, marks))
+	return beam.ParDo(scope, &resumeFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, kept))
+}
+
+// resembleFn decides, over all marks, which rows stay: those that resemble no earlier one that stays. It emits their places by unit.
+type resembleFn struct{ segmentFn }
+
+// ProcessElement takes all packed marks. Memory: a mark for each row, and the bands of those that stay once more.
+func (f *resembleFn) ProcessElement(ctx context.Context, _ string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	d := f.entry().end.(*nearDeduper)
+	all, err := rankedMarks(packed)
+	if err != nil {
+		return f.session.failed(err)
+	}
+	read := rereader{dedup: d, marks: all, spills: newSpillFiles(f.job.WorkDir), sets: map[int][]uint64{}}
+	defer read.spills.close()
+	of, err := minhash.Keep(len(all), all.bands(), func(i, j int) (bool, error) {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		return read.alike(i, j)
+	})
+	if err != nil {
+		return f.session.failed(err)
+	}
+	keep, dropped, groups := placed{}, 0, map[int]bool{}
+	for i, first := range of {
+		if first == minhash.Kept {
+			keep.add(all.mark(i))
+			continue
+		}
+		dropped++
+		groups[first] = true
+	}
+	keep.emit(emit)
+	beam.NewCounter(countDropped, d.name).Inc(ctx, int64(dropped))
+	beam.NewCounter(countGroups, d.name).Inc(ctx, int64(len(groups)))
+	return nil
+}
+
+// StartBundle does nothing: there are no workers.
+func (f *resembleFn) StartBundle(context.Context, func(string, []byte)) {}
+
+// FinishBundle does nothing.
+func (f *resembleFn) FinishBundle(context.Context, func(string, []byte)) error { return nil }
+
+// packedMarks are marks as they were emitted, which takes less memory than marks that are read: where each of them begins.
+type packedMarks [][]byte
+
+// rankedMarks reads where marks begin, and puts them into the order of their rows.
+func rankedMarks(packed func(*[]byte) bool) (packedMarks, error) {
+	var all packedMarks
+	var batch []byte
+	for packed(&batch) {
+		for b := batch; len(b) > 0; {
+			_, rest, err := readMark(b)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, b[:len(b)-len(rest)])
+			b = rest
+		}
+	}
+	slices.SortFunc(all, func(a, b []byte) int {
+		x, _, _ := readMark(a)
+		y, _, _ := readMark(b)
+		switch {
+		case x.before(y):
+			return -1
+		case y.before(x):
+			return 1
+		}
+		return 0
+	})
+	return all, nil
+}
+
+func (p packedMarks) mark(i int) mark {
+	m, _, _ := readMark(p[i]) // it was read before
+	return m
+}
+
+// bands returns a function that returns the bands of row i, until it is called again.
+func (p packedMarks) bands() func(i int) []uint32 {
+	var list []uint32
+	return func(i int) []uint32 {
+		list = list[:0]
+		for b := p.mark(i).bands; len(b) > 0; b = b[4:] {
+			list = append(list, binary.BigEndian.Uint32(b))
+		}
+		return list
+	}
+}
+
+// maxReread bounds the shingles that a rereader holds, to 32 MB.
+const maxReread = 4 << 20
+
+// rereader compares rows by their texts in the spill files.
+type rereader struct {
+	dedup  *nearDeduper
+	marks  packedMarks
+	spills *spillFiles
+	sets   map[int][]uint64
+	held   int // shingles in sets
+}
+
+func (r *rereader) alike(i, j int) (bool, error) {
+	a, err := r.set(i)
+	if err != nil {
+		return false, err
+	}
+	b, err := r.set(j)
+	return minhash.Jaccard(a, b) >= r.dedup.threshold, err
+}
+
+// set returns the shingles of row i. Those of the rows asked for before are held, as many as there is room for.
+func (r *rereader) set(i int) ([]uint64, error) {
+	if set, ok := r.sets[i]; ok {
+		return set, nil
+	}
+	text, err := r.spills.read(r.marks.mark(i))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := decodeRow(text)
+	if err != nil {
+		return nil, fmt.Errorf("a row of a spill file: %w", err)
+	}
+	shingles, err := r.dedup.shingles(whole)
+	if err != nil {
+		return nil, fmt.Errorf("a row of a spill file: %w", err)
+	}
+	set := minhash.Set(shingles)
+	if r.held += len(set); r.held > maxReread {
+		clear(r.sets)
+		r.held = len(set)
+	}
+	r.sets[i] = set
+	return set, nil
+}
