@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
@@ -18,8 +17,13 @@ import (
 type Clean struct {
 	// Inputs are artifacts; ${inputs.NAME.path} in a read transform is the folder they are brought to.
 	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
-	// Transforms form a chain, from one ReadFrom* to one WriteTo*.
+	// Type of the graph: in a chain (default) each transform takes the rows of the one before, from a ReadFrom* to a WriteTo*; in a
+	// composite each says in `input` whose rows it takes.
+	Type string `json:"type,omitempty" dsl:"enum=chain|composite,literal"`
+	// Transforms, in any order if they are a composite. Every output must be taken by something.
 	Transforms []Transform `json:"transforms"`
+	// ExtraTransforms stand beside a chain, and say in `input` whose rows they take.
+	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
 	// Profile adds computed columns to the profile of the dataset, which has all fields of its rows.
 	Profile ProfileSpec `json:"profile,omitzero"`
 	// Drift says which dataset this one is compared with.
@@ -29,12 +33,14 @@ type Clean struct {
 // Kind implements Spec.
 func (*Clean) Kind() Kind { return KindClean }
 
-// Transform is one stage of a cleaning chain.
+// Transform is one node of a cleaning's graph.
 type Transform struct {
 	// Type is the transform's name; see the transform specs.
 	Type string `json:"type" dsl:"literal"`
 	// Name labels it in rules and errors. Default: the type.
 	Name string `json:"name,omitempty" dsl:"literal"`
+	// Input names the transforms whose rows it takes, all together when there are several: NAME, or NAME.OUTPUT for a named output.
+	Input TransformInputs `json:"input,omitempty" dsl:"single,literal"`
 	// Config is checked against the type's own spec struct.
 	Config json.RawMessage `json:"config,omitempty"`
 }
@@ -67,13 +73,15 @@ type CleanOutput struct {
 
 // Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, or the step fails.
 type Rows struct {
-	// Read counts the rows of the input, and those of Exploded.
+	// Read counts the rows of the input, and those of Exploded and Copied.
 	Read     int64 `json:"read"`
 	Kept     int64 `json:"kept"`
 	Dropped  int64 `json:"dropped"`
 	Rejected int64 `json:"rejected"`
 	// Exploded counts the rows that Explode made of one beyond the first.
 	Exploded int64 `json:"exploded"`
+	// Copied counts the rows that were made because several transforms take the same: one for each taker beyond the first.
+	Copied int64 `json:"copied"`
 }
 
 // Rule is one named rule's effect.
@@ -145,11 +153,8 @@ func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 
 // cleanReads reports whether a clean step has a transform that reads the step's variables under `env` or `secrets`.
 func cleanReads(s *step, key string) bool {
-	chain := lookup(s.body, "transforms")
-	if chain == nil {
-		return false
-	}
-	return slices.ContainsFunc(chain.Content, func(n *yaml.Node) bool {
+	all, _ := transformNodes(s.body)
+	return slices.ContainsFunc(all, func(n *yaml.Node) bool {
 		typ := lookup(n, "type")
 		return typ != nil && (typ.Value == "Exec" || typ.Value == "MaskPII" && key == "secrets" && lookup(n, "config", "key") != nil)
 	})
@@ -159,35 +164,28 @@ func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
 	return ts.structFields(reflect.TypeFor[CleanOutput]())
 }
 
-// check demands a chain: one reader first, one writer last.
+// check demands a graph in which all rows go from files to files.
 func (spec *Clean) check(c *checker, s *step) {
-	chain := lookup(s.body, "transforms")
-	if chain == nil || chain.Kind != yaml.SequenceNode {
+	list := lookup(s.body, "transforms")
+	if list == nil || list.Kind != yaml.SequenceNode {
 		return
 	}
-	if len(chain.Content) == 0 {
-		c.src.errorf(chain, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
+	if len(list.Content) == 0 {
+		c.src.errorf(list, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
 		return
 	}
+	all, _ := transformNodes(s.body)
 	names := map[string]int{}
-	for i, n := range chain.Content {
+	for _, n := range all {
 		typ := lookup(n, "type")
 		if typ == nil {
 			continue
 		}
-		first, last := i == 0, i == len(chain.Content)-1
-		reads, writes := strings.HasPrefix(typ.Value, "ReadFrom"), strings.HasPrefix(typ.Value, "WriteTo")
-		switch {
-		case first && !reads:
-			c.src.errorf(typ, "chain", "", "the first transform must read (ReadFrom...), and `%s` does not", typ.Value)
-		case last && !writes:
-			c.src.errorf(typ, "chain", "", "the last transform must write (WriteTo...), and `%s` does not", typ.Value)
-		case !first && reads || !last && writes:
-			c.src.errorf(typ, "chain", "", "`%s` can only stand at an end of the chain", typ.Value)
-		}
+		config := lookup(n, "config")
 		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
-			t.checkTransform(c, s, lookup(n, "config"))
+			t.checkTransform(c, s, config)
 		}
+		c.checkErrorHandling(lookup(config, "error_handling"))
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {
 			label, at = name.Value, name
@@ -198,4 +196,5 @@ func (spec *Clean) check(c *checker, s *step) {
 		}
 		names[label] = at.Line
 	}
+	c.checkGraph(s.body)
 }

@@ -42,7 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"WriteToText", "WriteToCsv", "WriteToParquet", "Partition",
+		"WriteToText", "WriteToCsv", "WriteToParquet",
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
@@ -50,8 +50,6 @@ var (
 		reflect.TypeFor[CheckpointSpec](): {"layout", "keep"},
 		reflect.TypeFor[Resources]():      {"memory", "gpu", "gpu_type", "shm"},
 		reflect.TypeFor[Runtime]():        {"image"},
-		reflect.TypeFor[Transform]():      {"input", "error_handling"},
-		reflect.TypeFor[ErrorHandling]():  {"output"},
 		reflect.TypeFor[Variant]():        {"tensorrt"},
 		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
 		reflect.TypeFor[Target]():         {"triton", "kserve"},

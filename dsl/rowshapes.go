@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"maps"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
@@ -30,6 +32,31 @@ func (r rowShape) after(typ string, config *yaml.Node, computed map[*yaml.Node]*
 		return r.afterSchema(lookup(config, "schema"))
 	}
 	return r
+}
+
+// rejectedShape is that of the rows in an output of error_handling.
+var rejectedShape = rowShape{fields: map[string]*cel.Type{
+	"element": cel.DynType, "reason": cel.StringType, "message": cel.StringType, "source": cel.StringType, "offset": cel.IntType,
+}}
+
+// joinShapes is the shape of rows of all these shapes together.
+func joinShapes(shapes []rowShape) rowShape {
+	if len(shapes) == 0 {
+		return anyRow
+	}
+	for _, s := range shapes[1:] {
+		if !maps.EqualFunc(s.fields, shapes[0].fields, sameType) || !sameType(s.rest, shapes[0].rest) {
+			return anyRow
+		}
+	}
+	return shapes[0]
+}
+
+func sameType(a, b *cel.Type) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.IsExactType(b)
 }
 
 // csvShape is that of records, whose values are texts.

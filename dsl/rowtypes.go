@@ -70,15 +70,24 @@ func (c *checker) typeRows(s *step) {
 			t.exprs[e.node] = append(t.exprs[e.node], e)
 		}
 	}
-	chain := lookup(s.body, "transforms")
-	if chain == nil || chain.Kind != yaml.SequenceNode {
-		return
+	nodes, g := transformGraph(s.body)
+	shapes := slices.Repeat([]rowShape{anyRow}, len(nodes))
+	var written []rowShape
+	for _, at := range g.order {
+		var in []rowShape
+		for _, from := range g.from[at] {
+			if from.Name != "" && from.Name == g.all[from.Node].config.ErrorHandling.Output {
+				in = append(in, rejectedShape)
+				continue
+			}
+			in = append(in, shapes[from.Node])
+		}
+		shapes[at] = t.transform(nodes[at], joinShapes(in))
+		if g.all[at].writes() {
+			written = append(written, shapes[at])
+		}
 	}
-	shape := anyRow
-	for _, n := range chain.Content {
-		shape = t.transform(n, shape)
-	}
-	t.compile(lookup(s.body, "profile"), shape, "the profile")
+	t.compile(lookup(s.body, "profile"), joinShapes(written), "the profile")
 }
 
 // transform checks one transform and returns the shape of what it hands on.

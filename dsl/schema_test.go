@@ -81,6 +81,13 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 			map[string]any{"type": "string"},
 			map[string]any{"type": "object", "additionalProperties": words},
 		}}
+	case inputsType:
+		name := map[string]any{"type": "string"}
+		return map[string]any{"anyOf": []any{
+			name,
+			map[string]any{"type": "array", "items": name},
+			map[string]any{"type": "object", "additionalProperties": name},
+		}}
 	case cacheType:
 		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, s.structure(t, true)}}
 	case matrixType:

@@ -1,6 +1,19 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// checkPlainName demands a name that can be one of a folder, and that stands after a dot.
+func (c *checker) checkPlainName(n *yaml.Node, what string) {
+	if n = behindAlias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
+		c.src.errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+	}
+}
 
 // checkNotEmpty reports a list that has nothing in it.
 func (c *checker) checkNotEmpty(n *yaml.Node) {

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -58,13 +59,13 @@ func workspaceArgs(command *yaml.Node) []*yaml.Node {
 // Execs returns the configs of the Exec transforms of a resolved spec.
 func (spec *Clean) Execs() ([]Exec, error) {
 	var all []Exec
-	for _, n := range spec.Graph() {
+	for _, n := range slices.Concat(spec.Transforms, spec.ExtraTransforms) {
 		if n.Type != "Exec" {
 			continue
 		}
 		config := DefaultsOf[Exec]()
 		if err := json.Unmarshal(n.Config, &config); err != nil {
-			return nil, fmt.Errorf("transform %s: %w", n.Name, err)
+			return nil, fmt.Errorf("transform %s: %w", cmp.Or(n.Name, n.Type), err)
 		}
 		all = append(all, config)
 	}

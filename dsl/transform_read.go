@@ -26,17 +26,27 @@ type ReadFromText struct {
 	TextEncodingKeys
 }
 
-// readsInputs reports whether all that a clean step reads lies in its inputs, whose digests are known. Other files may change.
+// readsInputs reports whether all files that a clean step reads lie in its inputs, whose digests are known. Other files may change.
 func readsInputs(body *yaml.Node) bool {
-	path := lookup(body, "transforms", 0, "config", "path")
-	if path == nil {
-		return true // an error, said where it stands
+	all, _ := transformNodes(body)
+	for _, n := range all {
+		key := "against"
+		if typ := lookup(n, "type"); typ != nil && strings.HasPrefix(typ.Value, "ReadFrom") {
+			key = "path"
+		}
+		path := lookup(n, "config", key)
+		if path == nil {
+			continue
+		}
+		paths := []*yaml.Node{path}
+		if path.Kind == yaml.SequenceNode {
+			paths = path.Content
+		}
+		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(behindAlias(n).Value, "${inputs.") }) {
+			return false
+		}
 	}
-	all := []*yaml.Node{path}
-	if path.Kind == yaml.SequenceNode {
-		all = path.Content
-	}
-	return !slices.ContainsFunc(all, func(n *yaml.Node) bool { return !strings.HasPrefix(behindAlias(n).Value, "${inputs.") })
+	return true
 }
 
 // TextEncodingKeys say how bytes are text.

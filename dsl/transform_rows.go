@@ -36,9 +36,24 @@ type AssertEqual struct {
 	Elements []json.RawMessage `json:"elements"`
 }
 
-// ErrorHandling says how many rows a transform may reject.
+// ErrorHandling says what becomes of the rows that a transform rejects, and how many it may. One of its keys must be there.
 type ErrorHandling struct {
+	// Output is the name of an output for the rejected rows, which then do not go to the dead letter: rows of element, reason, message,
+	// source and offset. A transform must take them, with `input: NAME.OUTPUT`.
+	Output string `json:"output,omitempty" dsl:"literal"`
 	// Threshold is the largest share of the rows coming to the transform that it may reject; above it the step fails. It is judged at
 	// the end, and from 1000 rows on as they come, so that a hopeless run ends early: put known trouble through a Filter first.
-	Threshold Share `json:"threshold"`
+	// Default: any number.
+	Threshold *Share `json:"threshold,omitempty"`
+}
+
+func (c *checker) checkErrorHandling(n *yaml.Node) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return
+	}
+	output := lookup(n, "output")
+	if output == nil && lookup(n, "threshold") == nil {
+		c.src.errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
+	}
+	c.checkPlainName(output, "an output")
 }

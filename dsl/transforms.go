@@ -1,8 +1,12 @@
 package dsl
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// transformSpecs are the config structs of the transforms a clean step may chain, by the transform's type. Names and keys are
+	"go.yaml.in/yaml/v3"
+)
+
+// transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
 // Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
 var transformSpecs = map[string]any{
 	"ReadFromJson":       ReadFromJSON{},
@@ -14,6 +18,8 @@ var transformSpecs = map[string]any{
 	"AssertEqual":        AssertEqual{},
 	"Explode":            Explode{},
 	"Exec":               Exec{},
+	"Flatten":            Flatten{},
+	"Partition":          Partition{},
 	"Filter":             Filter{},
 	"DecodeMail":         DecodeMail{},
 	"Decontaminate":      Decontaminate{},
@@ -86,8 +92,20 @@ type Split struct {
 	Parts map[string]Share `json:"parts" dsl:"literal"`
 }
 
-// WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It must be the last transform.
+// WriteToJSON writes rows into the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
 type WriteToJSON struct {
+	WriteKeys
+}
+
+// WriteKeys say where in the dataset rows are written.
+type WriteKeys struct {
+	// Path is the folder in the dataset, and the name of the part that the rows are counted in; after a Split the parts are folders in
+	// it. Default: the part `all`, or those of the Split.
+	Path string `json:"path,omitempty" dsl:"literal"`
 	// Shards is the number of files of each part. Default 1.
 	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
+}
+
+func (WriteKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	c.checkPlainName(lookup(config, "path"), "a folder of the dataset")
 }

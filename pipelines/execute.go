@@ -84,12 +84,12 @@ func makeFolders(work string, p *plan) error {
 		return err
 	}
 	for s := range p.sinks() {
-		for _, part := range s.split.parts {
-			if err := os.Mkdir(filepath.Join(work, "out", part.name), 0o777); err != nil {
+		for _, part := range s.parts() {
+			if err := os.MkdirAll(filepath.Join(work, "out", part), 0o777); err != nil {
 				return err
 			}
 			for i := range s.shards {
-				if err := os.WriteFile(filepath.Join(work, "out", s.path(part.name, i)), nil, 0o666); err != nil {
+				if err := os.WriteFile(filepath.Join(work, "out", s.shard(part, i)), nil, 0o666); err != nil {
 					return err
 				}
 			}
@@ -136,8 +136,8 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 		out.Rules[name] = dsl.Rule{}
 	}
 	for s := range p.sinks() {
-		for _, part := range s.split.parts {
-			out.Splits[part.name] = 0
+		for _, part := range s.parts() {
+			out.Splits[part] = 0
 		}
 	}
 	for _, kind := range p.masks {
@@ -164,6 +164,8 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 			out.Masked[name] += n
 		case countExploded:
 			out.Rows.Exploded += n
+		case countCopied:
+			out.Rows.Copied += n
 		case countAsserted, countTried, countFailed:
 			checks[c.Key.Namespace][name] += n
 		}
@@ -179,7 +181,7 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 	return out, p.judge(checks)
 }
 
-// judge reports the first transform of the chain that makes the job fail by what it counted.
+// judge reports the first transform that makes the job fail by what it counted.
 func (p *plan) judge(counts map[string]map[string]int64) error {
 	for _, t := range p.checked {
 		if t.assertion != nil {

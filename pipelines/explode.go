@@ -95,7 +95,7 @@ func (u *unitWork) explode(n *node, from origin, r row) error {
 	case made > 0:
 		return err
 	case err != nil:
-		return u.reject(n.name, from, r, err)
+		return u.leave(n, from, r, err)
 	}
 	u.counts[[2]string{countDropped, n.name}]++
 	return nil

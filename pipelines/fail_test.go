@@ -173,7 +173,7 @@ func TestOutputNotEmpty(t *testing.T) {
 func TestInvalid(t *testing.T) {
 	const read, write1 = "- {type: ReadFromJson, config: {path: INPUT/*}}\n", "- {type: WriteToJson}\n"
 	tests := []struct{ name, spec, want string }{
-		{"no sink", read, "at least a transform that reads and one that writes"},
+		{"no sink", read, "last transform must write"},
 		{"sink in the middle", read + write1 + "- {type: Filter, config: {keep: 'true'}}\n", "WriteToJson"},
 		{"source in the middle", read + "- {type: ReadFromJson, name: b, config: {path: x}}\n" + write1, "ReadFromJson"},
 		{"unknown type", read + "- {type: Shuffle}\n" + write1, `"Shuffle"`},

@@ -21,10 +21,26 @@ type node struct {
 	end    end
 	// split assigns the parts of the sinks that follow.
 	split *splitter
-	// rejects is the name that rejections at the end are counted under.
-	rejects string
-	// next are the nodes that take its rows.
+	// blames is the name that rejections at the end are counted under.
+	blames string
+	// next are the nodes that take its rows, but for those of named outputs.
 	next []int
+	// outputs are those that take the rows of named outputs, and rejects is the name of that for rejected rows; empty when these go to
+	// the dead letter.
+	outputs map[string][]int
+	rejects string
+}
+
+// feed notes that a node takes the rows of an output.
+func (n *node) feed(output string, at int) {
+	if output == "" {
+		n.next = append(n.next, at)
+		return
+	}
+	if n.outputs == nil {
+		n.outputs = map[string][]int{}
+	}
+	n.outputs[output] = append(n.outputs[output], at)
 }
 
 // end is where a row leaves a segment: a cut or a sink.
@@ -67,21 +83,27 @@ func (p *plan) cutIntoSegments() {
 func (p *plan) endsAfter(entry int) []int {
 	seen := map[int]bool{}
 	var ends []int
-	var walk func(int)
-	walk = func(from int) {
-		for _, at := range p.nodes[from].next {
-			if seen[at] {
-				continue
-			}
-			seen[at] = true
-			if p.nodes[at].end != nil {
-				ends = append(ends, at)
-				continue
-			}
-			walk(at)
+	var walk func(takers []int)
+	from := func(n *node) {
+		walk(n.next)
+		for _, takers := range n.outputs {
+			walk(takers)
 		}
 	}
-	walk(entry)
+	walk = func(takers []int) {
+		for _, at := range takers {
+			n := &p.nodes[at]
+			switch {
+			case seen[at]:
+			case n.end != nil:
+				ends = append(ends, at)
+			default:
+				from(n)
+			}
+			seen[at] = true
+		}
+	}
+	from(&p.nodes[entry])
 	slices.Sort(ends)
 	return ends
 }
@@ -146,7 +168,7 @@ func (p *plan) units(sources map[int][]numberedSource) int64 {
 		}
 	}
 	for s := range p.sinks() {
-		total += len(s.split.parts) * s.shards
+		total += len(s.parts()) * s.shards
 	}
 	return int64(total)
 }

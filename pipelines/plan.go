@@ -31,15 +31,14 @@ func compilePlan(job Job) (*plan, error) {
 	if err != nil {
 		return nil, fault(TypeInvalid, "%w", err)
 	}
-	if len(job.Spec.Transforms) < 2 {
-		return nil, fault(TypeInvalid, "a clean step needs at least a transform that reads and one that writes, such as ReadFromJson and WriteToJson")
+	graph, err := job.Spec.Graph()
+	if err != nil {
+		return nil, fault(TypeInvalid, "%w", err)
 	}
 	p := &plan{}
 	given := givens{params: params, secrets: job.Secrets, session: sessionOf(job.WorkDir)}
-	graph := job.Spec.Graph()
-	for i, t := range graph {
-		err := p.add(t, i == len(graph)-1, given)
-		if err != nil {
+	for _, t := range graph {
+		if err := p.add(t, given); err != nil {
 			typ := TypeInvalid
 			if e := (*Error)(nil); errors.As(err, &e) {
 				typ = e.Type
@@ -53,29 +52,21 @@ func compilePlan(job Job) (*plan, error) {
 }
 
 // add compiles one transform into the plan.
-func (p *plan) add(t dsl.GraphNode, last bool, given givens) (err error) {
+func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 	at := len(p.nodes)
-	reads, writes := strings.HasPrefix(t.Type, "ReadFrom"), strings.HasPrefix(t.Type, "WriteTo")
-	switch {
-	case slices.ContainsFunc(p.nodes, func(n node) bool { return n.name == t.Name }):
+	if slices.ContainsFunc(p.nodes, func(n node) bool { return n.name == t.Name }) {
 		return fmt.Errorf("two transforms are named %s; give each its own `name`, rows are counted by it", t.Name)
-	case reads != (at == 0):
-		return fmt.Errorf("the first transform, and no other, must be one that reads, such as ReadFromJson")
-	case writes != last:
-		return fmt.Errorf("the last transform, and no other, must be one that writes, such as WriteToJson")
 	}
-	n := node{name: t.Name, rejects: t.Name}
+	n := node{name: t.Name, blames: t.Name, rejects: t.Rejects}
 	for _, from := range t.From {
-		if p.nodes[from.Node].split != nil && !writes {
-			return fmt.Errorf("only a transform that writes may follow a Split")
-		}
-		p.nodes[from.Node].next = append(p.nodes[from.Node].next, at)
+		p.nodes[from.Node].feed(from.Name, at)
 	}
 	switch {
-	case reads:
+	case strings.HasPrefix(t.Type, "ReadFrom"):
 		n.source, err = compileReader(t.Transform)
-	case writes:
+	case strings.HasPrefix(t.Type, "WriteTo"):
 		err = p.addSink(&n, t)
+	case t.Type == "Flatten":
 	case t.Type == "Split":
 		n.split, err = compileSplit(t.Transform, given.params)
 	case t.Type == "Deduplicate":
@@ -114,7 +105,7 @@ func (p *plan) addDedup(n *node, t dsl.GraphNode, given givens) error {
 func (p *plan) addSink(n *node, t dsl.GraphNode) error {
 	split := &allRows
 	if before := p.nodes[t.From[0].Node].split; before != nil {
-		split, n.rejects = before, p.nodes[t.From[0].Node].name
+		split, n.blames = before, p.nodes[t.From[0].Node].name
 	}
 	s, err := compileSink(t.Transform, split)
 	n.end = s

@@ -30,6 +30,7 @@ const (
 	countRejected = "rejected"
 	countMasked   = "masked"
 	countExploded = "exploded"
+	countCopied   = "copied"
 	countAsserted = "asserted"
 	countTried    = "tried"
 	countFailed   = "failed"

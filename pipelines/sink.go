@@ -26,6 +26,8 @@ func init() {
 
 // sink is a compiled WriteTo: what it writes is divided into parts, and each into shards.
 type sink struct {
+	// folder is the parts' in the dataset; empty when they lie in the dataset itself.
+	folder string
 	split  *splitter
 	shards int
 }
@@ -41,7 +43,10 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 	if c.Shards < 0 || c.Shards > maxShards {
 		return nil, fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
 	}
-	return &sink{split: split, shards: max(c.Shards, 1)}, nil
+	if c.Path != "" && !plainName(c.Path) {
+		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
+	}
+	return &sink{folder: c.Path, split: split, shards: max(c.Shards, 1)}, nil
 }
 
 // take implements end: the rows of one shard are in one group.
@@ -55,11 +60,31 @@ func (s *sink) take(r row) (text []byte, group string, m mark, err error) {
 	}
 	m.key = digestOf(text)
 	m.tie = m.key
-	return text, s.path(part, bucket(m.key, s.shards)), m, nil
+	return text, s.shard(s.part(part), bucket(m.key, s.shards)), m, nil
 }
 
-// path is a shard's path in the dataset.
-func (s *sink) path(part string, i int) string {
+// parts lists the parts by their folders in the dataset.
+func (s *sink) parts() []string {
+	var names []string
+	for _, p := range s.split.parts {
+		names = append(names, s.part(p.name))
+	}
+	return names
+}
+
+// part is the folder of a part of the split.
+func (s *sink) part(name string) string {
+	switch {
+	case s.folder == "":
+		return name
+	case s.split == &allRows:
+		return s.folder
+	}
+	return s.folder + "/" + name
+}
+
+// shard is a shard's path in the dataset.
+func (s *sink) shard(part string, i int) string {
 	return fmt.Sprintf("%s/part-%05d-of-%05d.jsonl", part, i, s.shards)
 }
 

@@ -22,7 +22,7 @@ type partShare struct {
 }
 
 // allRows is the splitter of a sink without Split.
-var allRows = splitter{parts: []partShare{{name: "all", upper: 1}}}
+var allRows = splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
 
 func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
 	c, err := decodeConfig[dsl.Split](t)

@@ -30,10 +30,10 @@ func compileThreshold(t dsl.Transform) (*threshold, error) {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}
-	if c.ErrorHandling == nil {
+	if c.ErrorHandling == nil || c.ErrorHandling.Threshold == nil {
 		return nil, nil
 	}
-	return &threshold{share: float64(c.ErrorHandling.Threshold)}, nil
+	return &threshold{share: float64(*c.ErrorHandling.Threshold)}, nil
 }
 
 // judge returns an error when more was rejected than may be.

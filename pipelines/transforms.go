@@ -15,13 +15,15 @@ import (
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
-// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, explode and program.
+// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, route, explode and program.
 type rowTransform struct {
 	name  string
 	apply rowFunc
 
 	// count is a rowFunc that counts in namespaces of its own.
 	count func(r row, add func(space, name string)) error
+	// route names the output that a row goes to.
+	route func(row) (string, error)
 	// masks are the kinds that a MaskPII counts.
 	masks []string
 	// assertion is what an AssertEqual counts for.
@@ -94,6 +96,8 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 		c.apply, err = compileAs(t, params, compileNormalize)
 	case "MaskPII":
 		err = c.maskPII(t, given.secrets)
+	case "Partition":
+		c.route, err = compilePartition(t, params)
 	case "QualityFilter":
 		err = c.quality(t)
 	case "Sample":

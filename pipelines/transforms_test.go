@@ -28,7 +28,8 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 		t.Fatal(err)
 	}
 	u := &unitWork{unitResult: unitResult{counts: map[[2]string]int64{}}}
-	return r, u.apply(&c, r)
+	_, err = u.apply(&node{row: &c}, r)
+	return r, err
 }
 
 func TestTransforms(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/sluiceml/sluice/pipelines/program"
 )
@@ -68,39 +69,65 @@ func (u *unitWork) resume(from origin, text []byte) error {
 	return u.pass(u.entry.next, from, r)
 }
 
-// pass takes a row to the nodes that come next, and from there on to an end of the segment.
+// pass takes a row to the nodes that come next, and from there on to the ends of the segment.
 func (u *unitWork) pass(next []int, from origin, r row) error {
 	if err := context.Cause(u.ctx); err != nil {
 		return err
 	}
-	for {
-		at := next[0]
-		n := &u.plan.nodes[at]
+	for len(next) == 1 {
+		n := &u.plan.nodes[next[0]]
 		switch {
 		case n.end != nil:
-			return u.finish(at, from, r)
+			return u.finish(next[0], from, r)
 		case n.row == nil:
+			next = n.next
+			continue
 		case n.row.explode != nil:
 			return u.explode(n, from, r)
 		case n.row.program != nil:
-			return u.ask(at, from, r)
-		default:
-			if err := u.apply(n.row, r); err != nil {
-				return u.leave(n, from, r, err)
-			}
+			return u.ask(next[0], from, r)
 		}
-		next = n.next
+		to, err := u.apply(n, r)
+		if err != nil {
+			return u.leave(n, from, r, err)
+		}
+		next = to
 	}
+	return u.copies(next, from, r)
 }
 
-// leave counts a row that a transform has dropped or rejected; any other error it returns.
+// copies takes a row to several nodes. Transforms change a row, but nothing in its values.
+func (u *unitWork) copies(next []int, from origin, r row) error {
+	for i := range next {
+		mine := r
+		if i < len(next)-1 {
+			mine = maps.Clone(r)
+			u.counts[[2]string{countRead, allRead}]++
+			u.counts[[2]string{countCopied, allRead}]++
+			u.session.rowRead()
+		}
+		if err := u.pass(next[i:i+1], from, mine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
 func (u *unitWork) leave(n *node, from origin, r row, err error) error {
 	var drop *dropped
-	if errors.As(err, &drop) {
+	var why *rejection
+	switch {
+	case errors.As(err, &drop):
 		u.counts[[2]string{countDropped, n.row.rule(drop)}]++
 		return nil
+	case n.rejects == "" || !errors.As(err, &why):
+		return u.reject(n.name, from, r, err)
 	}
-	return u.reject(n.name, from, r, err)
+	return u.pass(n.outputs[n.rejects], from, row{
+		"element": map[string]any(r), "reason": why.reason, "message": clip(why.message, maxDeadMessage),
+		"source": from.name, "offset": from.offset,
+	})
 }
 
 // finish takes a row to an end of the segment.
@@ -108,7 +135,7 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 	n := &u.plan.nodes[at]
 	text, group, m, err := n.end.take(r)
 	if err != nil {
-		return u.reject(n.rejects, from, r, err)
+		return u.reject(n.blames, from, r, err)
 	}
 	if err := tooLong(text); err != nil {
 		return u.reject(n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
@@ -122,15 +149,21 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 	return nil
 }
 
-// apply applies one transform to a row.
-func (u *unitWork) apply(t *rowTransform, r row) error {
-	var err error
-	if t.count != nil {
+// apply applies a node's transform to a row and returns the nodes that come next.
+func (u *unitWork) apply(n *node, r row) (next []int, err error) {
+	t := n.row
+	next = n.next
+	switch {
+	case t.count != nil:
 		err = t.count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
-	} else {
+	case t.route != nil:
+		var output string
+		output, err = t.route(r)
+		next = n.outputs[output]
+	default:
 		err = t.apply(r)
 	}
-	return u.watched(t, err)
+	return next, u.watched(t, err)
 }
 
 // watched returns what a transform said of a row, or that it has rejected too many.

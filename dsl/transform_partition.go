@@ -1,0 +1,40 @@
+package dsl
+
+import "go.yaml.in/yaml/v3"
+
+// Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no rows but those.
+type Partition struct {
+	// By is a CEL expression over the row: the name of the output that it goes to, or a bool or an int that is written as one.
+	By Expr `json:"by"`
+	// Outputs by name.
+	Outputs []string `json:"outputs" dsl:"literal"`
+	// UnknownOutput is the output of the rows that `by` names no output for. Default: they are rejected.
+	UnknownOutput string `json:"unknown_output,omitempty" dsl:"literal"`
+	// Language of the expression: cel.
+	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	// ErrorHandling says what becomes of rejected rows. Default: any number goes to the dead letter.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+}
+
+func (Partition) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	outputs := lookup(config, "outputs")
+	c.checkNotEmpty(outputs)
+	c.checkTwice(outputs)
+	names := []*yaml.Node{lookup(config, "unknown_output")}
+	if outputs != nil && outputs.Kind == yaml.SequenceNode {
+		names = append(names, outputs.Content...)
+	}
+	rejected := lookup(config, "error_handling", "output")
+	for _, n := range names {
+		if n = behindAlias(n); n == nil {
+			continue
+		}
+		c.checkPlainName(n, "an output")
+		if rejected != nil && n.Value == rejected.Value {
+			c.src.errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
+		}
+	}
+}
+
+// Flatten puts the rows of its inputs together. A transform whose `input` is a list does the same.
+type Flatten struct{}

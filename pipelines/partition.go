@@ -1,0 +1,52 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// compilePartition names the output that a row goes to.
+func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string, error), error) {
+	c, err := decodeConfig[dsl.Partition](t)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Outputs) == 0 {
+		return nil, errors.New("outputs: name at least one")
+	}
+	if e := c.ErrorHandling; e != nil && (slices.Contains(c.Outputs, e.Output) || e.Output != "" && e.Output == c.UnknownOutput) {
+		return nil, fmt.Errorf("error_handling: the output %s has other rows already", e.Output)
+	}
+	by, err := dsl.CompileRow(c.By, params)
+	if err != nil {
+		return nil, fmt.Errorf("by: %w", err)
+	}
+	return func(r row) (string, error) {
+		v, err := by.Eval(r)
+		if err != nil {
+			return "", reject("expression", "by: %v", err)
+		}
+		name := ""
+		switch v := v.(type) {
+		case string:
+			name = v
+		case bool:
+			name = strconv.FormatBool(v)
+		case int64:
+			name = strconv.FormatInt(v, 10)
+		default:
+			return "", reject("expression", "by: got %T, not a text, a bool or an int", v)
+		}
+		switch {
+		case slices.Contains(c.Outputs, name):
+			return name, nil
+		case c.UnknownOutput != "":
+			return c.UnknownOutput, nil
+		}
+		return "", reject("unknown_output", "there is no output %q", clip(name, 100))
+	}, nil
+}
