@@ -66,8 +66,8 @@ histories: build ## record the histories again that the replay tests replay, aft
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: bench
-bench: build ## measure; NAME=engine
-	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine))
+bench: build ## measure; NAME=engine or NAME=clean
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine or NAME=clean))
 
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs and models in .sluice stay

@@ -1,0 +1,126 @@
+// Command clean measures what cleaning costs: the same rows are cleaned in the same way by sluice, as a clean step runs it; by a plain
+// loop in Go, which is the floor; and by other programs. README.md says what exactly each figure is. It is run from the repository's root.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+// cache is where inputs are written while they are needed, and where the peers are installed.
+const cache = ".cache/bench"
+
+// options are the flags.
+type options struct {
+	program string
+	mib     int
+	samples int
+	peers   bool
+	only    string
+}
+
+func main() {
+	var o options
+	floor := flag.String("floor", "", "be the floor: do this task, read from the first argument and write to the second")
+	flag.StringVar(&o.program, "sluice", "bin/sluice", "the sluice that is measured")
+	flag.IntVar(&o.mib, "mib", 1024, "size of the inputs")
+	flag.IntVar(&o.samples, "samples", 3, "how often each is measured")
+	flag.BoolVar(&o.peers, "peers", true, "measure other programs too; those that are missing are installed under "+cache)
+	flag.StringVar(&o.only, "only", "", "measure one task alone: docs, lines, mail, exact or minhash")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := error(nil)
+	if *floor != "" {
+		err = runFloor(*floor, flag.Arg(0), flag.Arg(1))
+	} else {
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench clean:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.program, err = filepath.Abs(o.program); err != nil {
+		return err
+	}
+	if _, err := os.Stat(o.program); err != nil {
+		return fmt.Errorf("%w: `make build` makes it", err)
+	}
+	if err := os.MkdirAll(cache, 0o777); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(cache, "clean-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	b := bench{options: o, dir: dir}
+	for _, t := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"docs", b.docs}, {"lines", b.lines}, {"mail", b.mail}, {"exact", b.exact}, {"minhash", b.minhash}} {
+		if o.only != "" && o.only != t.name {
+			continue
+		}
+		if err := t.measure(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		} else if skip := (*skipped)(nil); errors.As(err, &skip) {
+			say("%s is skipped: %v", t.name, skip)
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// bench is one run of the whole.
+type bench struct {
+	options
+	dir string // of inputs and outputs
+}
+
+// skipped is the error of what cannot be measured here.
+type skipped struct{ err error }
+
+func (s *skipped) Error() string { return s.err.Error() }
+func (s *skipped) Unwrap() error { return s.err }
+
+// figure is one line of output.
+type figure struct {
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+	Against string  `json:"against,omitempty"`
+	Samples int     `json:"samples"`
+}
+
+func show(figures ...figure) error {
+	for _, f := range figures {
+		if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say tells on standard error how it goes.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench clean: "+format+"\n", args...) }
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
