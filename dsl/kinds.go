@@ -42,7 +42,6 @@ var kinds = []kindInfo{
 var (
 	laterKinds      = []string{"tune"}
 	laterTransforms = []string{
-		"WriteToText", "WriteToCsv", "WriteToParquet",
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{

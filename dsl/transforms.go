@@ -1,10 +1,6 @@
 package dsl
 
-import (
-	"encoding/json"
-
-	"go.yaml.in/yaml/v3"
-)
+import "encoding/json"
 
 // transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
 // Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
@@ -32,7 +28,10 @@ var transformSpecs = map[string]any{
 	"QualityFilter":      QualityFilter{},
 	"Sample":             Sample{},
 	"Split":              Split{},
+	"WriteToCsv":         WriteToCSV{},
 	"WriteToJson":        WriteToJSON{},
+	"WriteToParquet":     WriteToParquet{},
+	"WriteToText":        WriteToText{},
 }
 
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
@@ -90,22 +89,4 @@ type Split struct {
 	Key Expr `json:"key"`
 	// Parts by name with their shares, which add up to 100%.
 	Parts map[string]Share `json:"parts" dsl:"literal"`
-}
-
-// WriteToJSON writes rows into the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
-type WriteToJSON struct {
-	WriteKeys
-}
-
-// WriteKeys say where in the dataset rows are written.
-type WriteKeys struct {
-	// Path is the folder in the dataset, and the name of the part that the rows are counted in; after a Split the parts are folders in
-	// it. Default: the part `all`, or those of the Split.
-	Path string `json:"path,omitempty" dsl:"literal"`
-	// Shards is the number of files of each part. Default 1.
-	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
-}
-
-func (WriteKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	c.checkPlainName(lookup(config, "path"), "a folder of the dataset")
 }

@@ -35,7 +35,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 		return dsl.CleanOutput{}, err
 	}
 	s.sources, s.inputBytes = sizeOf(sources)
-	s.allUnits = p.units(sources)
+	s.allUnits = p.units(sources) + p.conversions()
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {
@@ -57,6 +57,12 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	}
 	if out.Profile, err = summary(job.WorkDir); err != nil {
 		return out, err
+	}
+	if err := convertShards(ctx, job, p, s.unitDone); err != nil {
+		if ctx.Err() != nil {
+			err = stopped(ctx)
+		}
+		return out, diskHint(err)
 	}
 	return out, diskHint(publish(job, out))
 }
@@ -88,10 +94,10 @@ func makeFolders(work string, p *plan) error {
 			if err := os.MkdirAll(filepath.Join(work, "out", part), 0o777); err != nil {
 				return err
 			}
-			for i := range s.shards {
-				if err := os.WriteFile(filepath.Join(work, "out", s.shard(part, i)), nil, 0o666); err != nil {
-					return err
-				}
+		}
+		for path := range s.paths() {
+			if err := os.WriteFile(filepath.Join(work, "out", linesPath(path)), nil, 0o666); err != nil {
+				return err
 			}
 		}
 	}

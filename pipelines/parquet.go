@@ -11,6 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 // parquetNode is a field of a Parquet schema, with what assembling rows from columns needs.
@@ -155,8 +157,10 @@ func parquetValue(t parquet.Type) func(parquet.Value) (any, error) {
 		return plainParquet(t.Kind(), t.ConvertedType() != nil && *t.ConvertedType() == deprecated.UTF8)
 	}
 	switch of := logical.Value.(type) {
-	case *format.StringType, *format.EnumType, *format.JsonType:
+	case *format.StringType, *format.EnumType:
 		return plainParquet(t.Kind(), true)
+	case *format.JsonType:
+		return jsonParquet
 	case *format.TimestampType:
 		return func(v parquet.Value) (any, error) { return timestamp(v.Int64(), of.Unit), nil }
 	case *format.DateType:
@@ -204,6 +208,15 @@ func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error)
 		}
 	}
 	return func(v parquet.Value) (any, error) { return base64.StdEncoding.EncodeToString(v.ByteArray()), nil }
+}
+
+// jsonParquet reads the value that a text is the JSON of.
+func jsonParquet(v parquet.Value) (any, error) {
+	value, err := rowjson.Decode(v.ByteArray())
+	if err != nil {
+		return nil, reject("not_json", "a value of a column of JSON: %v", err)
+	}
+	return value, nil
 }
 
 func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {

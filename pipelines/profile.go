@@ -3,7 +3,6 @@ package pipelines
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,11 +30,7 @@ func compileColumns(job Job, params map[string]any) (columns, error) {
 }
 
 // describe adds a row to the profile of its shard.
-func (c columns) describe(to *profile.Profile, part string, text []byte) error {
-	r, err := decodeRow(text)
-	if err != nil {
-		return fmt.Errorf("a row of a spill file: %w", err)
-	}
+func (c columns) describe(to *profile.Profile, part string, r row) error {
 	computed := make(map[string]any, len(c))
 	for name, program := range c {
 		v, err := program.Eval(r)

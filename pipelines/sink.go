@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,13 +31,14 @@ type sink struct {
 	folder string
 	split  *splitter
 	shards int
+	format shardFormat
 }
 
 // maxShards bounds the files of one part.
 const maxShards = 10_000
 
 func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
-	c, err := decodeConfig[dsl.WriteToJSON](t)
+	format, c, err := compileFormat(t)
 	if err != nil {
 		return nil, err
 	}
@@ -46,13 +48,18 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 	if c.Path != "" && !plainName(c.Path) {
 		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
 	}
-	return &sink{folder: c.Path, split: split, shards: max(c.Shards, 1)}, nil
+	return &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format}, nil
 }
 
 // take implements end: the rows of one shard are in one group.
 func (s *sink) take(r row) (text []byte, group string, m mark, err error) {
 	if text, err = encodeRow(r); err != nil {
 		return nil, "", m, err
+	}
+	if s.format.check != nil {
+		if err := s.format.check(r); err != nil {
+			return nil, "", m, err
+		}
 	}
 	part, err := s.split.part(r)
 	if err != nil {
@@ -85,10 +92,24 @@ func (s *sink) part(name string) string {
 
 // shard is a shard's path in the dataset.
 func (s *sink) shard(part string, i int) string {
-	return fmt.Sprintf("%s/part-%05d-of-%05d.jsonl", part, i, s.shards)
+	return fmt.Sprintf("%s/part-%05d-of-%05d%s", part, i, s.shards, s.format.ext)
 }
 
-// writeFn writes the rows of one shard, sorted by their digests, and emits their profile.
+// paths yields the paths of all shards.
+func (s *sink) paths() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, part := range s.parts() {
+			for i := range s.shards {
+				if !yield(s.shard(part, i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// writeFn writes the rows of one shard as JSON lines, sorted by their digests, and emits their profile. Where they are to be converted
+// it writes beside them which columns they have.
 type writeFn struct {
 	// Job is the job's JSON.
 	Job []byte
@@ -145,7 +166,10 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 	defer spills.close()
 	part := filepath.Dir(path)
 	p := profile.New(part)
-	err := createSynced(filepath.Join(f.work, "out", path), func(w io.Writer) error {
+	columns := shapes{}
+	path = filepath.Join(f.work, "out", path)
+	converted := linesPath(path) != path
+	err := createSynced(linesPath(path), func(w io.Writer) error {
 		for _, m := range rows {
 			if err := context.Cause(ctx); err != nil {
 				return err
@@ -154,8 +178,15 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 			if err != nil {
 				return err
 			}
-			if err := f.columns.describe(p, part, text); err != nil {
+			r, err := decodeRow(text)
+			if err != nil {
+				return fmt.Errorf("a row of a spill file: %w", err)
+			}
+			if err := f.columns.describe(p, part, r); err != nil {
 				return err
+			}
+			if converted {
+				columns.add(r)
 			}
 			if _, err := w.Write(append(text, '\n')); err != nil {
 				return err
@@ -163,6 +194,9 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 		}
 		return nil
 	})
+	if converted && err == nil {
+		err = writeJSON(shapesPath(path), columns)
+	}
 	return p, err
 }
 

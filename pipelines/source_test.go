@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -105,7 +106,7 @@ func TestFindSources(t *testing.T) {
 		{{inputFile{Name: "b"}, unitBytes, 2 * unitBytes}},
 		{{inputFile{Name: "b"}, 2 * unitBytes, 2*unitBytes + 10}, {inputFile{Name: "c"}, 0, 0}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(inputFile{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -1,0 +1,50 @@
+package dsl
+
+import "go.yaml.in/yaml/v3"
+
+// WriteKeys are what all transforms that write have.
+type WriteKeys struct {
+	// Path is the folder in the dataset, and the name of the part that the rows are counted in; after a Split the parts are folders in
+	// it. Default: the part `all`, or those of the Split.
+	Path string `json:"path,omitempty" dsl:"literal"`
+	// Shards is the number of files of each part. Default 1.
+	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
+}
+
+func (WriteKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	c.checkPlainName(lookup(config, "path"), "a folder of the dataset")
+}
+
+// WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
+type WriteToJSON struct {
+	WriteKeys
+}
+
+// WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, by name,
+// and each may be null, as it also is where a row lacks the field. A column of bools, whole numbers, numbers or texts is one of that
+// type, and a list of them, or of such lists, a list. Where values differ in type, and where they are objects, the column has them as
+// JSON. It ends a chain.
+type WriteToParquet struct {
+	WriteKeys
+}
+
+// WriteToCSV writes the dataset as comma-separated values as in RFC 4180, with a header and line feeds, a folder for each part. Null is
+// an empty field, as is a field that the row lacks, and lists and objects are JSON. It ends a chain.
+type WriteToCSV struct {
+	// Columns in their order. A row with another field is rejected. Default: all fields, by name.
+	Columns []string `json:"columns,omitempty"`
+	WriteKeys
+}
+
+// checkTransform demands columns with names of their own.
+func (w WriteToCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
+	w.WriteKeys.checkTransform(c, s, config)
+	checkColumns(c, lookup(config, "columns"))
+	c.checkNotEmpty(lookup(config, "columns"))
+}
+
+// WriteToText writes the dataset as text, a row a line, a folder for each part. A row has one field, which MapToFields can leave it
+// with. A value that is no text, or has a line end in it, is rejected. It ends a chain.
+type WriteToText struct {
+	WriteKeys
+}

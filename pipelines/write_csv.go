@@ -1,0 +1,85 @@
+package pipelines
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// csvShards is the format of WriteToCsv.
+func csvShards(c dsl.WriteToCSV) (shardFormat, error) {
+	f := shardFormat{ext: ".csv"}
+	if c.Columns == nil {
+		f.open = func(w io.Writer, columns shapes) (shardWriter, error) { return openCSVShard(w, columns.names()) }
+		return f, nil
+	}
+	if err := checkHeader(c.Columns); err != nil {
+		return f, fmt.Errorf("columns: %w", err)
+	}
+	f.open = func(w io.Writer, _ shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
+	f.check = func(r row) error {
+		for name := range r {
+			if !slices.Contains(c.Columns, name) {
+				return reject("unknown_column", "the row has the field %s, which is not in `columns`", name)
+			}
+		}
+		return nil
+	}
+	return f, nil
+}
+
+// csvShard writes records.
+type csvShard struct {
+	out     *bufio.Writer
+	columns []string
+}
+
+func openCSVShard(w io.Writer, columns []string) (shardWriter, error) {
+	s := &csvShard{out: bufio.NewWriter(w), columns: columns}
+	s.record(len(columns), func(i int) string { return columns[i] })
+	return s, nil
+}
+
+func (s *csvShard) write(r row) error {
+	values := make([]string, len(s.columns))
+	for i, name := range s.columns {
+		var err error
+		if values[i], err = csvText(r[name]); err != nil {
+			return err
+		}
+	}
+	s.record(len(values), func(i int) string { return values[i] })
+	return nil
+}
+
+// record writes one. Its error comes with the flush.
+func (s *csvShard) record(n int, field func(int) string) {
+	for i := range n {
+		if i > 0 {
+			_ = s.out.WriteByte(',')
+		}
+		text := field(i)
+		if n == 1 && text == "" || strings.ContainsAny(text, ",\"\r\n") || strings.HasPrefix(text, "\uFEFF") {
+			text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"` // an empty line would be none, and a mark of byte order be taken for one
+		}
+		_, _ = s.out.WriteString(text)
+	}
+	_ = s.out.WriteByte('\n')
+}
+
+func (s *csvShard) close() error { return s.out.Flush() }
+
+// csvText writes a value.
+func csvText(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	return jsonText(v)
+}

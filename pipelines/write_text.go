@@ -1,0 +1,52 @@
+package pipelines
+
+import (
+	"bufio"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
+)
+
+// checkTextRow rejects a row that is no line of text.
+func checkTextRow(r row) error {
+	if len(r) != 1 {
+		return fault(TypeUser, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
+			len(r), clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
+	}
+	for name, v := range r {
+		text, ok := v.(string)
+		if !ok {
+			return reject("not_text", "the field %s is no text", name)
+		}
+		if strings.ContainsAny(text, "\r\n") {
+			return reject("line_end", "the field %s has a line end in it, and would be several lines", name)
+		}
+	}
+	return nil
+}
+
+// textShard writes lines.
+type textShard struct{ out *bufio.Writer }
+
+func openTextShard(w io.Writer, _ shapes) (shardWriter, error) {
+	return textShard{bufio.NewWriter(w)}, nil
+}
+
+func (s textShard) write(r row) error {
+	for _, v := range r {
+		text, _ := v.(string)
+		_, _ = s.out.WriteString(text) // the flush has the error
+	}
+	return s.out.WriteByte('\n')
+}
+
+func (s textShard) close() error { return s.out.Flush() }
+
+// jsonText writes a value as JSON.
+func jsonText(v any) (string, error) {
+	text, err := rowjson.Append(nil, v)
+	return string(text), err
+}
