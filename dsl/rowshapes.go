@@ -1,8 +1,6 @@
 package dsl
 
 import (
-	"maps"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
@@ -39,24 +37,33 @@ var rejectedShape = rowShape{fields: map[string]*cel.Type{
 	"element": cel.DynType, "reason": cel.StringType, "message": cel.StringType, "source": cel.StringType, "offset": cel.IntType,
 }}
 
-// joinShapes is the shape of rows of all these shapes together.
+// joinShapes is the shape of rows of all these shapes together. A field that only some have may be read: a row without is rejected.
 func joinShapes(shapes []rowShape) rowShape {
 	if len(shapes) == 0 {
 		return anyRow
 	}
-	for _, s := range shapes[1:] {
-		if !maps.EqualFunc(s.fields, shapes[0].fields, sameType) || !sameType(s.rest, shapes[0].rest) {
-			return anyRow
+	out := shapes[0]
+	for _, other := range shapes[1:] {
+		both := rowShape{fields: map[string]*cel.Type{}, rest: joinTypes(out.rest, other.rest)}
+		for _, r := range []rowShape{out, other} {
+			for name := range r.fields {
+				both.fields[name] = joinTypes(out.typeOf(name), other.typeOf(name))
+			}
 		}
+		out = both
 	}
-	return shapes[0]
+	return out
 }
 
-func sameType(a, b *cel.Type) bool {
-	if a == nil || b == nil {
-		return a == b
+// joinTypes is the type of what has one type or the other; nil stands for nothing.
+func joinTypes(a, b *cel.Type) *cel.Type {
+	switch {
+	case a == nil && b == nil:
+		return nil
+	case a == nil || b == nil || !a.IsExactType(b):
+		return cel.DynType
 	}
-	return a.IsExactType(b)
+	return a
 }
 
 // csvShape is that of records, whose values are texts.
