@@ -81,11 +81,19 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, fu
 		return nil, nil, contract.SecretError(err)
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "account"), 0o700); err != nil {
+		cleanup()
+		return nil, nil, err
+	}
 	return &cleaning{dir: dir, env: sub.program.Environment(), mask: secrets.Mask, Job: pipelines.Job{
 		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
+		AccountFile: filepath.Join(dir, "account", "account.jsonl"),
 		Memory: sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
-	}}, cleanup, err
+	}}, cleanup, nil
 }
 
 // bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
@@ -145,6 +153,9 @@ func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out dsl.CleanOutp
 		meta["split."+part] = strconv.FormatInt(n, 10)
 	}
 	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, meta, nil); err != nil {
+		return contract.StepOutput{}, typed(ctx, err)
+	}
+	if out.Account, err = c.Store.PutTree(ctx, artifact.Dataset, filepath.Dir(job.AccountFile), nil, nil); err != nil {
 		return contract.StepOutput{}, typed(ctx, err)
 	}
 	if out.Statistics, err = c.putFile(ctx, job.ProfileFile); err != nil {

@@ -67,11 +67,13 @@ type CleanOutput struct {
 	Duplicates Duplicates `json:"duplicates"`
 	// DeadLetter holds the rejected rows; zero when there are none.
 	DeadLetter artifact.Ref `json:"dead_letter,omitzero" dsl:"artifact=dataset"`
+	// Account holds the account of each source file: account.jsonl.
+	Account artifact.Ref `json:"account,omitzero" dsl:"artifact=dataset"`
 	// Statistics is the digest of the blob that holds the whole profile, which later datasets are compared with.
 	Statistics string `json:"statistics,omitempty" dsl:"-"`
 }
 
-// Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, or the step fails.
+// Rows is the account of a cleaning: Read = Kept + Dropped + Rejected, of the whole and of each source file, or the step fails.
 type Rows struct {
 	// Read counts the rows of the input, and those of Exploded and Copied.
 	Read     int64 `json:"read"`

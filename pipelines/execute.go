@@ -55,6 +55,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return out, err
 	}
+	if err := p.accountFiles(job.WorkDir, filepath.Join(job.WorkDir, accountName), out.Rows); err != nil {
+		return out, err
+	}
 	if out.Profile, err = summary(job.WorkDir); err != nil {
 		return out, err
 	}
@@ -81,7 +84,7 @@ func stopped(ctx context.Context) error {
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
-	for _, dir := range []string{"spill", "dead", "out"} {
+	for _, dir := range []string{"spill", "dead", "account", "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}
@@ -212,6 +215,11 @@ func publish(job Job, out dsl.CleanOutput) error {
 			return err
 		}
 		if err := moveFolder(dead, job.DeadLetterDir); err != nil {
+			return err
+		}
+	}
+	if job.AccountFile != "" {
+		if err := os.Rename(filepath.Join(job.WorkDir, accountName), job.AccountFile); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func (u *unitWork) explode(n *node, from origin, r row) error {
 	made := int64(0)
 	err := n.row.explode(r, func(r row) error {
 		if made++; made > 1 {
-			u.counts[[2]string{countRead, allRead}]++
+			u.files.of(from.name).Read++
 			u.counts[[2]string{countExploded, n.name}]++
 			u.session.rowRead()
 		}
@@ -97,6 +97,6 @@ func (u *unitWork) explode(n *node, from origin, r row) error {
 	case err != nil:
 		return u.leave(n, from, r, err)
 	}
-	u.counts[[2]string{countDropped, n.name}]++
+	u.files.of(from.name).Dropped[n.name]++
 	return nil
 }

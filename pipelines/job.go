@@ -29,6 +29,8 @@ type Job struct {
 	DeadLetterDir string `json:"dead_letter_dir"`
 	// ProfileFile becomes the profile of the dataset, for profile.Parse: a new file beside OutputDir. Empty: it is not kept.
 	ProfileFile string `json:"profile_file,omitempty"`
+	// AccountFile becomes the account of each source file, a FileAccount as JSON on each line, by name: as ProfileFile.
+	AccountFile string `json:"account_file,omitempty"`
 	// Memory bounds the child process in bytes. Default 1 GiB.
 	Memory dsl.Size `json:"memory,omitempty"`
 	// Runner says where the Beam graph runs. Default: in the child process.

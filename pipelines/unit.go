@@ -16,10 +16,13 @@ type unitWork struct {
 	unit    uint32
 	segment uint16
 	entry   *node
+	entryAt int // its index
 	plan    *plan
 	session *session
 	spill   *spill
 	dead    deadLetter
+	files   fileCounts
+	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
 }
 
@@ -34,6 +37,8 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		unit:       unit,
 		segment:    uint16(s.Index),
 		entry:      s.entry(),
+		entryAt:    s.plan.segments[s.Index].entry,
+		account:    accountPath(s.job.WorkDir, uint16(s.Index), unit),
 		plan:       s.plan,
 		session:    s.session,
 		spill:      sp,
@@ -45,12 +50,13 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 // close closes the unit's files, and lets go of its programs.
 func (u *unitWork) close() error {
 	u.stopFeeds()
-	return errors.Join(u.spill.close(), u.dead.close())
+	u.files.total(u.counts)
+	return errors.Join(u.spill.close(), u.dead.close(), u.files.write(u.account))
 }
 
 // read takes one row of an input file through the segment.
 func (u *unitWork) read(name string, r record) error {
-	u.counts[[2]string{countRead, allRead}]++
+	u.files.of(name).Read++
 	u.session.rowRead()
 	from := origin{name, r.offset}
 	if r.rejected != nil {
@@ -66,6 +72,7 @@ func (u *unitWork) resume(from origin, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
+	u.files.of(from.name).Reached[u.entryAt]-- // it came there, and goes on
 	return u.pass(u.entry.next, from, r)
 }
 
@@ -102,7 +109,7 @@ func (u *unitWork) copies(next []int, from origin, r row) error {
 		mine := r
 		if i < len(next)-1 {
 			mine = maps.Clone(r)
-			u.counts[[2]string{countRead, allRead}]++
+			u.files.of(from.name).Read++
 			u.counts[[2]string{countCopied, allRead}]++
 			u.session.rowRead()
 		}
@@ -119,7 +126,7 @@ func (u *unitWork) leave(n *node, from origin, r row, err error) error {
 	var why *rejection
 	switch {
 	case errors.As(err, &drop):
-		u.counts[[2]string{countDropped, n.row.rule(drop)}]++
+		u.files.of(from.name).Dropped[n.row.rule(drop)]++
 		return nil
 	case n.rejects == "" || !errors.As(err, &why):
 		return u.reject(n.name, from, r, err)
@@ -146,6 +153,7 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 	m.segment, m.unit, m.size = u.segment, u.unit, uint32(len(text))
 	key := endPrefix(at) + group
 	u.marks[key] = m.append(u.marks[key])
+	u.files.of(from.name).Reached[at]++
 	return nil
 }
 
@@ -186,7 +194,7 @@ func (u *unitWork) reject(transform string, from origin, element any, err error)
 	if !errors.As(err, &why) {
 		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.offset, from.name, err)
 	}
-	u.counts[[2]string{countRejected, transform + "/" + why.reason}]++
+	u.files.of(from.name).Rejected[transform+"/"+why.reason]++
 	return u.dead.add(deadRow{
 		Element: element, Transform: transform, Reason: why.reason, Message: why.message, Source: from.name, Offset: from.offset,
 	})

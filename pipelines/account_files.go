@@ -1,0 +1,265 @@
+package pipelines
+
+import (
+	"bufio"
+	"cmp"
+	"container/heap"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// FileAccount is what became of the rows of one source file: Read = Kept + Dropped + Rejected.
+type FileAccount struct {
+	// File is relative to the folder that all files of the input lie in.
+	File string `json:"file"`
+	// Read counts rows of the file, and those made of them beyond the first.
+	Read int64 `json:"read"`
+	Kept int64 `json:"kept"`
+	// Dropped and Rejected count by rule and by reason.
+	Dropped  map[string]int64 `json:"dropped,omitempty"`
+	Rejected map[string]int64 `json:"rejected,omitempty"`
+}
+
+// fileCount is what a segment saw of one source file's rows, in one unit or in all that were merged.
+type fileCount struct {
+	File string `json:"file"`
+	Read int64  `json:"read,omitempty"`
+	// Reached counts the rows that came to a node that ends a segment, by its index, and that came out of it are counted off again.
+	Reached  map[int]int64    `json:"reached,omitempty"`
+	Dropped  map[string]int64 `json:"dropped,omitempty"`
+	Rejected map[string]int64 `json:"rejected,omitempty"`
+}
+
+func newFileCount(name string) *fileCount {
+	return &fileCount{File: name, Reached: map[int]int64{}, Dropped: map[string]int64{}, Rejected: map[string]int64{}}
+}
+
+func (c *fileCount) add(o *fileCount) {
+	c.Read += o.Read
+	addCounts(c.Reached, o.Reached)
+	addCounts(c.Dropped, o.Dropped)
+	addCounts(c.Rejected, o.Rejected)
+}
+
+func addCounts[K comparable](to, from map[K]int64) {
+	for key, n := range from {
+		to[key] += n
+	}
+}
+
+// fileCounts are those of one unit, which has the rows of a few files. One file's rows come together.
+type fileCounts struct {
+	all  map[string]*fileCount
+	last *fileCount
+}
+
+func (c *fileCounts) of(name string) *fileCount {
+	if c.last != nil && c.last.File == name {
+		return c.last
+	}
+	if c.all == nil {
+		c.all = map[string]*fileCount{}
+	}
+	if c.all[name] == nil {
+		c.all[name] = newFileCount(name)
+	}
+	c.last = c.all[name]
+	return c.last
+}
+
+// total adds all files up in the counts of the job.
+func (c *fileCounts) total(counts map[[2]string]int64) {
+	for _, f := range c.all {
+		counts[[2]string{countRead, allRead}] += f.Read
+		for rule, n := range f.Dropped {
+			counts[[2]string{countDropped, rule}] += n
+		}
+		for reason, n := range f.Rejected {
+			counts[[2]string{countRejected, reason}] += n
+		}
+	}
+}
+
+// accountPath names the file with a unit's counts.
+func accountPath(work string, segment uint16, unit uint32) string {
+	return filepath.Join(work, "account", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
+}
+
+// write writes the counts, sorted by file.
+func (c *fileCounts) write(path string) error {
+	err := writeLines(path, func(line func(any) error) error {
+		for _, name := range slices.Sorted(maps.Keys(c.all)) {
+			if err := line(c.all[name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the account of a unit: %w", err)
+	}
+	return nil
+}
+
+// writeLines creates a file of JSON lines.
+func writeLines(path string, write func(line func(any) error) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return errors.Join(write(e.Encode), out.Flush(), f.Close())
+}
+
+// accountName names the file with the accounts of all files, in the work folder.
+const accountName = "account.jsonl"
+
+// maxMerged bounds how many files are merged, and open, at a time.
+const maxMerged = 256
+
+// accountFiles writes the account of each source file to path, and checks that each adds up and that all together are rows. Memory: a
+// line of each of maxMerged files.
+func (p *plan) accountFiles(work, path string, rows dsl.Rows) error {
+	parts, err := os.ReadDir(filepath.Join(work, "account"))
+	if err != nil {
+		return err
+	}
+	paths := make([]string, len(parts))
+	for i, part := range parts {
+		paths[i] = filepath.Join(work, "account", part.Name())
+	}
+	for n := 0; len(paths) > maxMerged; n++ {
+		merged := filepath.Join(work, "account", "merged-"+strconv.Itoa(n))
+		err := writeLines(merged, func(line func(any) error) error {
+			return mergeCounts(paths[:maxMerged], func(c *fileCount) error { return line(c) })
+		})
+		if err != nil {
+			return err
+		}
+		paths = append(paths[maxMerged:], merged)
+	}
+	var sum dsl.Rows
+	err = writeLines(path, func(line func(any) error) error {
+		return mergeCounts(paths, func(c *fileCount) error {
+			a, err := p.settle(c, &sum)
+			if err != nil {
+				return err
+			}
+			return line(a)
+		})
+	})
+	if err == nil && (sum.Read != rows.Read || sum.Kept != rows.Kept || sum.Dropped != rows.Dropped || sum.Rejected != rows.Rejected) {
+		err = fault(TypeInfrastructure, "the accounts of the files add up to %+v, but the whole is %+v; this is an error in the program,"+
+			" and the dataset was not written", sum, rows)
+	}
+	return err
+}
+
+// settle makes the account of a file, and adds it to the sum.
+func (p *plan) settle(c *fileCount, sum *dsl.Rows) (FileAccount, error) {
+	a := FileAccount{File: c.File, Read: c.Read, Dropped: c.Dropped, Rejected: c.Rejected}
+	for at, n := range c.Reached {
+		if _, isCut := p.nodes[at].end.(cut); !isCut {
+			a.Kept += n
+		} else if n != 0 {
+			a.Dropped[p.nodes[at].name] += n
+		}
+	}
+	dropped, rejected := total(a.Dropped), total(a.Rejected)
+	sum.Read += a.Read
+	sum.Kept += a.Kept
+	sum.Dropped += dropped
+	sum.Rejected += rejected
+	if a.Read != a.Kept+dropped+rejected {
+		return a, fault(TypeInfrastructure, "the account of %s does not add up: %d rows read, but %d kept + %d dropped + %d rejected;"+
+			" this is an error in the program, and the dataset was not written", a.File, a.Read, a.Kept, dropped, rejected)
+	}
+	return a, nil
+}
+
+func total(counts map[string]int64) (sum int64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+// mergeCounts calls yield for each source file that one of the sorted files has, in order, with the sum of its counts.
+func mergeCounts(paths []string, yield func(*fileCount) error) (err error) {
+	var streams countStreams
+	for _, path := range paths {
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			return errors.Join(err, openErr)
+		}
+		defer f.Close()
+		s := &countStream{lines: json.NewDecoder(bufio.NewReader(f))}
+		switch err := s.next(); {
+		case err == nil:
+			streams = append(streams, s)
+		case !errors.Is(err, io.EOF):
+			return err
+		}
+	}
+	heap.Init(&streams)
+	for len(streams) > 0 {
+		sum := newFileCount(streams[0].at.File)
+		for len(streams) > 0 && streams[0].at.File == sum.File {
+			sum.add(streams[0].at)
+			switch err := streams[0].next(); {
+			case err == nil:
+				heap.Fix(&streams, 0)
+			case errors.Is(err, io.EOF):
+				heap.Pop(&streams)
+			default:
+				return err
+			}
+		}
+		if err := yield(sum); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countStream is a file of counts at one of its lines.
+type countStream struct {
+	lines *json.Decoder
+	at    *fileCount
+}
+
+func (s *countStream) next() error {
+	s.at = &fileCount{}
+	if err := s.lines.Decode(s.at); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the account of a unit: %w", err)
+	} else if err != nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// countStreams is a heap by source file.
+type countStreams []*countStream
+
+func (s countStreams) Len() int           { return len(s) }
+func (s countStreams) Less(i, j int) bool { return cmp.Less(s[i].at.File, s[j].at.File) }
+func (s countStreams) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *countStreams) Push(x any)        { *s = append(*s, x.(*countStream)) }
+
+// Pop implements heap.Interface.
+func (s *countStreams) Pop() any {
+	last := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return last
+}
