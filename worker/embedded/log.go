@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"go.temporal.io/server/common/log"
@@ -71,8 +72,12 @@ func (l *logFile) Close() error {
 // fatal is what logger.Fatal panics with. The server calls it where it cannot go on, and expects not to return.
 type fatal string
 
-// logger lets Temporal's server log through slog.
-type logger struct{ slog *slog.Logger }
+// logger lets Temporal's server log through slog. It keeps the tags as they are until something is logged: the server makes loggers all the
+// time, and logs little.
+type logger struct {
+	slog *slog.Logger
+	tags []tag.Tag
+}
 
 var (
 	_ log.Logger     = logger{}
@@ -81,7 +86,7 @@ var (
 
 func (l logger) log(level slog.Level, msg string, tags []tag.Tag) {
 	if l.slog.Enabled(context.Background(), level) {
-		l.slog.LogAttrs(context.Background(), level, msg, attrs(tags)...)
+		l.slog.LogAttrs(context.Background(), level, msg, attrs(slices.Concat(l.tags, tags))...)
 	}
 }
 
@@ -95,7 +100,7 @@ func attrs(tags []tag.Tag) []slog.Attr {
 
 // With returns a logger that adds tags to every record.
 func (l logger) With(tags ...tag.Tag) log.Logger {
-	return logger{slog.New(l.slog.Handler().WithAttrs(attrs(tags)))}
+	return logger{l.slog, slices.Concat(l.tags, tags)}
 }
 
 func (l logger) Debug(msg string, tags ...tag.Tag) { l.log(slog.LevelDebug, msg, tags) }

@@ -37,7 +37,7 @@ func TestLogIsBounded(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	var out strings.Builder
-	l := logger{slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	l := logger{slog: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	l.Info("quiet")
 	l.With(tag.NewStringTag("shard", "1")).Warn("loud", tag.NewInt("n", 2))
 	if got := out.String(); strings.Contains(got, "quiet") || !strings.Contains(got, "msg=loud shard=1 n=2") {

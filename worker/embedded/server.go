@@ -234,7 +234,7 @@ func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log
 		temporal.WithTLSConfigFactory(tls),
 		temporal.WithAuthorizer(authorizer{o.Namespace}),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claimMapper{o.Token} }),
-		temporal.WithLogger(logger{log}),
+		temporal.WithLogger(logger{slog: log}),
 	)
 }
 
