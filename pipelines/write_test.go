@@ -276,3 +276,27 @@ func TestEmptyShards(t *testing.T) {
 		}
 	}
 }
+
+// TestReadShard: the rows of a file are what was written, whatever its format.
+func TestReadShard(t *testing.T) {
+	input := write(t, map[string]string{"in.jsonl": `{"text": "a"}` + "\n" + `{"text": "b"}` + "\n"})
+	for _, writer := range []string{"WriteToParquet", "WriteToCsv", "WriteToText", "WriteToJson"} {
+		j := job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: "+writer+"}"))
+		mustRun(t, j)
+		files, err := filepath.Glob(filepath.Join(j.OutputDir, "all", "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		var got []string
+		if err := pipelines.ReadShard(t.Context(), files[0], func(row []byte) error { got = append(got, string(row)); return nil }); err != nil {
+			t.Errorf("%s: %v", writer, err)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{`{"text":"a"}`, `{"text":"b"}`}, got); diff != "" {
+			t.Errorf("%s: %s", writer, diff)
+		}
+	}
+	if err := pipelines.ReadShard(t.Context(), filepath.Join(input, "in.json"), nil); err == nil {
+		t.Error("a file of no format was read")
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -107,7 +109,7 @@ func diffData(ctx context.Context, s *store.Store, older, newer activities.Publi
 // maxLine bounds a row that is read back; none that is written is longer.
 const maxLine = 64 << 20
 
-// rowsOf reads the rows of a dataset of JSON lines.
+// rowsOf reads the rows of a dataset.
 func rowsOf(ctx context.Context, s *store.Store, v activities.Published) profile.Rows {
 	return func(yield func([]byte) error) error {
 		manifest, err := s.Manifest(ctx, v.Artifact)
@@ -115,18 +117,43 @@ func rowsOf(ctx context.Context, s *store.Store, v activities.Published) profile
 			return err
 		}
 		for _, f := range manifest.Files {
+			read := shardOf
 			switch {
 			case f.Path == "schema.json":
-			case path.Ext(f.Path) != ".jsonl":
-				return invalidf("%s: %s is no file of JSON lines, and of other formats the rows cannot be compared yet", v.Name, f.Path)
-			default:
-				if err := linesOf(ctx, s, f, yield); err != nil {
-					return fmt.Errorf("%s: %s: %w", v.Name, f.Path, err)
-				}
+				continue
+			case path.Ext(f.Path) == ".jsonl":
+				read = linesOf
+			}
+			if err := read(ctx, s, f, yield); err != nil {
+				return fmt.Errorf("%s: %s: %w", v.Name, f.Path, err)
 			}
 		}
 		return nil
 	}
+}
+
+// shardOf reads the rows of a file of any format, from a copy of it: some formats begin at their end.
+func shardOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]byte) error) (err error) {
+	dir, err := os.MkdirTemp("", "sluice-rows-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := s.Blob(ctx, f.Digest)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	name := filepath.Join(dir, "rows"+path.Ext(f.Path))
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, r)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return contractInvalid(pipelines.ReadShard(ctx, name, yield))
 }
 
 func linesOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]byte) error) error {
@@ -150,7 +177,7 @@ func linesOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]
 
 // contractInvalid makes what is wrong with a row the user's to mend.
 func contractInvalid(err error) error {
-	if errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return invalidf("%s", err)

@@ -51,6 +51,9 @@ func shardsOf(dir, split string) ([]string, error) {
 	if len(shards) > 0 {
 		return shards, nil
 	}
+	if others, err := os.ReadDir(filepath.Join(dir, split)); err == nil && len(others) > 0 {
+		return nil, fmt.Errorf("split %q holds %s, and rows are read from JSON lines here: write the dataset with WriteToJson", split, others[0].Name())
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("split %q: %w", split, err)
