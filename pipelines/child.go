@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/portable"
 )
 
 // Arg is the first argument of the child process. A main that sees it calls Main and nothing else.
@@ -33,14 +31,18 @@ type message struct {
 	Log      []byte           `json:"log,omitempty"` // of the user's programs
 }
 
-// WorkerMain runs the process as a Beam worker and exits, if Beam started it as one (by the flag --worker). A main calls it before
-// it looks at its own arguments.
+// WorkerMain runs the process as a Beam worker and exits, if a runner has started it as one. A main calls it before it looks at its
+// own arguments.
 func WorkerMain() {
-	worker := func(arg string) bool { return arg == "--worker" || strings.HasPrefix(arg, "--worker=") }
-	if slices.ContainsFunc(os.Args[1:], worker) {
-		flag.Parse()
-		beam.Init() // exits
+	if !portable.IsWorker(os.Args[1:]) {
+		return
 	}
+	inWorker.Store(true)
+	if err := portable.Work(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // progressEvery is the time between two lines of progress.

@@ -27,6 +27,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
+	if err := p.refuse(job); err != nil {
+		return dsl.CleanOutput{}, err
+	}
 	sources, err := p.findSources(ctx)
 	if err != nil {
 		return dsl.CleanOutput{}, err

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
@@ -112,21 +115,52 @@ func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.C
 // runOn runs the graph on a job service.
 func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) ([]metrics.CounterResult, error) {
 	p := portable.Job{Endpoint: endpoint, Name: "sluice-clean", Parallelism: job.Runner.bundles(job.Parallelism)}
-	if job.Runner.elsewhere() {
-		p.Worker = filepath.Join(job.WorkDir, "worker")
-		p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
-		if err := copyProgram(p.Worker); err != nil {
-			return nil, fmt.Errorf("put the worker into the work folder: %w", err)
-		}
+	if !job.Runner.elsewhere() {
+		return portable.Run(ctx, graph, p)
 	}
-	return portable.Run(ctx, graph, p)
+	p.Worker = filepath.Join(job.WorkDir, "worker")
+	p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
+	if err := errors.Join(os.Mkdir(newsDir(job.WorkDir), 0o777), shareProgram(p.Worker)); err != nil {
+		return nil, fmt.Errorf("put the worker into the work folder: %w", err)
+	}
+	s := sessionOf(job.WorkDir)
+	stop := s.followWorkers(job.WorkDir)
+	counters, err := portable.Run(ctx, graph, p)
+	stop()
+	if err != nil && !s.over() {
+		return nil, fmt.Errorf("%w\nThe workers share the folder %s with this machine: it must be on a file system that all machines of the "+
+			"cluster have at the same path", err, job.WorkDir)
+	}
+	return counters, err
 }
 
-// copyProgram copies this program to where the machines of a cluster can start it.
-func copyProgram(to string) error {
+// refuse says of a job what its runner cannot do: what the other machines have no way to get at but by the graph, which anybody who
+// may look at the cluster can read.
+func (p *plan) refuse(job Job) error {
+	if !job.Runner.elsewhere() {
+		return nil
+	}
+	for _, n := range p.nodes {
+		if n.row != nil && n.row.program != nil {
+			return fault(TypeInvalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
+				"`clean` has it done on a cluster; clean without one", n.name)
+		}
+	}
+	if len(job.Secrets) > 0 {
+		return fault(TypeInvalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
+			"clean without one, or without secrets", strings.Join(slices.Sorted(maps.Keys(job.Secrets)), ", "))
+	}
+	return nil
+}
+
+// shareProgram puts this program where the machines of a cluster can start it.
+func shareProgram(to string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if os.Link(self, to) == nil {
+		return nil
 	}
 	from, err := os.Open(self)
 	if err != nil {

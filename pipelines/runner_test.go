@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,6 +55,83 @@ func needFlink(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Skip(err)
+	}
+}
+
+// Workers in processes of their own, as on a cluster, do the same, and tell of their progress and of their errors.
+func TestWorkers(t *testing.T) {
+	needFlink(t)
+	server, err := flink.Start(t.Context(), flink.Config{Dir: t.TempDir(), Memory: 512 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	cluster := pipelines.Runner{Spark: &dsl.JobService{Endpoint: server.Endpoint, Parallelism: 2}}
+	input := write(t, map[string]string{"a": strings.Join(manyRows(1500), ""), "b": "{\n"})
+	clean := func(r pipelines.Runner, text string) (dsl.CleanOutput, pipelines.Progress, string, error) {
+		exe, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		j := job(dir, chain(t, input, text))
+		j.Runner = r
+		var last pipelines.Progress
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		out, err := pipelines.Run(ctx, exe, j, func(p pipelines.Progress) { last = p })
+		return out, last, treeDigest(t, dir), err
+	}
+	t.Run("same", func(t *testing.T) {
+		want, wantProgress, wantDigest, err := clean(pipelines.Runner{}, dedupAndSplit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, progress, digest, err := clean(cluster, dedupAndSplit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("account (-prism +cluster):\n%s", diff)
+		}
+		if digest != wantDigest {
+			t.Errorf("digest %s on the cluster, %s on prism", digest, wantDigest)
+		}
+		if progress.Read == 0 || progress.Read > wantProgress.Read {
+			t.Errorf("the last progress is %+v, on prism %+v", progress, wantProgress)
+		}
+	})
+	t.Run("error", func(t *testing.T) {
+		_, _, _, err := clean(cluster, `
+- {type: ReadFromJson, config: {path: INPUT/a}}
+- {type: ValidateWithSchema, name: strict, config: {schema: {required: [nothing]}, error_handling: {threshold: 0.1}}}
+- {type: WriteToJson}
+`)
+		if errorType(err) != pipelines.TypeUser || !strings.HasPrefix(err.Error(), "transform strict rejected") {
+			t.Errorf("got %v, want a user error of the transform", err)
+		}
+	})
+}
+
+// What workers of a cluster could only be given by the graph, which others may read, is refused.
+func TestClusterRefuses(t *testing.T) {
+	input := write(t, map[string]string{"in": "{}"})
+	tests := []struct{ name, transform, want string }{
+		{"secret", "{type: Filter, config: {keep: 'true'}}", "secrets PII_KEY"},
+		{"program", "{type: Exec, name: tag, config: {command: [cat]}}", "transform tag: a program runs on the machine"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			j := job(t.TempDir(), chain(t, input, "[{type: ReadFromJson, config: {path: INPUT/*}}, "+test.transform+", {type: WriteToJson}]"))
+			j.Runner = pipelines.Runner{Dataflow: &dsl.JobService{Endpoint: "localhost:1"}}
+			j.Programs.Env = os.Environ()
+			if test.name == "secret" {
+				j.Secrets = map[string]string{"PII_KEY": "x"}
+			}
+			if _, err := run(t, j); errorType(err) != pipelines.TypeInvalid || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an invalid error with %q", err, test.want)
+			}
+		})
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 	s.session = sessionOf(s.job.WorkDir)
 	s.job.Secrets = s.session.secrets
 	s.plan, err = compilePlan(s.job)
-	return err
+	return s.session.failed(err)
 }
 
 // entry is the node that the segment begins at.

@@ -11,8 +11,8 @@ import (
 )
 
 // session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
-// error as it was before Beam made text of it. Beam makes its own DoFn values, so they find the session by the work folder. On
-// a runner in another process they have one of their own that nobody reads.
+// error as it was before Beam made text of it. Beam makes its own DoFn values, so they find the session by the work folder. In
+// a worker of another process they have one of its own: see farSession.
 type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work
@@ -27,6 +27,7 @@ type session struct {
 	programs            *programs
 	mu                  sync.Mutex
 	first               error
+	tell                func(first error) // tells the process that started the job; nil in that process
 }
 
 var sessions sync.Map // of *session by work folder
@@ -42,12 +43,21 @@ func sessionOf(work string) *session {
 	if s, ok := sessions.Load(work); ok {
 		return s.(*session)
 	}
+	if inWorker.Load() {
+		return farSession(work)
+	}
 	return &session{allUnits: 1}
 }
 
 func (s *session) rowRead()       { s.read.Add(1) }
 func (s *session) rowsKept(n int) { s.kept.Add(int64(n)) }
-func (s *session) unitDone()      { s.units.Add(1) }
+
+func (s *session) unitDone() {
+	s.units.Add(1)
+	if s.tell != nil {
+		s.tell(nil)
+	}
+}
 
 // heldOut returns what a Decontaminate compares with. It is read once.
 func (s *session) heldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error) {
@@ -85,6 +95,9 @@ func (s *session) failed(err error) error {
 	defer s.mu.Unlock()
 	if s.first == nil && err != nil && !errors.Is(err, context.Canceled) {
 		s.first = err
+		if s.tell != nil {
+			s.tell(err)
+		}
 	}
 	return err
 }
