@@ -16,6 +16,8 @@ func (r rowShape) after(typ string, config *yaml.Node, computed map[*yaml.Node]*
 		return csvShape(lookup(config, "columns"))
 	case "ReadFromJson", "ReadFromParquet", "ReadFromAvro", "Exec":
 		return anyRow
+	case "Combine":
+		return r.afterCombine(config)
 	case "DecodeMail":
 		return r.afterMail(lookup(config, "field"))
 	case "DetectLanguage":
@@ -64,6 +66,28 @@ func joinTypes(a, b *cel.Type) *cel.Type {
 		return cel.DynType
 	}
 	return a
+}
+
+// afterCombine has the fields that make a group, and those that are computed; but for counts these may be null.
+func (r rowShape) afterCombine(config *yaml.Node) rowShape {
+	out := rowShape{fields: map[string]*cel.Type{}}
+	for n := range scalarsBelow(lookup(config, "group_by")) {
+		if t := r.typeOf(n.Value); t != nil {
+			out = out.with(n.Value, t)
+		}
+	}
+	combine := lookup(config, "combine")
+	if combine == nil || combine.Kind != yaml.MappingNode {
+		return out
+	}
+	for i := 0; i+1 < len(combine.Content); i += 2 {
+		t := cel.DynType
+		if fn := lookup(combine.Content[i+1], "fn"); fn != nil && fn.Value == "count" {
+			t = cel.IntType
+		}
+		out = out.with(combine.Content[i].Value, t)
+	}
+	return out
 }
 
 // csvShape is that of records, whose values are texts.

@@ -14,6 +14,7 @@ var transformSpecs = map[string]any{
 	"AssertEqual":        AssertEqual{},
 	"Explode":            Explode{},
 	"Exec":               Exec{},
+	"Combine":            Combine{},
 	"Flatten":            Flatten{},
 	"Partition":          Partition{},
 	"Filter":             Filter{},

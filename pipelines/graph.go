@@ -162,6 +162,9 @@ func (p *plan) units(sources map[int][]numberedSource) int64 {
 	total := 0
 	for _, s := range p.segments {
 		n := at[s.entry] + len(sources[s.entry])
+		if _, ok := p.nodes[s.entry].end.(*combiner); ok {
+			n = groups
+		}
 		total += n
 		for _, end := range s.ends {
 			at[end] += n

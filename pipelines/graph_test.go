@@ -178,6 +178,7 @@ func randomGraph(t *rapid.T) string {
 			`type: MapToFields, config: {append: true, fields: {n: row.n + 1}}`,
 			`type: Explode, config: {fields: [list]}`,
 			`type: Deduplicate, config: {fields: [text], order_by: row.n}`,
+			`type: Combine, config: {group_by: [text], combine: {n: {value: row.n, fn: max}, list: {value: row.n, fn: count}}}`,
 			`type: Partition, config: {by: row.text, outputs: [a, b], unknown_output: c}`,
 			`type: Flatten`,
 		}).Draw(t, "transform")

@@ -69,6 +69,8 @@ func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 	case t.Type == "Flatten":
 	case t.Type == "Split":
 		n.split, err = compileSplit(t.Transform, given.params)
+	case t.Type == "Combine":
+		err = p.addCombine(&n, t, given)
 	case t.Type == "Deduplicate":
 		err = p.addDedup(&n, t, given)
 	default:
@@ -99,6 +101,15 @@ func (p *plan) addDedup(n *node, t dsl.GraphNode, given givens) error {
 	}
 	n.end = d
 	p.deduplicates = append(p.deduplicates, t.Name)
+	return p.addRules(t.Name)
+}
+
+func (p *plan) addCombine(n *node, t dsl.GraphNode, given givens) error {
+	c, err := compileCombine(t.Transform, given.params)
+	if err != nil {
+		return err
+	}
+	n.end = c
 	return p.addRules(t.Name)
 }
 

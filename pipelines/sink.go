@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -213,19 +214,42 @@ func newSpillFiles(work string) *spillFiles {
 	return &spillFiles{work: work, open: map[spillID]*os.File{}}
 }
 
-// read returns the JSON of a row, with place for one byte more.
-func (s *spillFiles) read(m mark) ([]byte, error) {
+// file returns the file that a row lies in.
+func (s *spillFiles) file(m mark) (*os.File, error) {
 	id := spillID{m.segment, m.unit}
 	f, ok := s.open[id]
-	if !ok {
-		if len(s.open) == maxOpenSpills {
-			s.close()
-		}
-		var err error
-		if f, err = os.Open(spillPath(s.work, m.segment, m.unit)); err != nil {
-			return nil, fmt.Errorf("read a spill file: %w", err)
-		}
-		s.open[id] = f
+	if ok {
+		return f, nil
+	}
+	if len(s.open) == maxOpenSpills {
+		s.close()
+	}
+	f, err := os.Open(spillPath(s.work, m.segment, m.unit))
+	if err != nil {
+		return nil, fmt.Errorf("read a spill file: %w", err)
+	}
+	s.open[id] = f
+	return f, nil
+}
+
+// record returns a row's JSON and where it was read.
+func (s *spillFiles) record(m mark) (from origin, text []byte, err error) {
+	f, err := s.file(m)
+	if err != nil {
+		return from, nil, err
+	}
+	whole := io.NewSectionReader(f, int64(m.offset), int64(spillHead+m.size+2+math.MaxUint16+8))
+	if from, text, _, err = readRecord(bufio.NewReaderSize(whole, spillHead+int(m.size)+512)); err != nil {
+		return from, nil, fmt.Errorf("read a spill file: %w", err)
+	}
+	return from, text, nil
+}
+
+// read returns the JSON of a row, with place for one byte more.
+func (s *spillFiles) read(m mark) ([]byte, error) {
+	f, err := s.file(m)
+	if err != nil {
+		return nil, err
 	}
 	text := make([]byte, m.size, m.size+1)
 	if _, err := f.ReadAt(text, int64(m.offset)+spillHead); err != nil {

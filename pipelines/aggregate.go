@@ -1,0 +1,169 @@
+package pipelines
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+)
+
+// aggregate is what a Combine computes of values.
+type aggregate interface {
+	// check reports a value that add cannot take. Nulls it takes for granted.
+	check(v any) error
+	// add takes in a value that is not null, or of a count of rows any.
+	add(v any)
+	value() (any, error)
+}
+
+var newAggregate = map[string]func() aggregate{
+	"sum":   func() aggregate { return &sumOf{} },
+	"mean":  func() aggregate { return &sumOf{mean: true} },
+	"min":   func() aggregate { return &extreme{sign: -1} },
+	"max":   func() aggregate { return &extreme{sign: 1} },
+	"count": func() aggregate { return &countOf{} },
+	"any":   func() aggregate { return &quantifier{decides: true} },
+	"all":   func() aggregate { return &quantifier{decides: false} },
+}
+
+// sumPrecision is enough bits for any sum of doubles and 64-bit integers to be exact: from the least that a double can be to 2^63 times
+// the largest.
+const sumPrecision = 1074 + 1024 + 64
+
+// sumOf is a sum, or the mean. Of whole numbers the sum is one, where it fits.
+type sumOf struct {
+	mean, fraction bool
+	n              int64
+	total          *big.Float
+}
+
+func (s *sumOf) check(v any) error {
+	switch v.(type) {
+	case int64, float64, nil:
+		return nil
+	}
+	return fmt.Errorf("a %T is no number", v)
+}
+
+func (s *sumOf) add(v any) {
+	if s.total == nil {
+		s.total = new(big.Float).SetPrec(sumPrecision)
+	}
+	s.n++
+	switch v := v.(type) {
+	case int64:
+		s.total.Add(s.total, new(big.Float).SetInt64(v))
+	case float64:
+		s.fraction = true
+		s.total.Add(s.total, big.NewFloat(v))
+	}
+}
+
+func (s *sumOf) value() (any, error) {
+	if s.n == 0 {
+		return nil, nil
+	}
+	if s.mean {
+		s.total.Quo(s.total, new(big.Float).SetInt64(s.n))
+	} else if whole, exact := s.total.Int64(); exact == big.Exact && !s.fraction {
+		return whole, nil
+	}
+	sum, _ := s.total.Float64()
+	if math.IsInf(sum, 0) {
+		return nil, errors.New("the sum is beyond the range of a double")
+	}
+	return sum, nil
+}
+
+// extreme is the least or the largest value: bools come before numbers, and numbers before texts.
+type extreme struct {
+	sign int
+	best any
+}
+
+func (e *extreme) check(v any) error {
+	if kindOrder(v) < 0 {
+		return fmt.Errorf("a %T has no order; use a number, a text or a bool", v)
+	}
+	return nil
+}
+
+func (e *extreme) add(v any) {
+	if e.best == nil || compareValues(v, e.best)*e.sign > 0 {
+		e.best = v
+	}
+}
+
+func (e *extreme) value() (any, error) { return e.best, nil }
+
+func kindOrder(v any) int {
+	switch v.(type) {
+	case nil:
+		return 0
+	case bool:
+		return 1
+	case int64, float64:
+		return 2
+	case string:
+		return 3
+	}
+	return -1
+}
+
+// compareValues orders values of kinds that have an order.
+func compareValues(a, b any) int {
+	if c := cmp.Compare(kindOrder(a), kindOrder(b)); c != 0 {
+		return c
+	}
+	switch a := a.(type) {
+	case bool:
+		if a == b {
+			return 0
+		}
+		if a {
+			return 1
+		}
+		return -1
+	case string:
+		return strings.Compare(a, b.(string))
+	}
+	return numberOf(a).Cmp(numberOf(b))
+}
+
+// numberOf is a number exactly: a double does not have all 64-bit integers.
+func numberOf(v any) *big.Float {
+	if i, ok := v.(int64); ok {
+		return new(big.Float).SetInt64(i)
+	}
+	return big.NewFloat(v.(float64))
+}
+
+// countOf counts.
+type countOf struct{ n int64 }
+
+func (*countOf) check(any) error       { return nil }
+func (c *countOf) add(any)             { c.n++ }
+func (c *countOf) value() (any, error) { return c.n, nil }
+
+// quantifier tells whether any value is true, or all are.
+type quantifier struct {
+	decides bool
+	got     any
+}
+
+func (q *quantifier) check(v any) error {
+	if _, ok := v.(bool); !ok && v != nil {
+		return fmt.Errorf("a %T is no bool", v)
+	}
+	return nil
+}
+
+func (q *quantifier) add(v any) {
+	if q.got != q.decides {
+		q.got = v
+	}
+}
+
+func (q *quantifier) value() (any, error) { return q.got, nil }

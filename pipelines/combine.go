@@ -1,0 +1,193 @@
+package pipelines
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func init() {
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&combineFn{})
+}
+
+// combiner is a compiled Combine. It spills of a row what it needs: {"by": [values of the fields], "of": [values to combine]}.
+type combiner struct {
+	name   string
+	by     []string
+	fields []combined
+}
+
+// combined is a field that is computed of many rows.
+type combined struct {
+	name  string
+	value *dsl.RowProgram // nil: a count of rows
+	fn    string
+}
+
+func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
+	c, err := decodeConfig[dsl.Combine](t)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Combine) == 0 {
+		return nil, fmt.Errorf("combine: name a field to compute")
+	}
+	d := &combiner{name: t.Name, by: c.GroupBy}
+	for _, name := range slices.Sorted(maps.Keys(c.Combine)) {
+		f := combined{name: name, fn: c.Combine[name].Fn}
+		switch {
+		case slices.Contains(c.GroupBy, name):
+			return nil, fmt.Errorf("combine: the rows have the field %s of group_by already", name)
+		case newAggregate[f.fn] == nil:
+			return nil, fmt.Errorf("combine: %s: there is no function %q", name, f.fn)
+		case c.Combine[name].Value != "":
+			if f.value, err = dsl.CompileRow(c.Combine[name].Value, params); err != nil {
+				return nil, fmt.Errorf("combine: %s: %w", name, err)
+			}
+		case f.fn != "count":
+			return nil, fmt.Errorf("combine: %s: %s needs a value", name, f.fn)
+		}
+		d.fields = append(d.fields, f)
+	}
+	return d, nil
+}
+
+// take implements end: the rows that become one are in one group.
+func (c *combiner) take(r row) (text []byte, group string, m mark, err error) {
+	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
+	for i, name := range c.by {
+		var ok bool
+		if by[i], ok = r[name]; !ok {
+			return nil, "", m, reject("missing_field", "the row has no field %s", name)
+		}
+	}
+	for i, f := range c.fields {
+		if f.value == nil {
+			continue
+		}
+		if of[i], err = f.value.Eval(r); err != nil {
+			return nil, "", m, reject("expression", "%s: %v", f.name, err)
+		}
+		if err := newAggregate[f.fn]().check(of[i]); err != nil {
+			return nil, "", m, reject("expression", "%s: %v", f.name, err)
+		}
+	}
+	key, err := encodeRow(row{"by": by})
+	if err != nil {
+		return nil, "", m, err
+	}
+	if text, err = encodeRow(row{"by": by, "of": of}); err != nil {
+		return nil, "", m, err
+	}
+	m.key, m.tie = digestOf(key), digestOf(text)
+	return text, strconv.Itoa(bucket(m.key, groups)), m, nil
+}
+
+// build implements cut.
+func (c *combiner) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+	return beam.ParDo(scope, &combineFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, marks))
+}
+
+// combineFn runs a segment that begins at a Combine. Its elements are the marks of one group, which is the unit.
+type combineFn struct{ segmentFn }
+
+// ProcessElement hands one group to a worker and emits what others have finished. Memory: the marks of the group, and one row.
+func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	_, group, _ := strings.Cut(key, "/")
+	unit, err := strconv.ParseUint(group, 10, 32)
+	if err != nil {
+		return err
+	}
+	var rows []mark
+	var batch []byte
+	for packed(&batch) {
+		if err := marks(batch, func(m mark) { rows = append(rows, m) }); err != nil {
+			return f.session.failed(err)
+		}
+	}
+	f.start(ctx, uint32(unit), func(u *unitWork) error { return u.combine(f.job.WorkDir, rows) })
+	f.emit(ctx, emit)
+	return nil
+}
+
+// combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
+// which they came.
+func (u *unitWork) combine(work string, rows []mark) error {
+	c := u.entry.end.(*combiner)
+	slices.SortFunc(rows, func(a, b mark) int {
+		return cmp.Or(bytes.Compare(a.key[:], b.key[:]), bytes.Compare(a.tie[:], b.tie[:]))
+	})
+	spills := newSpillFiles(work)
+	defer spills.close()
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(m mark) bool { return m.key != rows[0].key })
+		if n < 0 {
+			n = len(rows)
+		}
+		from, text, err := c.merge(rows[:n], func(m mark) (origin, []byte, error) {
+			if err := context.Cause(u.ctx); err != nil {
+				return origin{}, nil, err
+			}
+			return spills.record(m)
+		})
+		if err != nil {
+			return err
+		}
+		u.counts[[2]string{countDropped, c.name}] += int64(n - 1)
+		if err := u.resume(from, text); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// merge makes one row of several. It stands for the one that was read first, by the name of its file.
+func (c *combiner) merge(rows []mark, read func(mark) (origin, []byte, error)) (first origin, text []byte, err error) {
+	all := make([]aggregate, len(c.fields))
+	for i, f := range c.fields {
+		all[i] = newAggregate[f.fn]()
+	}
+	made := row{}
+	for i, m := range rows {
+		from, text, err := read(m)
+		if err != nil {
+			return first, nil, err
+		}
+		r, err := decodeRow(text)
+		if err != nil {
+			return first, nil, fmt.Errorf("a row of a spill file: %w", err)
+		}
+		by, of := r["by"].([]any), r["of"].([]any)
+		for i, v := range of {
+			if v != nil || c.fields[i].value == nil {
+				all[i].add(v)
+			}
+		}
+		if i == 0 {
+			for i, name := range c.by {
+				made[name] = by[i]
+			}
+		}
+		if i == 0 || cmp.Or(strings.Compare(from.name, first.name), cmp.Compare(from.offset, first.offset)) < 0 {
+			first = from
+		}
+	}
+	for i, f := range c.fields {
+		if made[f.name], err = all[i].value(); err != nil {
+			return first, nil, fault(TypeUser, "transform %s: %s: %w", c.name, f.name, err)
+		}
+	}
+	text, err = encodeRow(made)
+	return first, text, err
+}
