@@ -20,6 +20,15 @@ func TestHostile(t *testing.T) {
 		}
 		return b.String()
 	}
+	transforms := func(n int, transform func(i int) string) string {
+		var b strings.Builder
+		b.WriteString(head + "steps:\n  a:\n    gate: rows.kept > 0\n    clean:\n      type: composite\n      transforms:\n")
+		b.WriteString("        - {type: ReadFromText, name: t, config: {path: x}}\n        - {type: WriteToJson, input: t}\n")
+		for i := range n {
+			fmt.Fprintf(&b, "        - {name: t%d, %s}\n", i, transform(i))
+		}
+		return b.String()
+	}
 	bomb := "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
 		bomb += fmt.Sprintf("b%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i), 10), ", "))
@@ -36,6 +45,12 @@ func TestHostile(t *testing.T) {
 		{"a long text", command("\"" + strings.Repeat("${run.id}\n", 10_000) + "\""), "error[limit]: a text with ${} is longer than 16384 bytes"},
 		{"many mistakes", steps(4000, func(int) string { return "{rum: {command: [echo]}}" }), "error[limit]: there are more than 1000 findings"},
 		{"many in one text", command("\"" + strings.Repeat("${rn.id}\n", 1500) + "\""), "error[limit]: there are more than 1000 findings"},
+		{"transforms without inputs", transforms(3000, func(i int) string {
+			return fmt.Sprintf("type: Filter, input: none%d, config: {keep: row.a > 1}", i)
+		}), "error[limit]: there are more than 1000 findings"},
+		{"a chain of 2,000 transforms", transforms(2000, func(i int) string {
+			return fmt.Sprintf("type: MapToFields, input: t%s, config: {append: true, fields: {a%d: row.text, b: row.no}}", strings.Repeat(fmt.Sprint(i-1), min(i, 1)), i)
+		}), "`no` is not a field"},
 		{"a long expression", command("\"${" + strings.Repeat("1+", 5000) + "1}\""), "error[syntax]"},
 		{"a deep expression", command("\"${" + strings.Repeat("(", 1000) + "}\""), "error[syntax]"},
 		{"deep brackets", command(strings.Repeat("[", 8000) + strings.Repeat("]", 8000)), "error["},

@@ -21,6 +21,9 @@ func suggest(word string, candidates []string) string {
 func nearest(word string, candidates []string) string {
 	best, distance := "", min(max(1, len(word)/3)+1, len(word))
 	for _, c := range candidates {
+		if max(len(c)-len(word), len(word)-len(c)) > 4*distance { // letters have up to four bytes
+			continue
+		}
 		if d := editDistance(strings.ToLower(word), strings.ToLower(c)); d < distance {
 			best, distance = c, d
 		}

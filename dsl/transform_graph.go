@@ -210,7 +210,7 @@ func (g *graph) input(at, nth int) {
 		output = name[dot+1:]
 	}
 	if !known {
-		g.report(at, nth, "rows-from", suggest(name, g.outputs()), "there is no transform `%s` in this step", name)
+		g.report(at, nth, "rows-from", g.nearest(name), "there is no transform `%s` in this step", name)
 		return
 	}
 	switch from := &g.all[node]; {
@@ -223,6 +223,17 @@ func (g *graph) input(at, nth int) {
 	default:
 		g.from[at] = append(g.from[at], GraphOutput{Node: node, Name: output})
 	}
+}
+
+// maxHints is for how many errors the nearest of all names is looked for.
+const maxHints = 100
+
+// nearest is a hint for an input that names nothing.
+func (g *graph) nearest(name string) string {
+	if len(g.errors) >= maxHints {
+		return ""
+	}
+	return suggest(name, g.outputs())
 }
 
 // outputs are all that may be named as an input.
