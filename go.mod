@@ -3,6 +3,7 @@ module github.com/sluiceml/sluice
 go 1.26.8
 
 require (
+	cloud.google.com/go/storage v1.67.1
 	github.com/abadojack/whatlanggo v1.0.1
 	github.com/apache/beam/sdks/v2 v2.77.0
 	github.com/aws/aws-sdk-go-v2 v1.47.0
@@ -52,7 +53,6 @@ require (
 	cloud.google.com/go/monitoring v1.30.0 // indirect
 	cloud.google.com/go/profiler v0.6.0 // indirect
 	cloud.google.com/go/run v1.22.0 // indirect
-	cloud.google.com/go/storage v1.67.1 // indirect
 	dario.cat/mergo v1.0.2 // indirect
 	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/BurntSushi/toml v1.4.0 // indirect

@@ -44,7 +44,7 @@ func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := findFiles(from.paths)
+	files, err := findFiles(context.Background(), from.paths)
 	if err != nil {
 		return nil, fmt.Errorf("against: %w", err)
 	}

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,17 +14,52 @@ import (
 
 // inputFile is one file of the input.
 type inputFile struct {
-	// Path is where it is.
+	// Path is where it is: on this machine, or its key in a bucket.
 	Path string `json:"path"`
-	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in.
+	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in, or with the bucket.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
+	// Bucket is the address of the bucket that it is in, if it is, and Version tells it from another one at its place.
+	Bucket  string `json:"bucket,omitempty"`
+	Version string `json:"version,omitempty"`
 
 	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }
 
+// errNoMatch is the error of a pattern that no file matches.
+func errNoMatch(pattern string) error { return fault(TypeUser, "no file matches %s", pattern) }
+
 // findFiles lists the files that patterns match, by name, each once.
-func findFiles(patterns []string) ([]inputFile, error) {
+func findFiles(ctx context.Context, patterns []string) ([]inputFile, error) {
+	var local []string
+	var files []inputFile
+	for _, pattern := range patterns {
+		if !inBucket(pattern) {
+			local = append(local, pattern)
+			continue
+		}
+		found, err := findObjects(ctx, pattern)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, errNoMatch(pattern)
+		}
+		files = append(files, found...)
+	}
+	if len(local) > 0 {
+		found, err := findLocal(local)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	slices.SortFunc(files, func(a, b inputFile) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(files, func(a, b inputFile) bool { return a.Name == b.Name && a.Bucket == b.Bucket }), nil
+}
+
+// findLocal lists the files of this machine that patterns match, each once.
+func findLocal(patterns []string) ([]inputFile, error) {
 	bases := make([]string, len(patterns))
 	for i, pattern := range patterns {
 		bases[i], _ = splitPattern(pattern)
@@ -47,10 +83,9 @@ func findFiles(patterns []string) ([]inputFile, error) {
 			seen[file.Path] = true
 		}
 		if before == len(files) && len(found) == 0 {
-			return nil, fault(TypeUser, "no file matches %s", pattern)
+			return nil, errNoMatch(pattern)
 		}
 	}
-	slices.SortFunc(files, func(a, b inputFile) int { return strings.Compare(a.Name, b.Name) })
 	return files, nil
 }
 

@@ -38,7 +38,7 @@ func TestFindFiles(t *testing.T) {
 			for _, p := range test.patterns {
 				patterns = append(patterns, filepath.Join(dir, p))
 			}
-			files, err := findFiles(patterns)
+			files, err := findFiles(t.Context(), patterns)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func TestFindFiles(t *testing.T) {
 		})
 	}
 	for pattern, want := range map[string]string{"c/*": "no file matches", "a/[": "syntax error"} {
-		if _, err := findFiles([]string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := findFiles(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)
 		}
 	}

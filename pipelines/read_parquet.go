@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -19,14 +18,14 @@ func compileReadParquet(c dsl.ReadFromParquet) (reader, error) {
 type parquetFile struct{}
 
 // cut makes a piece of each group of rows.
-func (parquetFile) cut(_ context.Context, whole piece) ([]piece, error) {
-	f, done, err := openParquet(whole.File)
+func (parquetFile) cut(ctx context.Context, whole piece) ([]piece, error) {
+	f, from, err := openParquet(ctx, whole.File)
 	if why := (*rejection)(nil); errors.As(err, &why) {
 		return []piece{whole}, nil // said when it is read
 	} else if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer from.close()
 	pieces := []piece{whole}
 	for i := range f.Metadata().RowGroups {
 		last := &pieces[len(pieces)-1]
@@ -52,13 +51,13 @@ func groupStart(f *parquet.File, i int) int64 {
 }
 
 func (parquetFile) read(ctx context.Context, p piece, yield func(record) error) error {
-	f, done, err := openParquet(p.File)
+	f, from, err := openParquet(ctx, p.File)
 	if why := (*rejection)(nil); errors.As(err, &why) {
 		return yield(record{rejected: why})
 	} else if err != nil {
 		return err
 	}
-	defer done()
+	defer from.close()
 	root := newParquetNode("", f.Root(), 0, 0)
 	if root.columns == 0 {
 		return nil
@@ -66,7 +65,7 @@ func (parquetFile) read(ctx context.Context, p piece, yield func(record) error) 
 	number := int64(0)
 	for i, group := range f.RowGroups() {
 		if at := groupStart(f, i); p.whole() || at >= p.Start && at < p.End {
-			if err := readGroup(ctx, root, group, number, yield); err != nil {
+			if err := readGroup(ctx, root, group, number, from, yield); err != nil {
 				return err
 			}
 		}
@@ -80,7 +79,7 @@ const parquetBatch = 64
 
 // readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
 // are left are rejected as one: how many there are is only what the broken file says.
-func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, yield func(record) error) error {
+func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, from *parquetSource, yield func(record) error) error {
 	rows := group.Rows()
 	defer rows.Close()
 	end := number + group.NumRows()
@@ -105,8 +104,8 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 			break
 		}
 	}
-	if number == end {
-		return nil
+	if number == end || from.err != nil {
+		return from.err
 	}
 	return yield(record{offset: number, rejected: reject("damaged", "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
 }
@@ -131,22 +130,50 @@ func parquetRow(root *parquetNode, values parquet.Row) (r row, err error) {
 	return v.(map[string]any), nil
 }
 
+// remoteBuffer is how much is read of each column of a remote file at a time.
+const remoteBuffer = 256 << 10
+
+// parquetSource is what a file is read from. It remembers the error of a disk or a network, which the library takes for one of the file.
+type parquetSource struct {
+	r     io.ReaderAt
+	close func()
+	err   error
+}
+
+// ReadAt implements io.ReaderAt.
+func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
+	n, err := s.r.ReadAt(b, at)
+	if err != nil && !errors.Is(err, io.EOF) && s.err == nil {
+		s.err = err
+	}
+	return n, err
+}
+
 // openParquet opens a file. That it is no Parquet file is a rejection.
-func openParquet(in inputFile) (*parquet.File, func(), error) {
-	file, err := os.Open(in.Path)
+func openParquet(ctx context.Context, in inputFile) (*parquet.File, *parquetSource, error) {
+	r, done, err := in.openAt(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := openedParquet(readingFile{file, in.read}, in.Size)
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
+	options := []parquet.FileOption{parquet.SkipBloomFilters(true)}
+	if in.Bucket != "" { // each read is a request
+		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
-	return f, func() { file.Close() }, nil
+	from := &parquetSource{r: r, close: done}
+	f, err := openedParquet(from, in.Size, options...)
+	if from.err != nil {
+		err = from.err
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	return f, from, nil
 }
 
-func openedParquet(r io.ReaderAt, size int64) (f *parquet.File, err error) {
+func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f *parquet.File, err error) {
 	defer recoverDamage(&err)
-	if f, err = parquet.OpenFile(r, size, parquet.SkipBloomFilters(true)); err != nil {
+	if f, err = parquet.OpenFile(r, size, options...); err != nil {
 		return nil, reject("damaged", "this is no whole Parquet file: %v", err)
 	}
 	return f, nil

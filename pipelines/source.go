@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"sync/atomic"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -86,7 +83,7 @@ func compileReaderAs[C any](t dsl.Transform, compile func(C) (reader, error)) (r
 
 // findSources lists the input's files, by name, and cuts them into units.
 func findSources(ctx context.Context, r reader) ([]source, error) {
-	files, err := findFiles(r.paths)
+	files, err := findFiles(ctx, r.paths)
 	if err != nil {
 		return nil, err
 	}
@@ -149,39 +146,4 @@ func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error
 		}
 	}
 	return all, nil
-}
-
-// open reads the file from an offset on.
-func (f inputFile) open(_ context.Context, offset int64) (io.ReadCloser, error) {
-	file, err := os.Open(f.Path)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return readingFile{file, f.read}, nil
-}
-
-// readingFile counts what is read.
-type readingFile struct {
-	*os.File
-	read *atomic.Int64
-}
-
-func (f readingFile) Read(b []byte) (int, error) {
-	n, err := f.File.Read(b)
-	if f.read != nil {
-		f.read.Add(int64(n))
-	}
-	return n, err
-}
-
-// ReadAt is for the formats that begin at their end.
-func (f readingFile) ReadAt(b []byte, at int64) (int, error) {
-	n, err := f.File.ReadAt(b, at)
-	if f.read != nil {
-		f.read.Add(int64(n))
-	}
-	return n, err
 }

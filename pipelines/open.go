@@ -1,0 +1,65 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+)
+
+// counting counts what is read of the file.
+func (f inputFile) counting(n int, err error) (int, error) {
+	if f.read != nil {
+		f.read.Add(int64(n))
+	}
+	return n, err
+}
+
+// openAt opens the file for the formats that begin at their end.
+func (f inputFile) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
+	if f.Bucket != "" {
+		return countedAt{f, objectAt{ctx, f}}, func() {}, nil
+	}
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return countedAt{f, file}, func() { file.Close() }, nil
+}
+
+// open reads the file from an offset on.
+func (f inputFile) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	if f.Bucket != "" {
+		r, err := f.object(ctx, offset, -1)
+		if err != nil {
+			return nil, err
+		}
+		return countedFile{f, r}, nil
+	}
+	file, err := os.Open(f.Path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return countedFile{f, file}, nil
+}
+
+type countedFile struct {
+	file inputFile
+	io.ReadCloser
+}
+
+// Read implements io.Reader.
+func (c countedFile) Read(b []byte) (int, error) { return c.file.counting(c.ReadCloser.Read(b)) }
+
+type countedAt struct {
+	file inputFile
+	at   io.ReaderAt
+}
+
+// ReadAt implements io.ReaderAt.
+func (c countedAt) ReadAt(b []byte, at int64) (int, error) {
+	return c.file.counting(c.at.ReadAt(b, at))
+}
