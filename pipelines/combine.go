@@ -109,11 +109,11 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 		return err
 	}
 	var rows []mark
-	var batch []byte
-	for packed(&batch) {
-		if err := marks(batch, func(m mark) { rows = append(rows, m) }); err != nil {
-			return f.session.failed(err)
-		}
+	err = fetch(f.job.WorkDir, packed, func(batch []byte) error {
+		return marks(batch, func(m mark) { rows = append(rows, m) })
+	})
+	if err != nil {
+		return f.session.failed(err)
 	}
 	f.start(ctx, uint32(unit), func(u *unitWork) error { return u.combine(f.job.WorkDir, rows) })
 	f.emit(ctx, emit)

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -141,13 +142,12 @@ type surviveFn struct {
 }
 
 // ProcessElement takes the packed marks of one group. Memory: one mark for each key of the group.
-func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	best := map[digest]mark{}
 	twice := map[digest]bool{} // keys of several rows
 	total := 0
-	var batch []byte
-	for packed(&batch) {
-		err := marks(batch, func(m mark) {
+	err := fetch(f.Work, packed, func(batch []byte) error {
+		return marks(batch, func(m mark) {
 			total++
 			held, ok := best[m.key]
 			if ok {
@@ -157,15 +157,14 @@ func (f *surviveFn) ProcessElement(ctx context.Context, _ string, packed func(*[
 				best[m.key] = m
 			}
 		})
-		if err != nil {
-			return sessionOf(f.Work).failed(err)
-		}
-	}
+	})
 	keep := placed{}
 	for _, m := range best {
 		keep.add(m)
 	}
-	keep.emit(emit)
+	if err = errors.Join(err, keep.emit(f.Work, group, emit)); err != nil {
+		return sessionOf(f.Work).failed(err)
+	}
 	beam.NewCounter(countDropped, f.Rule).Inc(ctx, int64(total-len(best)))
 	beam.NewCounter(countGroups, f.Rule).Inc(ctx, int64(len(twice)))
 	return nil

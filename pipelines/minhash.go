@@ -75,9 +75,9 @@ func (d *nearDeduper) build(scope beam.Scope, at site, marks beam.PCollection) b
 type resembleFn struct{ segmentFn }
 
 // ProcessElement takes all packed marks. Memory: a mark for each row, and the bands of those that stay once more.
-func (f *resembleFn) ProcessElement(ctx context.Context, _ string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	d := f.entry().end.(*nearDeduper)
-	all, err := rankedMarks(packed)
+	all, err := rankedMarks(f.job.WorkDir, packed)
 	if err != nil {
 		return f.session.failed(err)
 	}
@@ -101,7 +101,9 @@ func (f *resembleFn) ProcessElement(ctx context.Context, _ string, packed func(*
 		dropped++
 		groups[first] = true
 	}
-	keep.emit(emit)
+	if err := keep.emit(f.job.WorkDir, group, emit); err != nil {
+		return f.session.failed(err)
+	}
 	beam.NewCounter(countDropped, d.name).Inc(ctx, int64(dropped))
 	beam.NewCounter(countGroups, d.name).Inc(ctx, int64(len(groups)))
 	return nil
@@ -117,18 +119,21 @@ func (f *resembleFn) FinishBundle(context.Context, func(string, []byte)) error {
 type packedMarks [][]byte
 
 // rankedMarks reads where marks begin, and puts them into the order of their rows.
-func rankedMarks(packed func(*[]byte) bool) (packedMarks, error) {
+func rankedMarks(work string, packed func(*[]byte) bool) (packedMarks, error) {
 	var all packedMarks
-	var batch []byte
-	for packed(&batch) {
-		for b := batch; len(b) > 0; {
+	err := fetch(work, packed, func(b []byte) error {
+		for len(b) > 0 {
 			_, rest, err := readMark(b)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			all = append(all, b[:len(b)-len(rest)])
 			b = rest
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b []byte) int {
 		x, _, _ := readMark(a)
@@ -187,8 +192,9 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if set, ok := r.sets[i]; ok {
 		return set, nil
 	}
-	text, err := r.spills.read(r.marks.mark(i))
-	if err != nil {
+	m := r.marks.mark(i)
+	text := make([]byte, m.size)
+	if err := r.spills.read(spillID{m.segment, m.unit}, m.offset, text); err != nil {
 		return nil, err
 	}
 	whole, err := decodeRow(text)

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -36,8 +37,7 @@ func compileNormalize(c dsl.NormalizeText, _ map[string]any) (rowFunc, error) {
 		if mojibakes == "repair" {
 			s = mojibake.Repair(s) // first: it needs the control characters
 		}
-		s = strings.ReplaceAll(s, "\r\n", "\n")
-		s = normal.String(strings.Map(visible, s))
+		s = normal.String(makeVisible(s))
 		if letters == "lower" {
 			// Both ways round, because NFKC makes capitals (of ℂ, say) and lower case can undo a normal form.
 			s = normal.String(strings.ToLower(s))
@@ -49,41 +49,107 @@ func compileNormalize(c dsl.NormalizeText, _ map[string]any) (rowFunc, error) {
 	})
 }
 
-// visible maps line separators to LF and removes control and invisible format characters, which only serve to make equal text
-// look different to a program.
-func visible(r rune) rune {
-	switch {
-	case r == '\n' || r == '\t':
-		return r
-	case r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029':
-		return '\n'
-	case unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r):
-		return -1
+// What becomes of a character, one bit for each of Unicode's first 65,536: invisible ones are removed.
+var invisible = func() (bits [1 << 16 / 64]uint64) {
+	for r := range rune(1 << 16) {
+		if unicode.In(r, unicode.Cc, unicode.Cf) && r != '\n' && r != '\t' {
+			bits[r/64] |= 1 << (r % 64)
+		}
 	}
-	return r
+	return bits
+}()
+
+// makeVisible makes line separators LF and removes control and invisible format characters, which only serve to make equal text look
+// different to a program.
+func makeVisible(s string) string {
+	at := firstInvisible(s)
+	if at == len(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for at < len(s) {
+		b.WriteString(s[:at])
+		r, n := utf8.DecodeRuneInString(s[at:])
+		switch r {
+		case '\r':
+			if !strings.HasPrefix(s[at+1:], "\n") {
+				b.WriteByte('\n')
+			}
+		case '\v', '\f', '\u0085', '\u2028', '\u2029':
+			b.WriteByte('\n')
+		case utf8.RuneError:
+			b.WriteRune(r)
+		}
+		s = s[at+n:]
+		at = firstInvisible(s)
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+// firstInvisible returns where the first character is that makeVisible does not leave as it is, or the length of s.
+func firstInvisible(s string) int {
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case ' ' <= c && c < 0x7f || c == '\n' || c == '\t':
+			i++
+			continue
+		case c < utf8.RuneSelf:
+			return i
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r < 1<<16 && invisible[r/64]>>(r%64)&1 == 1, r >= 1<<16 && unicode.Is(unicode.Cf, r),
+			r == '\u2028', r == '\u2029', r == utf8.RuneError && n == 1:
+			return i
+		}
+		i += n
+	}
+	return len(s)
 }
 
 // collapse makes runs of spaces one space, trims lines, and keeps at most one empty line in a row and none at the ends.
 func collapse(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
-	empty := 0
-	for line := range strings.SplitSeq(s, "\n") {
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			empty++
+	breaks := 0 // between the word before and the next
+	for i := 0; i < len(s); {
+		if n := spaceAt(s[i:]); n > 0 {
+			if s[i] == '\n' {
+				breaks++
+			}
+			i += n
 			continue
 		}
-		if b.Len() > 0 {
-			b.WriteString("\n\n"[:min(empty+1, 2)])
+		start := i
+		for i < len(s) && (' ' < s[i] && s[i] < 0xc2 || spaceAt(s[i:]) == 0) {
+			i++
 		}
-		empty = 0
-		for i, word := range words {
-			if i > 0 {
-				b.WriteByte(' ')
-			}
-			b.WriteString(word)
+		switch {
+		case b.Len() == 0:
+		case breaks == 0:
+			b.WriteByte(' ')
+		default:
+			b.WriteString("\n\n"[:min(breaks, 2)])
 		}
+		b.WriteString(s[start:i])
+		breaks = 0
 	}
 	return b.String()
+}
+
+// spaceAt returns the length of the space that s begins with, or 0. Of a character of several bytes only the first begins one.
+func spaceAt(s string) int {
+	switch c := s[0]; {
+	case c == ' ' || '\t' <= c && c <= '\r':
+		return 1
+	case c < 0xc2 || c > 0xe3: // the other spaces are between U+0085 and U+3000
+		return 0
+	}
+	if r, n := utf8.DecodeRuneInString(s); unicode.IsSpace(r) {
+		return n
+	}
+	return 0
 }

@@ -25,28 +25,35 @@ func (p placed) add(m mark) {
 	p[id] = binary.BigEndian.AppendUint64(b, m.offset)
 }
 
-// emit emits the places under the units' numbers: all that is kept of a unit is worked on together.
-func (p placed) emit(emit func(string, []byte)) {
+// emit puts the places of a group aside and emits references to them, under the units' numbers: all that is kept of a unit is worked on
+// together.
+func (p placed) emit(work, group string, emit func(string, []byte)) error {
+	packs := make([]pack, 0, len(p))
 	for id, packed := range p {
-		emit(strconv.FormatUint(uint64(id.unit), 10), packed)
+		packs = append(packs, pack{strconv.FormatUint(uint64(id.unit), 10), packed})
 	}
+	refs, err := putAside(work, asideName("places", group), packs)
+	for _, ref := range refs {
+		emit(ref.key, ref.data)
+	}
+	return err
 }
 
 // places reads what was emitted for one unit: offsets by segment, sorted.
-func places(packed func(*[]byte) bool) (map[uint16][]uint64, error) {
+func places(work string, packed func(*[]byte) bool) (map[uint16][]uint64, error) {
 	found := map[uint16][]uint64{}
-	var batch []byte
-	for packed(&batch) {
+	err := fetch(work, packed, func(batch []byte) error {
 		if len(batch)%8 != 2 {
-			return nil, errors.New("a list of offsets is cut off")
+			return errors.New("a list of offsets is cut off")
 		}
 		segment := binary.BigEndian.Uint16(batch)
 		for i := 2; i < len(batch); i += 8 {
 			found[segment] = append(found[segment], binary.BigEndian.Uint64(batch[i:]))
 		}
-	}
+		return nil
+	})
 	for _, list := range found {
 		slices.Sort(list)
 	}
-	return found, nil
+	return found, err
 }

@@ -66,7 +66,7 @@ type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	marks  map[string][]byte // packed, by end and group
+	marks  map[string][]byte // packed, by end and group; in the end put aside
 	counts map[[2]string]int64
 }
 
@@ -123,7 +123,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	if err != nil {
 		return err
 	}
-	keep, err := places(packed)
+	keep, err := places(f.job.WorkDir, packed)
 	if err != nil {
 		return err
 	}
@@ -162,6 +162,9 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 			return err
 		}
 		if err := errors.Join(u.do(work), u.close()); err != nil {
+			return s.session.failed(err)
+		}
+		if err := u.putMarksAside(); err != nil {
 			return s.session.failed(err)
 		}
 		s.session.unitDone()

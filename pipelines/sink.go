@@ -2,17 +2,14 @@ package pipelines
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -116,6 +113,7 @@ type writeFn struct {
 	Job []byte
 
 	work    string
+	workers int
 	columns columns
 }
 
@@ -129,13 +127,13 @@ func (f *writeFn) Setup(context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.work = job.WorkDir
+	f.work, f.workers = job.WorkDir, job.Parallelism
 	f.columns, err = compileColumns(job, params)
 	return err
 }
 
-// ProcessElement takes the packed marks of one shard, whose path in the dataset follows the end in the key. Memory: the shard's
-// marks and one row.
+// ProcessElement takes the packed marks of one shard, whose path in the dataset follows the end in the key. Memory: 40 bytes for each
+// row of the shard and some chunks of rows.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	s := sessionOf(f.work)
 	_, path, _ := strings.Cut(key, "/")
@@ -155,114 +153,22 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 }
 
 func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
-	var rows []mark
-	var batch []byte
-	for packed(&batch) {
-		if err := marks(batch, func(m mark) { rows = append(rows, m) }); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(rows, func(a, b mark) int { return bytes.Compare(a.key[:], b.key[:]) })
-	spills := newSpillFiles(f.work)
-	defer spills.close()
-	part := filepath.Dir(path)
-	p := profile.New(part)
-	columns := shapes{}
-	path = filepath.Join(f.work, "out", path)
-	converted := linesPath(path) != path
-	err := createSynced(linesPath(path), func(w io.Writer) error {
-		for _, m := range rows {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			text, err := spills.read(m)
-			if err != nil {
-				return err
-			}
-			r, err := decodeRow(text)
-			if err != nil {
-				return fmt.Errorf("a row of a spill file: %w", err)
-			}
-			if err := f.columns.describe(p, part, r); err != nil {
-				return err
-			}
-			if converted {
-				columns.add(r)
-			}
-			if _, err := w.Write(append(text, '\n')); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if converted && err == nil {
-		err = writeJSON(shapesPath(path), columns)
-	}
-	return p, err
-}
-
-// maxOpenSpills bounds how many of them are open.
-const maxOpenSpills = 128
-
-// spillFiles reads single rows of spill files.
-type spillFiles struct {
-	work string
-	open map[spillID]*os.File
-}
-
-func newSpillFiles(work string) *spillFiles {
-	return &spillFiles{work: work, open: map[spillID]*os.File{}}
-}
-
-// file returns the file that a row lies in.
-func (s *spillFiles) file(m mark) (*os.File, error) {
-	id := spillID{m.segment, m.unit}
-	f, ok := s.open[id]
-	if ok {
-		return f, nil
-	}
-	if len(s.open) == maxOpenSpills {
-		s.close()
-	}
-	f, err := os.Open(spillPath(s.work, m.segment, m.unit))
-	if err != nil {
-		return nil, fmt.Errorf("read a spill file: %w", err)
-	}
-	s.open[id] = f
-	return f, nil
-}
-
-// record returns a row's JSON and where it was read.
-func (s *spillFiles) record(m mark) (from origin, text []byte, err error) {
-	f, err := s.file(m)
-	if err != nil {
-		return from, nil, err
-	}
-	whole := io.NewSectionReader(f, int64(m.offset), int64(spillHead+m.size+2+math.MaxUint16+8))
-	if from, text, _, err = readRecord(bufio.NewReaderSize(whole, spillHead+int(m.size)+512)); err != nil {
-		return from, nil, fmt.Errorf("read a spill file: %w", err)
-	}
-	return from, text, nil
-}
-
-// read returns the JSON of a row, with place for one byte more.
-func (s *spillFiles) read(m mark) ([]byte, error) {
-	f, err := s.file(m)
+	rows, err := shardRows(f.work, packed)
 	if err != nil {
 		return nil, err
 	}
-	text := make([]byte, m.size, m.size+1)
-	if _, err := f.ReadAt(text, int64(m.offset)+spillHead); err != nil {
-		return nil, fmt.Errorf("read a spill file: %w", err)
+	part := filepath.Dir(path)
+	p := profile.New(part)
+	path = filepath.Join(f.work, "out", path)
+	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p}
+	if linesPath(path) != path {
+		w.shapes = shapes{}
 	}
-	return text, nil
-}
-
-func (s *spillFiles) close() {
-	for id, f := range s.open {
-		f.Close()
-		delete(s.open, id)
+	err = createSynced(linesPath(path), func(out io.Writer) error { return w.write(ctx, rows, out) })
+	if w.shapes != nil && err == nil {
+		err = writeJSON(shapesPath(path), w.shapes)
 	}
+	return p, err
 }
 
 // createSynced creates a file, has it written through a buffer and waits until it is on the disk.

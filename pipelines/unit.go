@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 
 	"github.com/sluiceml/sluice/pipelines/program"
 )
@@ -22,6 +24,7 @@ type unitWork struct {
 	spill   *spill
 	dead    deadLetter
 	files   fileCounts
+	work    string                // folder
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
 }
@@ -38,6 +41,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		segment:    uint16(s.Index),
 		entry:      s.entry(),
 		entryAt:    s.plan.segments[s.Index].entry,
+		work:       s.job.WorkDir,
 		account:    accountPath(s.job.WorkDir, uint16(s.Index), unit),
 		plan:       s.plan,
 		session:    s.session,
@@ -52,6 +56,20 @@ func (u *unitWork) close() error {
 	u.stopFeeds()
 	u.files.total(u.counts)
 	return errors.Join(u.spill.close(), u.dead.close(), u.files.write(u.account))
+}
+
+// putMarksAside replaces the unit's marks by references to them.
+func (u *unitWork) putMarksAside() error {
+	var packs []pack
+	for _, key := range slices.Sorted(maps.Keys(u.marks)) {
+		packs = append(packs, pack{key, u.marks[key]})
+	}
+	name := asideName("marks", strconv.Itoa(int(u.segment))+"-"+strconv.FormatUint(uint64(u.unit), 10))
+	refs, err := putAside(u.work, name, packs)
+	for _, ref := range refs {
+		u.marks[ref.key] = ref.data
+	}
+	return err
 }
 
 // read takes one row of an input file through the segment.

@@ -1,0 +1,152 @@
+package pipelines
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluiceml/sluice/pipelines/profile"
+)
+
+// shardRow is what is needed of a mark to write its row. All those of a shard are in memory.
+type shardRow struct {
+	key     digest
+	offset  uint64
+	unit    uint32
+	size    uint32
+	segment uint16
+}
+
+func shardRows(work string, packed func(*[]byte) bool) ([]shardRow, error) {
+	var rows []shardRow
+	err := fetch(work, packed, func(batch []byte) error {
+		return marks(batch, func(m mark) { rows = append(rows, shardRow{m.key, m.offset, m.unit, m.size, m.segment}) })
+	})
+	slices.SortFunc(rows, func(a, b shardRow) int { return bytes.Compare(a.key[:], b.key[:]) })
+	return rows, err
+}
+
+// rowsWriter writes the rows of a shard and describes them.
+type rowsWriter struct {
+	work    string
+	workers int
+	columns columns
+	part    string
+	// profile and shapes describe what was written; shapes may be nil.
+	profile *profile.Profile
+	shapes  shapes
+}
+
+// chunk is rows that follow one another in a shard, with what describes them.
+type chunk struct {
+	text    []byte
+	profile *profile.Profile
+	shapes  shapes
+}
+
+// chunkBytes is how much of a shard is read at a time by one worker.
+const chunkBytes = 8 << 20
+
+// write has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
+func (w *rowsWriter) write(ctx context.Context, rows []shardRow, out io.Writer) error {
+	work, ctx := errgroup.WithContext(ctx)
+	chunks := make(chan chan chunk, max(w.workers-1, 0)) // in order, full or still to be read
+	work.Go(func() error {
+		defer close(chunks)
+		for len(rows) > 0 {
+			n := chunkLen(rows)
+			mine, c := rows[:n], make(chan chunk, 1)
+			rows = rows[n:]
+			select {
+			case chunks <- c:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			work.Go(func() error { return w.read(ctx, mine, c) })
+		}
+		return nil
+	})
+	work.Go(func() error {
+		for c := range chunks {
+			select {
+			case full := <-c:
+				if _, err := out.Write(full.text); err != nil {
+					return err
+				}
+				w.profile.Merge(full.profile)
+				if w.shapes != nil {
+					w.shapes.join(full.shapes)
+				}
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	return work.Wait()
+}
+
+// chunkLen is how many of the first rows make a chunk: at least one.
+func chunkLen(rows []shardRow) int {
+	size := 0
+	for n, r := range rows {
+		if size += int(r.size) + 1; size > chunkBytes && n > 0 {
+			return n
+		}
+	}
+	return len(rows)
+}
+
+// read reads rows from the spill files, in the order in which they lie there, to their places in a chunk.
+func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk) error {
+	starts, total := make([]int, len(rows)), 0
+	order := make([]int, len(rows))
+	for i, r := range rows {
+		order[i], starts[i] = i, total
+		total += int(r.size) + 1
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &rows[i], &rows[j]
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.unit, b.unit), cmp.Compare(a.offset, b.offset))
+	})
+	c := chunk{text: make([]byte, total), profile: profile.New(w.part)}
+	if w.shapes != nil {
+		c.shapes = shapes{}
+	}
+	spills := newSpillFiles(w.work)
+	defer spills.close()
+	for _, i := range order {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r := rows[i]
+		end := starts[i] + int(r.size)
+		text := c.text[starts[i]:end]
+		c.text[end] = '\n'
+		if err := spills.read(spillID{r.segment, r.unit}, r.offset, text); err != nil {
+			return err
+		}
+		if err := w.describe(text, c); err != nil {
+			return err
+		}
+	}
+	to <- c
+	return nil
+}
+
+// describe takes a row into what describes a chunk.
+func (w *rowsWriter) describe(text []byte, c chunk) error {
+	r, err := decodeRow(text)
+	if err != nil {
+		return fmt.Errorf("a row of a spill file: %w", err)
+	}
+	if c.shapes != nil {
+		c.shapes.add(r)
+	}
+	return w.columns.describe(c.profile, w.part, r)
+}
