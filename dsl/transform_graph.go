@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -33,6 +34,9 @@ type GraphOutput struct {
 
 // Graph returns the transforms in an order in which each comes after those that it takes rows from, or what is wrong with the graph.
 func (spec *Clean) Graph() ([]GraphNode, error) {
+	if len(spec.Transforms) == 0 {
+		return nil, errors.New("there are no transforms; begin with a ReadFrom... and end with a WriteTo...")
+	}
 	var all []wiring
 	for i, t := range slices.Concat(spec.Transforms, spec.ExtraTransforms) {
 		w := wiring{typ: t.Type, name: t.Name, inputs: t.Input}

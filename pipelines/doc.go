@@ -1,20 +1,24 @@
-// Package pipelines runs the cleaning of a clean step: a chain of transforms over rows, as an Apache Beam pipeline on the prism
+// Package pipelines runs the cleaning of a clean step: a graph of transforms over rows, as an Apache Beam pipeline on the prism
 // runner, in a child process of its own. It knows nothing of Temporal.
 //
 // Run starts the child (the same executable, by the hidden argument Arg) and Main is what the child does.
 //
 // # How the rows flow
 //
-// Beam moves ranges of files and digests, never rows. The chain is cut after each Deduplicate and at the write; what lies between
-// two cuts is a segment:
+// Beam moves ranges of files and digests, never rows. The graph of transforms is cut where rows must be compared with others: at each
+// Deduplicate and Combine. Between the cuts lie segments. A segment begins at its entry, a source or a cut, and has all that a row can
+// come to from there up to the next ends, which are cuts and sinks:
 //
 //	ranges -> segment 0 -> group by digest -> survivors -> segment 1 -> ... -> group by shard -> shard files
+//	              \-> another end                 ^- marks of other segments that end there
 //
-// A segment works through one range of a file with a pool of workers, applies its row transforms, appends the rows that are left
-// to a spill file and emits a mark for each: a digest, a sort key and where the row lies. Grouping happens on marks, under few
-// keys. The next segment reads the survivors from the spill file, the sink reads them in the order of their digests. So the
-// memory depends on the number of rows by some 60 bytes each and not on their size, and the dataset depends on the rows alone: not on
-// their order in the files, the number of files or of workers.
+// A segment works through one unit, which is a range of a file or the rows that a cut lets through of one, with a pool of workers. A
+// row is handed from node to node as far as an end: Flatten is but an edge, and of a row with several takers each gets a copy. At an
+// end it is appended to the segment's spill file of the unit, and a mark emitted for it: a digest, a sort key and where the row lies.
+// Grouping happens on marks, under few keys, which begin with the end. The next segment reads the rows from the spill files of the
+// segments before, the sinks read them in the order of their digests. So the memory depends on the number of rows by some 60 bytes
+// each and not on their size, and the dataset depends on the rows alone: not on their order in the files, the number of files or of
+// workers.
 //
 // The profile is taken as the rows are written, shard by shard, and merged: see package profile. It lies beside the dataset, whose
 // digest is over rows and schema.
@@ -22,6 +26,7 @@
 // # The account
 //
 // Each row read is kept, dropped by a named rule, or rejected for a reason and written to the dead letter. Of the rows that Explode
-// makes of one, those beyond the first count as read when they are made. Segments, survivors
+// makes of one, those beyond the first count as read when they are made, and so do the copies of a row beyond the first. Rows that an
+// output of error_handling takes are not rejected. Of n rows that Combine makes one of, n-1 are dropped. Segments, survivors
 // and sink count on their own, through Beam's metrics; the job fails when the counts do not add up.
 package pipelines

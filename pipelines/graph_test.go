@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
 )
 
 // graphSpec reads the block of a clean step; INPUT stands for the input's folder.
@@ -154,6 +155,52 @@ transforms:
 			}
 			if diff := cmp.Diff(counted, out.Splits); diff != "" {
 				t.Errorf("splits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Rows that go to an output for rejected ones count for the threshold all the same, and what is wrong with a graph is said.
+func TestGraphFails(t *testing.T) {
+	input := write(t, map[string]string{"in": `{"n": 1}` + "\n" + `{"n": "x"}` + "\n"})
+	tests := []struct{ name, spec, typ, want string }{
+		{"threshold", `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: Filter, config: {keep: row.n > 0, error_handling: {output: bad, threshold: 0.2}}}
+- {type: WriteToJson}
+extra_transforms:
+- {type: WriteToJson, name: bad, input: [Filter.bad], config: {path: bad}}
+`, pipelines.TypeUser, "rejected 1 of 2 rows"},
+		{"unused output", `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: Filter, config: {keep: row.n > 0, error_handling: {output: bad}}}
+- {type: WriteToJson}
+`, pipelines.TypeInvalid, "nothing takes the rows of `Filter.bad`"},
+		{"one folder", `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: WriteToJson}
+extra_transforms:
+- {type: WriteToJson, name: again, input: [ReadFromJson]}
+`, pipelines.TypeInvalid, "both write the part `all`"},
+		{"a folder elsewhere", `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: WriteToJson, config: {path: ../x}}
+`, pipelines.TypeInvalid, `"../x"`},
+		{"no transforms", "{}", pipelines.TypeInvalid, "no transforms"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := run(t, job(dir, graphSpec(t, input, test.spec)))
+			if errorType(err) != test.typ || !strings.Contains(fmt.Sprint(err), test.want) {
+				t.Errorf("got %v, want an error of type %s with %q", err, test.typ, test.want)
+			}
+			if left := names(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
 			}
 		})
 	}
