@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -47,6 +50,33 @@ func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, va
 		out.Drift = &dsl.Drift{Against: base.Artifact.Digest, Columns: now.Drift(before)}
 	}
 	return json.Marshal(out)
+}
+
+// checkBaseline demands that the dataset which a clean step is to be compared with is published, or will be by this pipeline: what a
+// name that nobody publishes is compared with would never be said.
+func checkBaseline(sub *submitted, spec json.RawMessage, known map[string]artifact.Ref) error {
+	var clean struct {
+		Drift dsl.DriftSpec `json:"drift"`
+	}
+	if err := json.Unmarshal(spec, &clean); err != nil {
+		return fmt.Errorf("the spec of a clean step: %w", err)
+	}
+	against := clean.Drift.Against
+	if _, published := known[against]; published || against == "" || against == dsl.LastAccepted {
+		return nil
+	}
+	for _, step := range sub.program.Pipeline().Steps {
+		for _, name := range step.Publish {
+			if name == against {
+				return nil // the first time there is none
+			}
+		}
+	}
+	help := "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	if len(known) == 0 {
+		help = "a step with `publish: {dataset: " + against + "}` publishes it"
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf("`drift` is against the dataset %q, and no dataset is published under that name\nhelp: %s", against, help), nil)
 }
 
 // baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.

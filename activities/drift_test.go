@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,17 @@ func TestDrift(t *testing.T) {
 				t.Errorf("the fourth run ended as %s, its schema (-want +got):\n%s", word.Status, diff)
 			}
 		})
+	}
+}
+
+// TestDriftAgainstNothing: a baseline that nobody publishes is a mistake, and is said before anything is cleaned.
+func TestDriftAgainstNothing(t *testing.T) {
+	b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("mial"))))
+	b.begin("r1")
+	b.end("r1", "fetch", `{"raw": {"type": "dataset", "digest": "d", "bytes": 1, "files": 1}}`)
+	_, err := b.engine.Resolve(t.Context(), b.at("r1", "mail"))
+	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), `no dataset is published under that name`) {
+		t.Errorf("%v", err)
 	}
 }
 

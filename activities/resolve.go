@@ -39,6 +39,11 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	case !resolved.Run:
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
+	if node.Kind == dsl.KindClean {
+		if err := checkBaseline(sub, resolved.Spec, vars.Datasets); err != nil {
+			return contract.Resolved{}, err
+		}
+	}
 	out := contract.Resolved{Summary: resolved.Summary}
 	parts, err := e.parts(ctx, sub, node, resolved)
 	if err != nil {

@@ -3,8 +3,10 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
@@ -17,10 +19,33 @@ type cleanStory struct {
 	Dataset artifact.Ref
 	// Account splits the rows read into kept, dropped and rejected.
 	Account []share
+	// Against is the digest of the dataset that it was compared with, if it was.
+	Against string
+	// Changes are how the fields differ from that dataset's.
+	Changes []field
+	// Columns are the first of the profile; More is how many others there are.
+	Columns []columnStory
+	More    int
 	// Losses are the rules that dropped rows and the reasons rows were rejected for, the largest first.
 	Losses []share
 	Splits []share
+	Masked []share
 }
+
+// columnStory is a column as its profile and its drift describe it, in words.
+type columnStory struct {
+	Name                     string
+	Mean, P01, P50, P99, Top string
+	Distinct, Nulls          int64
+	PSI, JS, KS              string
+	Drifted                  bool
+}
+
+// maxColumns is how many columns are shown.
+const maxColumns = 50
+
+// largePSI is by custom a large drift.
+const largePSI = 0.25
 
 // share is a named part of a whole, drawn as a bar.
 type share struct {
@@ -54,6 +79,64 @@ func newCleanStory(out dsl.CleanOutput) *cleanStory {
 	}
 	slices.SortStableFunc(splits, func(a, b share) int { return cmp.Compare(b.Count, a.Count) })
 	c.Splits = shares(out.Rows.Kept, splits)
+	var masked []share
+	for _, kind := range slices.Sorted(maps.Keys(out.Masked)) {
+		masked = append(masked, share{Name: kind, Class: "accent", Count: out.Masked[kind]})
+	}
+	c.Masked = shares(0, masked)
+	c.compare(out)
+	c.describe(out)
+	return c
+}
+
+// compare says which fields have come, gone and changed.
+func (c *cleanStory) compare(out dsl.CleanOutput) {
+	if out.Drift != nil {
+		c.Against = out.Drift.Against
+	}
+	for _, change := range []struct {
+		what  string
+		names []string
+	}{{"added", out.Schema.Added}, {"removed", out.Schema.Removed}, {"retyped", out.Schema.Retyped}} {
+		if len(change.names) > 0 {
+			c.Changes = append(c.Changes, field{change.what, strings.Join(change.names, "; ")})
+		}
+	}
+}
+
+// describe lists the columns, those that have moved most first.
+func (c *cleanStory) describe(out dsl.CleanOutput) {
+	moved := map[string]dsl.ColumnDrift{}
+	if out.Drift != nil {
+		moved = out.Drift.Columns
+	}
+	names := slices.SortedFunc(maps.Keys(out.Profile.Columns), func(a, b string) int {
+		return cmp.Or(cmp.Compare(moved[b].PSI, moved[a].PSI), cmp.Compare(a, b))
+	})
+	c.More = max(0, len(names)-maxColumns)
+	for _, name := range names[:len(names)-c.More] {
+		column := newColumnStory(name, out.Profile.Columns[name])
+		if d, ok := moved[name]; ok {
+			column.PSI, column.JS, column.KS = fmt.Sprintf("%.3f", d.PSI), fmt.Sprintf("%.3f", d.JS), fmt.Sprintf("%.3f", d.KS)
+			column.Drifted = d.PSI >= largePSI
+		}
+		c.Columns = append(c.Columns, column)
+	}
+}
+
+func newColumnStory(name string, p dsl.ColumnProfile) columnStory {
+	c := columnStory{Name: name, Distinct: p.Distinct, Nulls: p.Nulls}
+	for _, n := range []struct {
+		to *string
+		v  *float64
+	}{{&c.Mean, p.Mean}, {&c.P01, p.P01}, {&c.P50, p.P50}, {&c.P99, p.P99}} {
+		if n.v != nil {
+			*n.to = human.Number(*n.v)
+		}
+	}
+	if len(p.Top) > 0 {
+		c.Top = human.Value(p.Top[0].Value)
+	}
 	return c
 }
 

@@ -1,12 +1,16 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -58,7 +62,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 		t.instances(out, v, now)
 	}
 	if len(v.Step.Outputs) > 0 && v.Node.Fan != dsl.FanMatrix && v.Node.Fan != dsl.FanForeach || v.Step.Matrix != nil || v.Step.Item != nil {
-		t.outputs(out, v.Step.Outputs)
+		t.outputs(out, v.Node.Kind, v.Step.Outputs)
 	}
 	return out.err
 }
@@ -79,8 +83,16 @@ func (t Theme) instances(out *writer, v StepView, now time.Time) {
 	}
 }
 
-// outputs writes a step's outputs as JSON.
-func (t Theme) outputs(out *writer, raw json.RawMessage) {
+// outputs writes a step's outputs as JSON, with the profile of a dataset as a table.
+func (t Theme) outputs(out *writer, kind dsl.Kind, raw json.RawMessage) {
+	var fields map[string]json.RawMessage
+	if kind == dsl.KindClean && json.Unmarshal(raw, &fields) == nil {
+		t.columns(out, fields["profile"], fields["drift"])
+		for _, key := range []string{"profile", "drift", "statistics"} { // --format json has them
+			delete(fields, key)
+		}
+		raw, _ = json.Marshal(fields)
+	}
 	pretty, err := json.MarshalIndent(raw, "  ", "  ")
 	if err != nil || len(raw) == 0 {
 		return
@@ -88,4 +100,52 @@ func (t Theme) outputs(out *writer, raw json.RawMessage) {
 	out.line()
 	out.line(t.paint(faint, "outputs"))
 	out.line("  ", strings.TrimSpace(human.Printable(string(pretty))))
+}
+
+// fewColumns is how many columns of a profile are listed.
+const fewColumns = 20
+
+// columns writes a profile in brief, the columns that have moved most first.
+func (t Theme) columns(out *writer, profileJSON, driftJSON json.RawMessage) {
+	var profile dsl.Profile
+	var drift dsl.Drift
+	if json.Unmarshal(profileJSON, &profile) != nil || len(profile.Columns) == 0 {
+		return
+	}
+	if len(driftJSON) > 0 && json.Unmarshal(driftJSON, &drift) != nil {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(profile.Columns), func(a, b string) int {
+		return cmp.Or(cmp.Compare(drift.Columns[b].PSI, drift.Columns[a].PSI), cmp.Compare(a, b))
+	})
+	shown := names[:min(len(names), fewColumns)]
+	width := len("column")
+	for _, name := range shown {
+		width = max(width, utf8.RuneCountInString(human.Line(name)))
+	}
+	width = min(width, 40)
+	number := func(x *float64) string {
+		if x == nil {
+			return lead("-", 10)
+		}
+		return lead(human.Number(*x), 10)
+	}
+	head := pad("column", width) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
+	if drift.Columns != nil {
+		head += lead("psi", 10)
+	}
+	out.line()
+	out.line(t.paint(faint, head))
+	for _, name := range shown {
+		c := profile.Columns[name]
+		line := pad(cut(human.Line(name), width), width) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
+			lead(human.Count(c.Distinct), 12) + lead(human.Count(c.Nulls), 12)
+		if d, ok := drift.Columns[name]; ok {
+			line += lead(fmt.Sprintf("%.3f", d.PSI), 10)
+		}
+		out.line(line)
+	}
+	if more := len(names) - len(shown); more > 0 {
+		out.line(t.paint(faint, fmt.Sprintf("and %s more; --format json has them all", human.Plural(int64(more), "column"))))
+	}
 }
