@@ -12,7 +12,8 @@ import (
 // are texts. A record that has not as many fields as there are columns is rejected, and so is one with a quote where none may be;
 // empty lines are left out. It must be the first transform. A file with quotes is read by one worker.
 type ReadFromCSV struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	// Delimiter is one character, "\t" for a tab. Default: a comma.
 	Delimiter string `json:"delimiter,omitempty"`

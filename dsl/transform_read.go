@@ -11,6 +11,7 @@ import (
 // and so is what is lost of a file that is damaged. It must be the first transform.
 type ReadFromJSON struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	// Format: lines (default; one row a line), document (one row a file) or dead_letter (the `element` of each row that an earlier
 	// cleaning rejected, as it came to the transform that rejected it).
@@ -21,7 +22,8 @@ type ReadFromJSON struct {
 // ReadFromText reads a row from each line of text files, also of compressed ones (gzip, zstd, bzip2), with the line in its field
 // `text`, without its end. An empty line is a row, too. It must be the first transform.
 type ReadFromText struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
 }

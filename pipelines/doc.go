@@ -20,6 +20,12 @@
 // each and not on their size, and the dataset depends on the rows alone: not on their order in the files, the number of files or of
 // workers.
 //
+// Shards are written as JSON lines. What those of CSV, text and Parquet have in common, the columns, is known when all rows are
+// written: each is then converted in the process that began the job, shard by shard, and a group of rows is held at a time.
+//
+// Files lie in folders or, by s3:// and gs://, in buckets. They are listed once, with their versions, and read by ranges; their bytes
+// are counted where they are read, for the progress.
+//
 // The profile is taken as the rows are written, shard by shard, and merged: see package profile. It lies beside the dataset, whose
 // digest is over rows and schema.
 //
