@@ -2,7 +2,9 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -92,7 +94,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, fu
 		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
 		AccountFile: filepath.Join(dir, "account", "account.jsonl"),
-		Memory: sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
+		Memory:      sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
 	}}, cleanup, nil
 }
 
@@ -118,11 +120,63 @@ func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, job *cleanin
 	if err != nil {
 		return nil, err
 	}
+	refs := job.Spec.Inputs
 	if job.Spec, err = job.Spec.WithInputs(dirs); err != nil {
+		err = &script.UserError{Message: err.Error()}
+	} else if !in.Fresh {
+		err = c.useCache(ctx, in, job, programs, refs, dirs)
+	}
+	if err != nil {
 		closeLog()
-		return nil, &script.UserError{Message: err.Error()}
+		return nil, err
 	}
 	return closeLog, nil
+}
+
+// maxCleanCache bounds what is kept of files that were read.
+const maxCleanCache = 10 << 30
+
+// useCache lets the cleaning go on with what others have made of the same files.
+func (c *Cleaner) useCache(
+	ctx context.Context, in contract.StepInput, job *cleaning, programs []dsl.Exec, refs map[string]artifact.Ref, dirs map[string]string,
+) error {
+	job.Cache = pipelines.Cache{
+		Dir: filepath.Join(c.State, "cache", "clean"), Limit: maxCleanCache, Digests: filepath.Join(job.dir, "digests.json"), Inputs: map[string]string{},
+	}
+	digests := map[string]string{}
+	for name, ref := range refs {
+		job.Cache.Inputs[dirs[name]] = ref.Digest
+		manifest, err := c.Store.Manifest(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("the input %s: %w", name, err)
+		}
+		for _, f := range manifest.Files {
+			digests[filepath.Join(dirs[name], f.Path)] = f.Digest
+		}
+	}
+	text, err := json.Marshal(digests)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(job.Cache.Digests, text, 0o600); err != nil || len(programs) == 0 {
+		return err
+	}
+	job.Cache.Programs, err = c.programsDigest(ctx, in, job, programs)
+	return err
+}
+
+// programsDigest is one of all that the answers of programs depend on, beside their commands and the rows.
+func (c *Cleaner) programsDigest(ctx context.Context, in contract.StepInput, job *cleaning, programs []dsl.Exec) (string, error) {
+	sub, err := c.Engine.submission(ctx, in.Submission)
+	if err != nil {
+		return "", err
+	}
+	files, err := c.Engine.filesDigest(ctx, sub, dsl.ProgramFiles(programs))
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal([]any{files, in.Env, job.Secrets})
+	return short(text), err
 }
 
 // bringProgram lays out what programs run in, with the inputs.

@@ -86,7 +86,7 @@ func (e *Engine) stepInput(
 ) (contract.StepInput, error) {
 	step := contract.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
-		Workspace: sub.Workspace, Submission: in.Submission,
+		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled,
 	}
 	// A rollout's workflow reads its spec itself, and a rollout's is never large.
 	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {

@@ -80,6 +80,8 @@ type Rows struct {
 	Kept     int64 `json:"kept"`
 	Dropped  int64 `json:"dropped"`
 	Rejected int64 `json:"rejected"`
+	// Reused counts rows whose source file was read by an earlier run, with the same transforms, and not again.
+	Reused int64 `json:"reused"`
 	// Exploded counts the rows that Explode made of one beyond the first.
 	Exploded int64 `json:"exploded"`
 	// Copied counts the rows that were made because several transforms take the same: one for each taker beyond the first.

@@ -92,7 +92,7 @@ func (r *Resolved) cleanFiles() error {
 		return err
 	}
 	programs, err := spec.Execs()
-	r.Programs, r.Files = len(programs) > 0, filesOf(programs)
+	r.Programs, r.Files = len(programs) > 0, ProgramFiles(programs)
 	return err
 }
 

@@ -72,8 +72,8 @@ func (spec *Clean) Execs() ([]Exec, error) {
 	return all, nil
 }
 
-// filesOf are the workspace files that programs of a cleaning depend on; nil: all, if there is a program.
-func filesOf(programs []Exec) []string {
+// ProgramFiles are the workspace files that programs of a cleaning depend on; nil: all, if there is a program.
+func ProgramFiles(programs []Exec) []string {
 	var files []string
 	for _, p := range programs {
 		if len(p.Files) == 0 {

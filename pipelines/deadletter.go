@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,9 +43,22 @@ type deadLetter struct {
 	path string
 	file *os.File
 	out  *bufio.Writer
+	at   int64 // the length of what is in it
 }
 
 func (d *deadLetter) add(r deadRow) error {
+	r.Message = clip(r.Message, maxDeadMessage)
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("write the dead letter: %w", err)
+	}
+	return d.take(&line)
+}
+
+// take appends rows as another dead letter has them.
+func (d *deadLetter) take(rows io.Reader) error {
 	if d.file == nil {
 		f, err := os.Create(d.path)
 		if err != nil {
@@ -52,13 +66,20 @@ func (d *deadLetter) add(r deadRow) error {
 		}
 		d.file, d.out = f, bufio.NewWriterSize(f, 16<<10)
 	}
-	r.Message = clip(r.Message, maxDeadMessage)
-	e := json.NewEncoder(d.out)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	n, err := io.Copy(d.out, rows)
+	d.at += n
+	if err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
 	return nil
+}
+
+// flush writes what is in the buffer.
+func (d *deadLetter) flush() error {
+	if d.file == nil {
+		return nil
+	}
+	return d.out.Flush()
 }
 
 func (d *deadLetter) close() error {

@@ -34,6 +34,10 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
+	if err := p.addCacheKeys(job, sources); err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	defer job.Cache.prune() //nolint:errcheck // a cache that is too large is no reason to fail
 	if err := makeFolders(job.WorkDir, p); err != nil {
 		return dsl.CleanOutput{}, err
 	}
@@ -176,6 +180,8 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 			out.Masked[name] += n
 		case countExploded:
 			out.Rows.Exploded += n
+		case countReused:
+			out.Rows.Reused += n
 		case countCopied:
 			out.Rows.Copied += n
 		case countAsserted, countTried, countFailed:

@@ -31,6 +31,8 @@ type Job struct {
 	ProfileFile string `json:"profile_file,omitempty"`
 	// AccountFile becomes the account of each source file, a FileAccount as JSON on each line, by name: as ProfileFile.
 	AccountFile string `json:"account_file,omitempty"`
+	// Cache spares reading what an earlier job has read. The result does not depend on it.
+	Cache Cache `json:"cache,omitzero"`
 	// Memory bounds the child process in bytes. Default 1 GiB.
 	Memory dsl.Size `json:"memory,omitempty"`
 	// Runner says where the Beam graph runs. Default: in the child process.

@@ -98,10 +98,13 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	}
 	f.start(ctx, e.Unit, func(u *unitWork) error {
 		defer f.session.sourceRead()
-		for _, p := range e.Source.Pieces {
+		for i, p := range e.Source.Pieces {
 			p.File.read = &f.session.bytes
 			u.files.of(p.File.Name) // it has an account, also when it has no rows
-			if err := f.entry().source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) }); err != nil {
+			err := u.cached(p, e.Source.Keys[i], func() error {
+				return f.entry().source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) })
+			})
+			if err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)
 			}
 		}

@@ -25,6 +25,7 @@ type session struct {
 	tallies             sync.Map          // of *tally by transform
 	held                sync.Map          // of func() (*overlap.Set, error) by transform
 	programs            *programs
+	cached              atomic.Int64 // bytes added to the cache
 	mu                  sync.Mutex
 	first               error
 	tell                func(first error) // tells the process that started the job; nil in that process

@@ -14,6 +14,8 @@ const unitBytes = 4 << 20
 // source is one unit of the input: small files, or pieces of large ones.
 type source struct {
 	Pieces []piece `json:"pieces"`
+	// Keys are what the results of pieces are cached under, by their index. What is not there is not cached.
+	Keys map[int]string `json:"keys,omitempty"`
 }
 
 // piece is a part of a file: the rows that start in [Start, End).

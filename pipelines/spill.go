@@ -57,6 +57,16 @@ func (s *spill) add(from origin, text []byte) (offset uint64, err error) {
 	return offset, nil
 }
 
+// take appends rows as another spill file has them.
+func (s *spill) take(rows io.Reader) error {
+	n, err := io.Copy(s.out, rows)
+	s.at += uint64(n)
+	if err != nil {
+		return fmt.Errorf("write a spill file: %w", err)
+	}
+	return nil
+}
+
 func (s *spill) close() error {
 	if err := errors.Join(s.out.Flush(), s.file.Close()); err != nil {
 		return fmt.Errorf("write a spill file: %w", err)

@@ -27,6 +27,7 @@ type unitWork struct {
 	work    string                // folder
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
+	cache   Cache
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
@@ -35,7 +36,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		return nil, err
 	}
 	return &unitWork{
-		unitResult: unitResult{marks: map[string][]byte{}, counts: map[[2]string]int64{}},
+		unitResult: newUnitResult(),
 		ctx:        ctx,
 		unit:       unit,
 		segment:    uint16(s.Index),
@@ -48,6 +49,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		spill:      sp,
 		dead:       deadLetter{path: deadPath(s.job.WorkDir, s.Index, unit)},
 		feeds:      map[int]*program.Feed{},
+		cache:      s.job.Cache,
 	}, nil
 }
 

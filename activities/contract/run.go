@@ -247,6 +247,8 @@ type StepInput struct {
 	Workspace artifact.Ref      `json:"workspace"`
 	// Submission names the environment the step's pools and targets are looked up in.
 	Submission string `json:"submission"`
+	// Fresh: nothing that was made before may take the place of doing it.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // PerformInput is what the activity of a step is given, when doing it takes no more than one: beside what is to be done, how a success

@@ -1,0 +1,271 @@
+package pipelines
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// countReused is the namespace of rows that were taken from the cache.
+const countReused = "reused"
+
+// cachedPiece is the head of a cache entry: what a segment made of one piece of a file. Marks are relative to the entry's own spilled
+// rows, which follow, and then the dead letter's.
+//
+// An entry is the length of the head (8 bytes), the head, the spilled rows, the dead letter, and a CRC-32C over all (4 bytes).
+type cachedPiece struct {
+	Marks       map[string][]byte
+	Counts      map[[2]string]int64
+	File        *fileCount
+	Spill, Dead int64
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// path is where the entry with a key is.
+func (c Cache) path(key string) string { return filepath.Join(c.Dir, key[:2], key) }
+
+// cached takes a piece through the segment, or takes what the cache has of it. The rows of a piece that is to be kept are all through
+// before the next one's begin.
+func (u *unitWork) cached(p piece, key string, read func() error) error {
+	if key == "" {
+		return read()
+	}
+	path := u.cache.path(key)
+	switch err := u.reuse(path, p); {
+	case err == nil:
+		u.session.bytes.Add(p.End - p.Start)
+		return nil
+	case !errors.Is(err, errNotCached):
+		return err
+	}
+	before, files := u.unitResult, u.files
+	u.unitResult, u.files = newUnitResult(), fileCounts{}
+	spillAt, deadAt := u.spill.at, u.dead.at
+	err := read()
+	if err == nil {
+		err = u.drain()
+	}
+	if err == nil {
+		err = u.store(path, p, spillAt, deadAt)
+	}
+	before.add(u.unitResult)
+	for _, f := range u.files.all {
+		files.of(f.File).add(f)
+	}
+	u.unitResult, u.files = before, files
+	return err
+}
+
+func newUnitResult() unitResult {
+	return unitResult{marks: map[string][]byte{}, counts: map[[2]string]int64{}}
+}
+
+func (r *unitResult) add(o unitResult) {
+	for group, packed := range o.marks {
+		r.marks[group] = append(r.marks[group], packed...)
+	}
+	addCounts(r.counts, o.counts)
+}
+
+// move returns packed marks whose rows lie elsewhere.
+func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error) {
+	out := make([]byte, 0, len(packed))
+	err := marks(packed, func(m mark) {
+		m.segment, m.unit, m.offset = segment, unit, m.offset+by
+		out = m.append(out)
+	})
+	return out, err
+}
+
+// store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
+// is no reason to fail.
+func (u *unitWork) store(path string, p piece, spillAt uint64, deadAt int64) error {
+	if err := errors.Join(u.spill.out.Flush(), u.dead.flush()); err != nil {
+		return err
+	}
+	head := cachedPiece{
+		Marks: map[string][]byte{}, Counts: u.counts, File: u.files.of(p.File.Name), Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
+	}
+	for group, packed := range u.marks {
+		moved, err := move(packed, 0, 0, -spillAt)
+		if err != nil {
+			return err
+		}
+		head.Marks[group] = moved
+	}
+	temporary := filepath.Join(u.work, fmt.Sprintf("cache-%d-%d", u.segment, u.unit))
+	if u.session.cached.Add(head.Spill+head.Dead) > u.cache.Limit ||
+		u.write(temporary, head, spillAt, deadAt) != nil ||
+		os.MkdirAll(filepath.Dir(path), 0o777) != nil ||
+		os.Rename(temporary, path) != nil {
+		_ = os.Remove(temporary)
+	}
+	return nil
+}
+
+// write writes an entry to a file.
+func (u *unitWork) write(path string, head cachedPiece, spillAt uint64, deadAt int64) error {
+	var encoded bytes.Buffer
+	if err := gob.NewEncoder(&encoded).Encode(head); err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	sum := crc32.New(castagnoli)
+	buffered := bufio.NewWriterSize(f, 256<<10)
+	out := io.MultiWriter(buffered, sum)
+	_, err = out.Write(binary.BigEndian.AppendUint64(nil, uint64(encoded.Len())))
+	if err == nil {
+		_, err = out.Write(encoded.Bytes())
+	}
+	if err == nil {
+		err = copyRange(out, u.spill.file.Name(), int64(spillAt), head.Spill)
+	}
+	if err == nil && head.Dead > 0 {
+		err = copyRange(out, u.dead.path, deadAt, head.Dead)
+	}
+	if err == nil {
+		_, err = buffered.Write(sum.Sum(nil))
+	}
+	return errors.Join(err, buffered.Flush(), f.Close())
+}
+
+func copyRange(to io.Writer, path string, at, n int64) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	written, err := io.Copy(to, io.NewSectionReader(f, at, n))
+	if err == nil && written < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+var errNotCached = errors.New("the cache does not have it")
+
+// reuse adds what the cache has of a piece to the unit. An entry that is damaged is none.
+func (u *unitWork) reuse(path string, p piece) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return errNotCached
+	}
+	defer f.Close()
+	head, rows, err := readEntry(f)
+	if err != nil {
+		return errNotCached
+	}
+	now := time.Now()
+	_ = os.Chtimes(path, now, now) // it was used: see prune
+	for group, packed := range head.Marks {
+		moved, err := move(packed, u.segment, u.unit, u.spill.at)
+		if err != nil {
+			return err
+		}
+		u.marks[group] = append(u.marks[group], moved...)
+	}
+	addCounts(u.counts, head.Counts)
+	u.counts[[2]string{countReused, allRead}] += head.File.Read
+	u.files.of(p.File.Name).add(head.File)
+	u.session.read.Add(head.File.Read)
+	if err := u.spill.take(io.LimitReader(rows, head.Spill)); err != nil {
+		return err
+	}
+	if head.Dead == 0 {
+		return nil
+	}
+	return u.dead.take(io.LimitReader(rows, head.Dead))
+}
+
+// readEntry checks an entry and returns its head, and what follows.
+func readEntry(f *os.File) (head cachedPiece, rows io.Reader, err error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() < 12 {
+		return head, nil, errNotCached
+	}
+	sum := crc32.New(castagnoli)
+	if _, err := io.CopyN(sum, f, info.Size()-4); err != nil {
+		return head, nil, err
+	}
+	var want [4]byte
+	if _, err := io.ReadFull(f, want[:]); err != nil || !bytes.Equal(want[:], sum.Sum(nil)) {
+		return head, nil, errNotCached
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return head, nil, err
+	}
+	var size uint64
+	if err := binary.Read(f, binary.BigEndian, &size); err != nil {
+		return head, nil, err
+	}
+	rows = bufio.NewReaderSize(f, 256<<10)
+	encoded := io.LimitReader(rows, int64(size))
+	if err := gob.NewDecoder(encoded).Decode(&head); err != nil {
+		return head, nil, err
+	}
+	if _, err := io.Copy(io.Discard, encoded); err != nil {
+		return head, nil, err
+	}
+	if int64(size)+head.Spill+head.Dead+12 != info.Size() || head.File == nil {
+		return head, nil, errNotCached
+	}
+	return head, rows, nil
+}
+
+// prune removes what has not been used for longest, until the cache is within its limit.
+func (c Cache) prune() error {
+	if c.Dir == "" {
+		return nil
+	}
+	type entry struct {
+		path string
+		size int64
+		used time.Time
+	}
+	var entries []entry
+	var size int64
+	err := filepath.WalkDir(c.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another job has removed it
+		}
+		if err != nil {
+			return err
+		}
+		entries = append(entries, entry{path, info.Size(), info.ModTime()})
+		size += info.Size()
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(a.used.Compare(b.used), cmp.Compare(a.path, b.path)) })
+	for _, e := range entries {
+		if size <= c.Limit {
+			break
+		}
+		if removeErr := os.Remove(e.path); removeErr != nil && !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+		size -= e.size
+	}
+	return err
+}

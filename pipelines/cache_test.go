@@ -1,0 +1,234 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+const cachedChain = `
+- {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
+- {type: Filter, name: some, config: {keep: row.id % 7 != 0}}
+- {type: MaskPII, config: {fields: [text]}}
+- {type: Deduplicate, config: {fields: [text], order_by: row.id}}
+- {type: Deduplicate, name: again, config: {fields: [id]}}
+- {type: Split, config: {key: row.id, parts: {a: 0.5, b: 0.5}}}
+- {type: WriteToJson, config: {shards: 2}}
+`
+
+// manyFiles writes files of a hundred rows each, the last of them no JSON.
+func manyFiles(from, to int) map[string]string {
+	files := map[string]string{}
+	for f := from; f < to; f++ {
+		files[fmt.Sprintf("%03d.jsonl", f)] = numberedRows(90*f, 90*f+99) + "{\n"
+	}
+	return files
+}
+
+// withCache runs a job with a cache, and fails unless all that it leaves is what it leaves without one. It returns how many rows were
+// reused.
+func withCache(t *testing.T, cache string, spec dsl.Clean, change func(*pipelines.Job)) int64 {
+	t.Helper()
+	leave := func(dir string) (string, dsl.CleanOutput) {
+		j := job(dir, spec)
+		j.ProfileFile, j.AccountFile = filepath.Join(dir, "profile.json"), filepath.Join(dir, "account.jsonl")
+		if dir != "" && cache != "" {
+			j.Cache = pipelines.Cache{Dir: cache, Limit: 1 << 30}
+		}
+		if change != nil {
+			change(&j)
+		}
+		out := mustRun(t, j)
+		return treeDigest(t, dir), out
+	}
+	got, out := leave(t.TempDir())
+	cache = ""
+	want, wantOut := leave(t.TempDir())
+	reused := out.Rows.Reused
+	out.Rows.Reused = 0
+	if diff := cmp.Diff(wantOut, out); diff != "" || got != want {
+		t.Errorf("with the cache the digest is %s, without it %s; result (-without +with):\n%s", got, want, diff)
+	}
+	return reused
+}
+
+func addFiles(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Files that have not changed are not read again, and nothing else is taken from the cache.
+func TestCache(t *testing.T) {
+	input, cache := write(t, manyFiles(1, 11)), t.TempDir()
+	check := func(what string, want int64, spec string) {
+		t.Helper()
+		if got := withCache(t, cache, chain(t, input, spec), nil); got != want {
+			t.Errorf("%s: %d rows reused, want %d", what, got, want)
+		}
+	}
+	check("the first run", 0, cachedChain)
+	addFiles(t, input, manyFiles(0, 1)) // before the others, so that these lie elsewhere in their unit
+	check("a new file", 1000, cachedChain)
+	check("nothing new", 1100, cachedChain)
+	addFiles(t, input, map[string]string{"003.jsonl": numberedRows(0, 10)})
+	check("a changed file", 1000, cachedChain)
+	if err := os.Remove(filepath.Join(input, "000.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	check("a file less", 910, cachedChain)
+	check("another transform", 0, `
+- {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
+- {type: Filter, name: some, config: {keep: row.id % 5 != 0}}
+- {type: Deduplicate, config: {fields: [text], order_by: row.id}}
+- {type: WriteToJson}
+`)
+	check("another transform after the first cut", 910, `
+- {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
+- {type: Filter, name: some, config: {keep: row.id % 5 != 0}}
+- {type: Deduplicate, config: {fields: [text], order_by: row.id}}
+- {type: Filter, name: late, config: {keep: row.id % 3 != 0}}
+- {type: WriteToJson}
+`)
+}
+
+// An entry that is damaged is none.
+func TestCacheDamaged(t *testing.T) {
+	input, cache := write(t, manyFiles(0, 4)), t.TempDir()
+	withCache(t, cache, chain(t, input, cachedChain), nil)
+	damage := []func(path string, text []byte) error{
+		func(path string, text []byte) error { return os.Truncate(path, int64(len(text)/2)) },
+		func(path string, _ []byte) error { return os.Truncate(path, 0) },
+		func(path string, text []byte) error { text[len(text)/2] ^= 1; return os.WriteFile(path, text, 0o666) },
+		func(path string, text []byte) error { text[3] ^= 1; return os.WriteFile(path, text, 0o666) },
+	}
+	entries := glob(t, filepath.Join(cache, "*", "*"))
+	if len(entries) != len(damage) {
+		t.Fatalf("%d entries", len(entries))
+	}
+	for i, path := range entries {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := damage[i](path, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := withCache(t, cache, chain(t, input, cachedChain), nil); got != 0 {
+		t.Errorf("%d rows reused of damaged entries", got)
+	}
+	if got := withCache(t, cache, chain(t, input, cachedChain), nil); got != 400 {
+		t.Errorf("%d rows reused, want 400", got)
+	}
+}
+
+// A piece of a large file is known by its place, and a run with a file that is known by the caller's digest reuses it wherever it is.
+func TestCacheOfPieces(t *testing.T) {
+	cache := t.TempDir()
+	rows := numberedRows(0, 150_000)
+	for i, want := range []int64{0, 150_000} {
+		input := write(t, map[string]string{"in.jsonl": rows})
+		digests := filepath.Join(t.TempDir(), "digests.json")
+		if err := os.WriteFile(digests, fmt.Appendf(nil, `{%q: "sha256:one"}`, filepath.Join(input, "in.jsonl")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got := withCache(t, cache, chain(t, input, cachedChain), func(j *pipelines.Job) { j.Cache.Digests = digests })
+		if got != want {
+			t.Errorf("run %d: %d rows reused, want %d", i, got, want)
+		}
+	}
+	if n := len(glob(t, filepath.Join(cache, "*", "*"))); n < 2 {
+		t.Errorf("%d entries for a file of several pieces", n)
+	}
+}
+
+// What has not been used for longest goes first, and what is too large for the cache is not put into it.
+func TestCacheLimit(t *testing.T) {
+	input, cache := write(t, manyFiles(0, 5)), t.TempDir()
+	run := func(limit int64) dsl.CleanOutput {
+		j := job(t.TempDir(), chain(t, input, cachedChain))
+		j.Cache = pipelines.Cache{Dir: cache, Limit: limit}
+		return mustRun(t, j)
+	}
+	size := func() (size int64) {
+		err := filepath.WalkDir(cache, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				info, infoErr := d.Info()
+				size, err = size+info.Size(), infoErr
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return size
+	}
+	run(1 << 20)
+	all := size()
+	run(all - 1)
+	if got := len(glob(t, filepath.Join(cache, "*", "*"))); got != 4 {
+		t.Errorf("%d entries are left, want 4", got)
+	}
+	if out := run(1 << 20); out.Rows.Reused != 400 || size() != all {
+		t.Errorf("%d rows reused and %d bytes, want 400 and %d", out.Rows.Reused, size(), all)
+	}
+	if run(1000); size() > 1000 {
+		t.Errorf("%d bytes are left, want 1000 at most", size())
+	}
+}
+
+// A retry goes on with what the attempt before it has read.
+func TestCacheOfKilled(t *testing.T) {
+	dir, cache := t.TempDir(), t.TempDir()
+	spec := chain(t, slowInput(t), slowChain)
+	j := job(dir, spec)
+	j.Cache = pipelines.Cache{Dir: cache, Limit: 1 << 30}
+	err := midRun(t, j, func(context.CancelFunc) {
+		for len(glob(t, filepath.Join(cache, "*", "*"))) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		killChildren(t)
+	})
+	if err == nil {
+		t.Fatal("the job was done before it could be killed")
+	}
+	if left := names(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+	if reused := withCache(t, cache, spec, nil); reused == 0 {
+		t.Error("nothing was reused")
+	}
+}
+
+// The answers of programs are kept when all is known that they depend on.
+func TestCacheOfExec(t *testing.T) {
+	input, cache := write(t, manyFiles(0, 1)), t.TempDir()
+	for _, tt := range []struct {
+		programs string
+		want     int64
+	}{{"one", 0}, {"one", 100}, {"two", 0}, {"", 0}, {"", 0}} {
+		got := withCache(t, cache, chain(t, input, execChain), func(j *pipelines.Job) {
+			j.Programs = pipelines.Programs{
+				Dir: write(t, map[string]string{"detect.py": detect}),
+				Env: []string{"PATH=" + os.Getenv("PATH"), "PYTHONUNBUFFERED=1", "WORD=" + tt.programs},
+			}
+			j.Cache.Programs = tt.programs
+		})
+		if got != tt.want {
+			t.Errorf("programs %q: %d rows reused, want %d", tt.programs, got, tt.want)
+		}
+	}
+}
