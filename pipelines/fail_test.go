@@ -40,7 +40,7 @@ func midRun(t *testing.T, j pipelines.Job, interrupt func(cancel context.CancelF
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {

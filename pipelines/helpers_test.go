@@ -56,7 +56,7 @@ func run(t testing.TB, j pipelines.Job) (dsl.CleanOutput, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	return pipelines.Run(ctx, exe, j, nil)
 }

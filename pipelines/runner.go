@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -114,7 +115,12 @@ func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.C
 
 // runOn runs the graph on a job service.
 func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) ([]metrics.CounterResult, error) {
-	p := portable.Job{Endpoint: endpoint, Name: "sluice-clean", Parallelism: job.Runner.bundles(job.Parallelism)}
+	p := portable.Job{
+		Endpoint: endpoint, Name: "sluice" + strings.ToLower(rand.Text()[:16]), Parallelism: job.Runner.bundles(job.Parallelism),
+	}
+	if f := job.Runner.Flink; f != nil && f.Master != "" {
+		p.Cancel = func(ctx context.Context) error { return flink.Cancel(ctx, f.Master, p.Name) }
+	}
 	if !job.Runner.elsewhere() {
 		return portable.Run(ctx, graph, p)
 	}

@@ -28,8 +28,10 @@ import (
 type Job struct {
 	// Endpoint is the address of the job service, host:port.
 	Endpoint string
-	// Name is what the cluster calls the job.
+	// Name begins the name that the cluster gives the job: small letters and digits.
 	Name string
+	// Cancel cancels the job on the cluster, where the job service does not; it returns when the job has ended. May be nil.
+	Cancel func(context.Context) error
 	// Parallelism is how many bundles of a stage are worked on at a time. 0 leaves it to the cluster.
 	Parallelism int
 	// Worker is the program that the cluster's machines start as a worker, with Env in its environment; its main must call Work. Both
@@ -51,7 +53,7 @@ const CancelTimeout = 15 * time.Second
 // Run runs a graph and returns its counters. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
 // there or that takes too long.
 func Run(ctx context.Context, graph *beam.Pipeline, job Job) ([]metrics.CounterResult, error) {
-	environment, stop, err := job.environment(ctx)
+	environment, stop, err := job.environment(context.WithoutCancel(ctx)) // a job that loses its workers fails before it is canceled
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func Run(ctx context.Context, graph *beam.Pipeline, job Job) ([]metrics.CounterR
 	if err != nil {
 		return nil, err
 	}
-	if err := wait(ctx, client, id); err != nil {
+	if err := job.wait(ctx, client, id); err != nil {
 		return nil, err
 	}
 	found, err := client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: id})
@@ -137,7 +139,7 @@ func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline
 }
 
 // wait follows a job to its end, which is nil only when it has done all. When ctx ends it cancels the job and returns its cause.
-func wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
+func (j Job) wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	follow, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
 	end := make(chan error, 1)
@@ -149,6 +151,11 @@ func wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	}
 	bounded, stop := context.WithTimeout(follow, CancelTimeout)
 	defer stop()
+	if j.Cancel != nil {
+		if err := j.Cancel(bounded); err != nil {
+			return fmt.Errorf("%w; the job could not be canceled on the cluster: %w", context.Cause(ctx), err)
+		}
+	}
 	if _, err := client.Cancel(bounded, &jobpb.CancelJobRequest{JobId: id}); err == nil {
 		select {
 		case <-end:

@@ -1,0 +1,92 @@
+package flink
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxAnswer bounds what is read of an answer of Flink's.
+const maxAnswer = 16 << 20
+
+// job is a job as Flink lists it.
+type job struct {
+	ID    string `json:"jid"`
+	Name  string `json:"name"`
+	State string `json:"state"`
+}
+
+// over reports whether the job has come to an end.
+func (j job) over() bool { return slices.Contains([]string{"CANCELED", "FAILED", "FINISHED"}, j.State) }
+
+// Cancel cancels the jobs of a name on the cluster at master, and returns when they have ended. The job server does not do that: when
+// it is told to cancel, it only ceases to wait. Of a job's name on the cluster this is the beginning.
+func Cancel(ctx context.Context, master, name string) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	asked := map[string]bool{}
+	for {
+		jobs, err := jobsOf(ctx, master, name)
+		if err != nil {
+			return err
+		}
+		for _, j := range jobs {
+			if asked[j.ID] {
+				continue
+			}
+			asked[j.ID] = true
+			if err := call(ctx, http.MethodPatch, master, "/jobs/"+url.PathEscape(j.ID), nil); err != nil {
+				return fmt.Errorf("cancel the Flink job %s: %w", j.ID, err)
+			}
+		}
+		if len(jobs) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// jobsOf returns the jobs that have not ended.
+func jobsOf(ctx context.Context, master, name string) ([]job, error) {
+	var all struct {
+		Jobs []job `json:"jobs"`
+	}
+	if err := call(ctx, http.MethodGet, master, "/jobs/overview", &all); err != nil {
+		return nil, fmt.Errorf("list the jobs of the Flink cluster: %w", err)
+	}
+	return slices.DeleteFunc(all.Jobs, func(j job) bool { return j.over() || !strings.HasPrefix(j.Name, name+"-") }), nil
+}
+
+// call calls Flink's REST interface and decodes the answer, if it is wanted.
+func call(ctx context.Context, method, master, path string, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+master+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %.200s", method, path, resp.Status, text)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(text, answer)
+}
