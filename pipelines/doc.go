@@ -35,4 +35,19 @@
 // makes of one, those beyond the first count as read when they are made, and so do the copies of a row beyond the first. Rows that an
 // output of error_handling takes are not rejected. Of n rows that Combine makes one of, n-1 are dropped. Segments, survivors
 // and sink count on their own, through Beam's metrics; the job fails when the counts do not add up.
+//
+// It fails too when they do not for each source file. Each unit of a segment writes down what it saw of each file: rows read, dropped and
+// rejected, rows that came to an end, and rows that came out of the cut it begins at. These lists are sorted, and merged at the end; what
+// came to a cut and did not come out of it was dropped there, and what came to a sink was kept.
+//
+// # Programs
+//
+// An Exec hands its rows to a program of the user's (see package program) and goes on with each when its answer comes, in the goroutine
+// of the unit: at the latest when the unit ends, which waits for all answers.
+//
+// # What was read before
+//
+// What the first segment made of a piece of a file (spilled rows, marks, dead letter, counts) may be kept in a Cache, under a key of the
+// file's content and all that the segment depends on. A later job appends it to its own unit, with the marks moved there. An entry has a
+// checksum, and one that is damaged is none.
 package pipelines
