@@ -7,6 +7,7 @@ type ReadFromParquet struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
+	ErrorKeys
 }
 
 // ReadFromAvro reads rows from Avro object container files, whose schema must be a record. Values become JSON's as those of
@@ -16,4 +17,5 @@ type ReadFromAvro struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
+	ErrorKeys
 }

@@ -16,6 +16,7 @@ type Combine struct {
 	Combine map[string]Aggregate `json:"combine"`
 	// Language of the expressions: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	ErrorKeys
 }
 
 // Aggregate is one value of many rows.

@@ -22,6 +22,7 @@ type ReadFromCSV struct {
 	// Quote: double (default) or none, where a quote is a character as any other and large files are read by several workers.
 	Quote string `json:"quote,omitempty" dsl:"enum=double|none"`
 	TextEncodingKeys
+	ErrorKeys
 }
 
 // CheckDelimiter reports why a text cannot stand between the fields of a record.

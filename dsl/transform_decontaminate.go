@@ -14,6 +14,7 @@ type Decontaminate struct {
 	AgainstFields []string `json:"against_fields,omitempty"`
 	// Ngram is how many words in a row make a row one to drop. A held-out text of fewer words counts as a whole. Default 13.
 	Ngram int `json:"ngram,omitempty" dsl:"default=13,min=1,max=100"`
+	ErrorKeys
 }
 
 func (Decontaminate) checkTransform(c *checker, _ *step, config *yaml.Node) {

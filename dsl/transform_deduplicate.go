@@ -27,6 +27,7 @@ type Deduplicate struct {
 	Bands int `json:"bands,omitempty" dsl:"default=14,min=1,max=256"`
 	// Rows is the number of minima in a band: the more, the fewer pairs are compared. Default 8.
 	Rows int `json:"rows,omitempty" dsl:"default=8,min=1,max=64"`
+	ErrorKeys
 }
 
 // checkTransform demands what minhash needs, and that exact is not given what only minhash has.

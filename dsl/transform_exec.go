@@ -21,8 +21,7 @@ type Exec struct {
 	Files []string `json:"files,omitempty" dsl:"literal"`
 	// MaxRestarts is how often it may be started again because it died, before the step fails. Default 20.
 	MaxRestarts int `json:"max_restarts,omitempty" dsl:"default=20,min=0,max=100000"`
-	// ErrorHandling says how many rows may be rejected. Default: any number.
-	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+	ErrorKeys
 }
 
 // checkTransform reports an empty command and files that are not in the workspace.

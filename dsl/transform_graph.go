@@ -35,7 +35,7 @@ type GraphOutput struct {
 // Graph returns the transforms in an order in which each comes after those that it takes rows from, or what is wrong with the graph.
 func (spec *Clean) Graph() ([]GraphNode, error) {
 	if len(spec.Transforms) == 0 {
-		return nil, errors.New("there are no transforms; begin with a ReadFrom... and end with a WriteTo...")
+		return nil, errors.New("there are no transforms: begin with one that reads and end with one that writes")
 	}
 	var all []wiring
 	for i, t := range slices.Concat(spec.Transforms, spec.ExtraTransforms) {
@@ -47,7 +47,8 @@ func (spec *Clean) Graph() ([]GraphNode, error) {
 		all = append(all, w)
 	}
 	g := resolveGraph(all)
-	for _, e := range g.errors {
+	if len(g.errors) > 0 {
+		e := g.errors[0]
 		err := fmt.Errorf("transform %s (%s): %s", all[e.at].label(), all[e.at].typ, e.message)
 		if e.hint != "" {
 			err = fmt.Errorf("%w; %s", err, e.hint)

@@ -15,6 +15,7 @@ type DetectLanguage struct {
 	As string `json:"as,omitempty" dsl:"literal"`
 	// Keep lists codes; rows of another language are dropped, and of none. The transform's name is the rule they are counted under.
 	Keep []string `json:"keep,omitempty" dsl:"literal"`
+	ErrorKeys
 }
 
 var languageCode = regexp.MustCompile(`^[a-z]{2}$`)

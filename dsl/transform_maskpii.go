@@ -23,6 +23,7 @@ type MaskPII struct {
 	Action string `json:"action,omitempty" dsl:"enum=mask|hash|drop"`
 	// Key is the variable under the step's `secrets` that holds the key of the hashes (HMAC-SHA-256).
 	Key string `json:"key,omitempty" dsl:"literal"`
+	ErrorKeys
 }
 
 // checkTransform demands patterns that can be read and a key where one is needed.

@@ -13,4 +13,5 @@ type NormalizeText struct {
 	Mojibake string `json:"mojibake,omitempty" dsl:"enum=keep|repair"`
 	// Case: keep (default) or lower.
 	Case string `json:"case,omitempty" dsl:"enum=keep|lower"`
+	ErrorKeys
 }

@@ -12,8 +12,7 @@ type Partition struct {
 	UnknownOutput string `json:"unknown_output,omitempty" dsl:"literal"`
 	// Language of the expression: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
-	// ErrorHandling says what becomes of rejected rows. Default: any number goes to the dead letter.
-	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+	ErrorKeys
 }
 
 func (Partition) checkTransform(c *checker, _ *step, config *yaml.Node) {

@@ -16,6 +16,7 @@ type QualityFilter struct {
 	C4 C4Rules `json:"c4,omitzero"`
 	// FineWeb overrides parameters of the rules of FineWeb.
 	FineWeb FineWebRules `json:"fineweb,omitzero"`
+	ErrorKeys
 }
 
 // checkTransform demands sets of rules, each once, and as many shares as there are rules of n-grams.

@@ -17,6 +17,7 @@ type ReadFromJSON struct {
 	// cleaning rejected, as it came to the transform that rejected it).
 	Format string `json:"format,omitempty" dsl:"enum=lines|document|dead_letter"`
 	TextEncodingKeys
+	ErrorKeys
 }
 
 // ReadFromText reads a row from each line of text files, also of compressed ones (gzip, zstd, bzip2), with the line in its field
@@ -26,6 +27,7 @@ type ReadFromText struct {
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
+	ErrorKeys
 }
 
 // readsInputs reports whether all files that a clean step reads lie in its inputs, whose digests are known. Other files may change.

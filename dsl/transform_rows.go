@@ -14,6 +14,7 @@ type Explode struct {
 	// CrossProduct makes a row for each combination of items of several lists. Default: the first items together, the second and so on,
 	// with null where a list is shorter.
 	CrossProduct bool `json:"cross_product,omitempty"`
+	ErrorKeys
 }
 
 func (Explode) checkTransform(c *checker, _ *step, config *yaml.Node) {
@@ -28,12 +29,19 @@ type Sample struct {
 	Fraction Share `json:"fraction"`
 	// Key is a CEL expression over the row. Default: the whole row.
 	Key Expr `json:"key,omitempty"`
+	ErrorKeys
 }
 
 // AssertEqual fails the step when the rows that come to it are not these, in any order. It is for tests.
 type AssertEqual struct {
 	// Elements are the rows expected, at most 10000.
 	Elements []json.RawMessage `json:"elements"`
+}
+
+// ErrorKeys are what all transforms have that reject rows.
+type ErrorKeys struct {
+	// ErrorHandling says what becomes of the rows that are rejected. Default: any number goes to the dead letter.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
 }
 
 // ErrorHandling says what becomes of the rows that a transform rejects, and how many it may. One of its keys must be there.

@@ -45,8 +45,7 @@ type MapToFields struct {
 	Drop []string `json:"drop,omitempty"`
 	// Language of the expressions: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
-	// ErrorHandling says how many rows may be rejected. Default: any number.
-	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+	ErrorKeys
 }
 
 // Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
@@ -55,8 +54,7 @@ type Filter struct {
 	Keep Expr `json:"keep" dsl:"bool"`
 	// Language of the expression: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
-	// ErrorHandling says how many rows may be rejected. Default: any number.
-	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+	ErrorKeys
 }
 
 // DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
@@ -65,6 +63,7 @@ type Filter struct {
 type DecodeMail struct {
 	// Field holds the raw message. It is removed from the row.
 	Field string `json:"field"`
+	ErrorKeys
 }
 
 // HTMLToText replaces HTML by the text a reader would see.
@@ -73,14 +72,14 @@ type HTMLToText struct {
 	Fields []string `json:"fields"`
 	// When is a bool CEL expression over the row; rows it is false for stay as they are. Default: every row is converted.
 	When Expr `json:"when,omitempty" dsl:"bool"`
+	ErrorKeys
 }
 
 // ValidateWithSchema rejects the rows that a JSON Schema does not accept.
 type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
 	Schema json.RawMessage `json:"schema"`
-	// ErrorHandling says how many rows may be rejected. Default: any number.
-	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+	ErrorKeys
 }
 
 // Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the

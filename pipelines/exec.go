@@ -123,7 +123,7 @@ func (u *unitWork) answered(n *node, from origin, r row, a program.Answer) error
 	case a.Reject != "":
 		err = &rejection{reason: a.Reject, message: a.Message}
 	}
-	if err = u.watched(n.row, err); err != nil {
+	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)
 	}
 	return u.pass(n.next, from, a.Row)

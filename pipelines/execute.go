@@ -201,16 +201,17 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 
 // judge reports the first transform that makes the job fail by what it counted.
 func (p *plan) judge(counts map[string]map[string]int64) error {
-	for _, t := range p.checked {
-		if t.assertion != nil {
-			if err := t.assertion.judge(counts[countAsserted]); err != nil {
-				return err
-			}
+	for _, a := range p.asserted {
+		if err := a.judge(counts[countAsserted]); err != nil {
+			return err
 		}
-		if t.threshold != nil {
-			if err := t.threshold.judge(t.name, counts[countTried][t.name], counts[countFailed][t.name]); err != nil {
-				return err
-			}
+	}
+	for _, n := range p.nodes {
+		if n.threshold == nil {
+			continue
+		}
+		if err := n.threshold.judge(n.name, counts[countTried][n.name], counts[countFailed][n.name]); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -91,10 +91,10 @@ func (u *unitWork) explode(n *node, from origin, r row) error {
 		}
 		return u.pass(n.next, from, r)
 	})
-	switch {
-	case made > 0:
-		return err
-	case err != nil:
+	if made > 0 {
+		return errors.Join(err, u.watched(n, nil))
+	}
+	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)
 	}
 	u.files.of(from.name).Dropped[n.name]++

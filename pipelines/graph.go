@@ -29,6 +29,8 @@ type node struct {
 	// the dead letter.
 	outputs map[string][]int
 	rejects string
+	// threshold is nil when any number of rows may be rejected.
+	threshold *threshold
 }
 
 // feed notes that a node takes the rows of an output.
@@ -86,8 +88,10 @@ func (p *plan) endsAfter(entry int) []int {
 	var walk func(takers []int)
 	from := func(n *node) {
 		walk(n.next)
-		for _, takers := range n.outputs {
-			walk(takers)
+		for name, takers := range n.outputs {
+			if name != n.rejects || n.end == nil { // what an end rejects does not come to it
+				walk(takers)
+			}
 		}
 	}
 	walk = func(takers []int) {
@@ -97,6 +101,7 @@ func (p *plan) endsAfter(entry int) []int {
 			case seen[at]:
 			case n.end != nil:
 				ends = append(ends, at)
+				walk(n.outputs[n.rejects])
 			default:
 				from(n)
 			}

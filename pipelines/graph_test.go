@@ -65,8 +65,9 @@ func parts(t testing.TB, dir string) map[string][]string {
 
 func TestGraph(t *testing.T) {
 	input := write(t, map[string]string{
-		"a.jsonl": `{"n": 1, "lang": "en"}` + "\n" + `{"n": 2, "lang": "de"}` + "\n" + `{"n": 3, "lang": "fr"}` + "\n" + `{"n": "x", "lang": "en"}` + "\n",
-		"b.csv":   "n,lang\n1,en\n5,de\n",
+		"a.jsonl":      `{"n": 1, "lang": "en"}` + "\n" + `{"n": 2, "lang": "de"}` + "\n" + `{"n": 3, "lang": "fr"}` + "\n" + `{"n": "x", "lang": "en"}` + "\n",
+		"b.csv":        "n,lang\n1,en\n5,de\n",
+		"broken.jsonl": `{"n": 1}` + "\n" + `{"n":1}` + "\n{\n{}\n",
 	})
 	tests := []struct {
 		name, spec string
@@ -82,8 +83,22 @@ transforms:
 extra_transforms:
 - {type: MapToFields, name: why, input: [double.bad], config: {fields: {n: row.element.n, reason: row.reason, from: row.source}}}
 - {type: WriteToJson, name: bad, input: [why], config: {path: bad}}
-`, dsl.Rows{Read: 4, Kept: 4},
+`,
+			dsl.Rows{Read: 4, Kept: 4},
 			map[string][]string{"good": {`{"n":2}`, `{"n":4}`, `{"n":6}`}, "bad": {`{"from":"a.jsonl","n":"x","reason":"expression"}`}},
+		},
+		{
+			"what a source and a cut reject", `
+transforms:
+- {type: ReadFromJson, name: in, config: {path: INPUT/broken.jsonl, error_handling: {output: bad, threshold: 0.5}}}
+- {type: Deduplicate, config: {fields: [n], error_handling: {output: bad}}}
+- {type: WriteToJson}
+extra_transforms:
+- {type: MapToFields, name: why, input: [in.bad, Deduplicate.bad], config: {fields: {was: row.element, reason: row.reason, at: row.offset}}}
+- {type: WriteToJson, name: bad, input: [why], config: {path: bad}}
+`,
+			dsl.Rows{Read: 4, Kept: 3, Dropped: 1},
+			map[string][]string{"all": {`{"n":1}`}, "bad": {`{"at":17,"reason":"not_json","was":"{"}`, `{"at":19,"reason":"missing_field","was":{}}`}},
 		},
 		{
 			"the outputs of a partition", `
@@ -93,7 +108,8 @@ transforms:
 extra_transforms:
 - {type: WriteToJson, name: en, input: [Partition.en], config: {path: en}}
 - {type: WriteToJson, name: de, input: [Partition.de], config: {path: de, shards: 2}}
-`, dsl.Rows{Read: 4, Kept: 3, Rejected: 1},
+`,
+			dsl.Rows{Read: 4, Kept: 3, Rejected: 1},
 			map[string][]string{"en": {`{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}, "de": {`{"lang":"de","n":2}`}},
 		},
 		{
@@ -103,7 +119,8 @@ transforms:
 - {type: Partition, config: {by: row.lang == "en", outputs: ["true"], unknown_output: rest}}
 extra_transforms:
 - {type: WriteToJson, input: [Partition.true, Partition.rest]}
-`, dsl.Rows{Read: 4, Kept: 4},
+`,
+			dsl.Rows{Read: 4, Kept: 4},
 			map[string][]string{"all": {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`}},
 		},
 		{
@@ -119,7 +136,8 @@ transforms:
 - {type: WriteToJson, name: rows, input: [same]}
 - {type: ReadFromJson, config: {path: INPUT/a.jsonl}}
 - {type: ReadFromCsv, config: {path: INPUT/b.csv}}
-`, dsl.Rows{Read: 9, Kept: 4, Dropped: 5, Copied: 3},
+`,
+			dsl.Rows{Read: 9, Kept: 4, Dropped: 5, Copied: 3},
 			map[string][]string{"langs": {`{"lang":"en"}`}, "all": {`{"lang":"en","n":"1"}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}},
 		},
 		{
@@ -131,7 +149,8 @@ transforms:
 - {type: WriteToJson, name: one, input: [Split], config: {path: one}}
 - {type: WriteToJson, name: two, input: [Split]}
 - {type: WriteToJson, name: all, input: [ReadFromJson]}
-`, dsl.Rows{Read: 12, Kept: 12, Copied: 8},
+`,
+			dsl.Rows{Read: 12, Kept: 12, Copied: 8},
 			map[string][]string{
 				"one/a": {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`},
 				"a":     {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`},
@@ -225,6 +244,7 @@ func randomGraph(t *rapid.T) string {
 			`type: MapToFields, config: {append: true, fields: {n: row.n + 1}}`,
 			`type: Explode, config: {fields: [list]}`,
 			`type: Deduplicate, config: {fields: [text], order_by: row.n}`,
+			`type: Deduplicate, config: {fields: [n], order_by: row.n + 1, error_handling: {output: bad}}`,
 			`type: Combine, config: {group_by: [text], combine: {n: {value: row.n, fn: max}, list: {value: row.n, fn: count}}}`,
 			`type: Partition, config: {by: row.text, outputs: [a, b], unknown_output: c}`,
 			`type: Flatten`,

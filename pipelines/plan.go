@@ -19,8 +19,8 @@ type plan struct {
 	// masks are the kinds of personal data that are counted, and rules the names that dropped rows are counted under.
 	masks []string
 	rules []string
-	// checked are the transforms whose counts decide whether the job succeeds.
-	checked []*rowTransform
+	// asserted are the transforms whose counts decide whether the job succeeds, beside the thresholds of the nodes.
+	asserted []*assertion
 	// deduplicates are the names of the Deduplicates.
 	deduplicates []string
 }
@@ -58,6 +58,9 @@ func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 		return fmt.Errorf("two transforms are named %s; give each its own `name`, rows are counted by it", t.Name)
 	}
 	n := node{name: t.Name, blames: t.Name, rejects: t.Rejects}
+	if n.threshold, err = compileThreshold(t.Transform); err != nil {
+		return err
+	}
 	for _, from := range t.From {
 		p.nodes[from.Node].feed(from.Name, at)
 	}
@@ -88,8 +91,8 @@ func (p *plan) addRow(n *node, t dsl.GraphNode, given givens) error {
 	}
 	n.row = &c
 	p.masks = append(p.masks, c.masks...)
-	if c.assertion != nil || c.threshold != nil {
-		p.checked = append(p.checked, n.row)
+	if c.assertion != nil {
+		p.asserted = append(p.asserted, c.assertion)
 	}
 	return p.addRules(c.rules...)
 }

@@ -45,16 +45,16 @@ func (h *threshold) judge(name string, seen, rejected int64) error {
 }
 
 // tried counts a row that came to a transform with a threshold.
-func (u *unitWork) tried(t *rowTransform, rejected bool) error {
-	u.counts[[2]string{countTried, t.name}]++
-	total := u.session.tally(t.name)
+func (u *unitWork) tried(n *node, rejected bool) error {
+	u.counts[[2]string{countTried, n.name}]++
+	total := u.session.tally(n.name)
 	seen, bad := total.seen.Add(1), total.rejected.Load()
 	if rejected {
-		u.counts[[2]string{countFailed, t.name}]++
+		u.counts[[2]string{countFailed, n.name}]++
 		bad = total.rejected.Add(1)
 	}
 	if rejected && seen >= judgedFrom {
-		return t.threshold.judge(t.name, seen, bad)
+		return n.threshold.judge(n.name, seen, bad)
 	}
 	return nil
 }

@@ -30,8 +30,6 @@ type rowTransform struct {
 	assertion *assertion
 	explode   explodeFunc
 	program   *program.Pool
-	// threshold is nil when any number of rows may be rejected.
-	threshold *threshold
 
 	// rules are the names that rows it drops are counted under; prefix begins them when it has several.
 	rules  []string
@@ -59,9 +57,6 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 	c.name = t.Name
 	if t.Name != t.Type { // only one transform of a chain can go without a name
 		c.prefix = t.Name + "/"
-	}
-	if c.threshold, err = compileThreshold(t); err != nil {
-		return c, err
 	}
 	params := given.params
 	switch t.Type {

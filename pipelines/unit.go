@@ -79,9 +79,9 @@ func (u *unitWork) read(name string, r record) error {
 	u.files.of(name).Read++
 	u.session.rowRead()
 	from := origin{name, r.offset}
-	if r.rejected != nil {
+	if err := u.watched(u.entry, r.rejected); err != nil {
 		text := string(r.text[:min(len(r.text), maxDeadText+4)])
-		return u.reject(u.entry.name, from, clip(text, maxDeadText), r.rejected)
+		return u.refuse(u.entry, u.entry.name, from, clip(text, maxDeadText), err)
 	}
 	return u.pass(u.entry.next, from, r.row)
 }
@@ -143,16 +143,21 @@ func (u *unitWork) copies(next []int, from origin, r row) error {
 // leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
 func (u *unitWork) leave(n *node, from origin, r row, err error) error {
 	var drop *dropped
-	var why *rejection
-	switch {
-	case errors.As(err, &drop):
+	if errors.As(err, &drop) {
 		u.files.of(from.name).Dropped[n.row.rule(drop)]++
 		return nil
-	case n.rejects == "" || !errors.As(err, &why):
-		return u.reject(n.name, from, r, err)
+	}
+	return u.refuse(n, n.name, from, map[string]any(r), err)
+}
+
+// refuse takes what a node has rejected to the node's output for it, or else to the dead letter, under a name.
+func (u *unitWork) refuse(n *node, name string, from origin, element any, err error) error {
+	var why *rejection
+	if n.rejects == "" || !errors.As(err, &why) {
+		return u.reject(name, from, element, err)
 	}
 	return u.pass(n.outputs[n.rejects], from, row{
-		"element": map[string]any(r), "reason": why.reason, "message": clip(why.message, maxDeadMessage),
+		"element": element, "reason": why.reason, "message": clip(why.message, maxDeadMessage),
 		"source": from.name, "offset": from.offset,
 	})
 }
@@ -161,11 +166,11 @@ func (u *unitWork) leave(n *node, from origin, r row, err error) error {
 func (u *unitWork) finish(at int, from origin, r row) error {
 	n := &u.plan.nodes[at]
 	text, group, m, err := n.end.take(r)
-	if err != nil {
-		return u.reject(n.blames, from, r, err)
+	if err = u.watched(n, err); err != nil {
+		return u.refuse(n, n.blames, from, map[string]any(r), err)
 	}
 	if err := tooLong(text); err != nil {
-		return u.reject(n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
+		return u.refuse(n, n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
 	}
 	if m.offset, err = u.spill.add(from, text); err != nil {
 		return err
@@ -191,14 +196,14 @@ func (u *unitWork) apply(n *node, r row) (next []int, err error) {
 	default:
 		err = t.apply(r)
 	}
-	return next, u.watched(t, err)
+	return next, u.watched(n, err)
 }
 
-// watched returns what a transform said of a row, or that it has rejected too many.
-func (u *unitWork) watched(t *rowTransform, err error) error {
-	if t.threshold != nil {
+// watched returns what a node said of a row, or that it has rejected too many.
+func (u *unitWork) watched(n *node, err error) error {
+	if n.threshold != nil {
 		var why *rejection
-		if over := u.tried(t, errors.As(err, &why)); over != nil {
+		if over := u.tried(n, errors.As(err, &why)); over != nil {
 			return over
 		}
 	}

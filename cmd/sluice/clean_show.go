@@ -137,6 +137,12 @@ func (c cleaned) text(out io.Writer) error {
 		dropped[name] = rule.Dropped
 	}
 	err := table(out, "read\t"+human.Count(c.Rows.Read), func(w io.Writer) {
+		if c.Rows.Exploded > 0 {
+			row(w, "  made by Explode", human.Count(c.Rows.Exploded))
+		}
+		if c.Rows.Copied > 0 {
+			row(w, "  copies", human.Count(c.Rows.Copied))
+		}
 		row(w, "kept", human.Count(c.Rows.Kept))
 		if _, only := c.Splits["all"]; !only || len(c.Splits) > 1 {
 			counts(w, c.Splits)
