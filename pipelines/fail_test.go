@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -155,6 +156,63 @@ func TestFullDisk(t *testing.T) {
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// fileLimit is the variable by which a test bounds the files of a job's child, so that writing fails somewhere.
+const fileLimit = "PIPELINES_TEST_FILE_LIMIT"
+
+// limitFiles does what fileLimit says, in the child.
+func limitFiles() error {
+	bytes, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64)
+	if err != nil {
+		return nil // there is no limit
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: bytes, Max: bytes})
+}
+
+// A file that cannot be written, whichever it is, ends the job, and nothing is left or published.
+func TestFailedWrite(t *testing.T) {
+	input := slowInput(t)
+	for name, tt := range map[string]struct {
+		limit int
+		spec  string
+	}{
+		"a spill file": {1 << 20, slowChain},
+		"the shard":    {5 << 20, slowChain},
+		"the dead letter": {64 << 10, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: ValidateWithSchema, config: {schema: {required: [none]}}}
+- {type: WriteToJson}
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(fileLimit, strconv.Itoa(tt.limit))
+			dir := t.TempDir()
+			j := job(dir, chain(t, input, tt.spec))
+			j.ProfileFile, j.AccountFile = filepath.Join(dir, "profile.json"), filepath.Join(dir, "account.jsonl")
+			j.Cache = pipelines.Cache{Dir: filepath.Join(t.TempDir(), "cache"), Limit: 1 << 30}
+			_, err := run(t, j)
+			if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "file too large") {
+				t.Errorf("got %v, want an infrastructure error that says a file is too large", err)
+			}
+			if left := names(t, dir); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+			t.Setenv(fileLimit, "")
+			mustRun(t, j) // with what the cache has of the attempt before
+		})
+	}
+}
+
+// A cache that cannot be written is no reason to fail.
+func TestFullCache(t *testing.T) {
+	readOnly := filepath.Join(write(t, map[string]string{"file": ""}), "file") // in which no folder can be made, not even by root
+	j := job(t.TempDir(), chain(t, write(t, manyFiles(0, 2)), cachedChain))
+	j.Cache = pipelines.Cache{Dir: readOnly, Limit: 1 << 30}
+	if out := mustRun(t, j); out.Rows.Read != 200 || out.Rows.Reused != 0 {
+		t.Errorf("%+v", out.Rows)
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 func TestMain(m *testing.M) {
 	pipelines.WorkerMain()
 	if len(os.Args) > 1 && os.Args[1] == pipelines.Arg {
+		if err := limitFiles(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
