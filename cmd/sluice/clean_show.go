@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
@@ -63,13 +61,7 @@ func showProgress(w io.Writer) *cleanShown {
 	s := &cleanShown{to: w, quit: make(chan struct{})}
 	s.row.StepState = contract.StepState{ID: "clean", Status: dsl.StatusRunning, StartedAt: time.Now()}
 	s.row.Detail = view.Detail{Text: "looking for the input", Share: -1}
-	s.live = view.NewLive(w, theme, func() (int, int) {
-		width, height, err := term.GetSize(int(w.(*os.File).Fd())) // a terminal is a file: see ThemeOf
-		if err != nil {
-			return 80, 24
-		}
-		return width, height
-	})
+	s.live = view.NewLive(w, theme, terminalSize(w))
 	s.drawn.Go(s.draw)
 	return s
 }

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
@@ -56,13 +54,7 @@ func newFollower(s *worker.Session, sub worker.Submitted, format string, out, er
 	switch {
 	case format == "json":
 	case f.theme.Terminal:
-		f.live = view.NewLive(out, f.theme, func() (int, int) {
-			width, height, err := term.GetSize(int(out.(*os.File).Fd())) // a terminal is a file: see ThemeOf
-			if err != nil {
-				return 80, 24
-			}
-			return width, height
-		})
+		f.live = view.NewLive(out, f.theme, terminalSize(out))
 	default:
 		f.plain = view.NewPlain(out, f.began)
 	}
