@@ -165,7 +165,7 @@ func TestFlinkCrash(t *testing.T) {
 			}
 		}
 	})
-	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "Flink's job server has ended: signal 9") {
+	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "the job server of Flink has ended: signal 9") {
 		t.Errorf("got %v, want an infrastructure error that says the job server was killed", err)
 	}
 	nothingLeft(t, dir)

@@ -74,7 +74,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Server) Ended() error {
 	if err != nil {
 		how = err.Error()
 	}
-	return fmt.Errorf("Flink's job server has ended: %s%s", how, s.lastWords())
+	return fmt.Errorf("the job server of Flink has ended: %s%s", how, s.lastWords())
 }
 
 func (s *Server) lastWords() string {
@@ -133,7 +133,7 @@ func (c Config) classpath() (string, error) {
 	info, err := os.Stat(jars)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("Flink's job server for Beam is not at %s; run `make flink`, or take beam-runners-flink-*-job-server from "+
+		return "", fmt.Errorf("the job server of Flink is not at %s; run `make flink`, or take beam-runners-flink-*-job-server from "+
 			"Maven Central and name the jar in clean.flink.job_server of the environment", jars)
 	case err != nil:
 		return "", err
@@ -175,14 +175,14 @@ func findJava() (string, error) {
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
-		return "", errors.New("Flink's job server needs Java 11 or 17, and there is no java in PATH: install default-jre-headless, or set JAVA_HOME")
+		return "", errors.New("the job server of Flink needs Java 11 or 17, and there is no java in PATH: install default-jre-headless, or set JAVA_HOME")
 	}
 	return java, nil
 }
 
 // freePort finds a port for the job server, which does not say which it took of itself. Whoever takes it in between makes the start fail.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "localhost:0")
+func freePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "localhost:0")
 	if err != nil {
 		return 0, fmt.Errorf("find a free port for Flink's job server: %w", err)
 	}
@@ -195,7 +195,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 	defer tick.Stop()
 	late := time.After(startTimeout)
 	for {
-		if conn, err := net.DialTimeout("tcp", s.Endpoint, time.Second); err == nil {
+		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", s.Endpoint); err == nil {
 			return conn.Close()
 		}
 		select {
@@ -205,7 +205,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 		case <-s.process.Done():
 			return s.Ended()
 		case <-late:
-			return fmt.Errorf("Flink's job server does not serve after %s%s", startTimeout, s.lastWords())
+			return fmt.Errorf("the job server of Flink does not serve after %s%s", startTimeout, s.lastWords())
 		}
 	}
 }

@@ -142,10 +142,11 @@ func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline
 func (j Job) wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	follow, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
-	end := make(chan error, 1)
-	go func() { end <- followJob(follow, client, id) }()
+	var err error
+	end := make(chan struct{})
+	go func() { defer close(end); err = followJob(follow, client, id) }()
 	select {
-	case err := <-end:
+	case <-end:
 		return err
 	case <-ctx.Done():
 	}
@@ -195,11 +196,11 @@ func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) er
 // ended is the error of a job in its last known state.
 func ended(state jobpb.JobState_Enum, said string, err error) error {
 	said = strings.TrimSpace(said)
-	switch state {
+	switch state { //nolint:exhaustive // a job in any other state goes on
 	case jobpb.JobState_DONE:
 		return nil
 	case jobpb.JobState_CANCELLED:
-		return fmt.Errorf("the job was canceled on the cluster")
+		return errors.New("the job was canceled on the cluster")
 	case jobpb.JobState_FAILED:
 		return fmt.Errorf("the job failed on the cluster: %s", said)
 	}
