@@ -1,8 +1,8 @@
 package dsl
 
 import (
-	"net"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -63,7 +63,10 @@ func checkRunner(src *source, root *yaml.Node) {
 }
 
 func hostPort(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	n, notNumber := strconv.ParseUint(port, 10, 16)
-	return err == nil && notNumber == nil && host != "" && n > 0
+	at := strings.LastIndexByte(address, ':')
+	if at <= 0 || strings.ContainsAny(address, "/@ ") {
+		return false
+	}
+	port, err := strconv.ParseUint(address[at+1:], 10, 16)
+	return err == nil && port > 0
 }

@@ -70,7 +70,7 @@ func Run(ctx context.Context, graph *beam.Pipeline, job Job) ([]metrics.CounterR
 	if err != nil {
 		return nil, fmt.Errorf("no job service answers at %s: %w", job.Endpoint, err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	client := jobpb.NewJobServiceClient(conn)
 	id, err := job.submit(ctx, client, pipeline)
 	if err != nil {
