@@ -1,5 +1,5 @@
-// Package pipelines runs the cleaning of a clean step: a graph of transforms over rows, as an Apache Beam pipeline on the prism
-// runner, in a child process of its own. It knows nothing of Temporal.
+// Package pipelines runs the cleaning of a clean step: a graph of transforms over rows, as an Apache Beam pipeline, in a child process
+// of its own. It knows nothing of Temporal.
 //
 // Run starts the child (the same executable, by the hidden argument Arg) and Main is what the child does.
 //
@@ -28,6 +28,13 @@
 //
 // The profile is taken as the rows are written, shard by shard, and merged: see package profile. It lies beside the dataset, whose
 // digest is over rows and schema.
+//
+// # Runners
+//
+// The graph runs on prism, in the child, or on a cluster (see Runner): Flink's job server is started by package flink, and package
+// portable speaks Beam's job API. On one machine Flink's workers are the child itself, by loopback. Elsewhere they are this program
+// too, started by the cluster from the work folder, which must then be shared: spill files lie in it, and what the workers tell the
+// child of their progress and errors. Workers get no secrets.
 //
 // # The account
 //
