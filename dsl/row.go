@@ -65,9 +65,26 @@ func RowParams(declared map[string]Param, params map[string]any) (map[string]any
 // Eval returns the expression's value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any. Timestamps and
 // durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors.
 func (p *RowProgram) Eval(row map[string]any) (any, error) {
-	value, _, err := p.program.Eval(map[string]any{"row": row, "params": p.params})
+	value, _, err := p.program.Eval(rowVariables{row: row, params: p.params})
 	if err != nil {
 		return nil, err
 	}
 	return jsonValue(value)
 }
+
+// rowVariables are what an expression over a row sees: a map of them would have to be made for each row.
+type rowVariables struct{ row, params map[string]any }
+
+// ResolveName implements cel.Activation.
+func (v rowVariables) ResolveName(name string) (any, bool) {
+	switch name {
+	case "row":
+		return v.row, true
+	case "params":
+		return v.params, true
+	}
+	return nil, false
+}
+
+// Parent implements cel.Activation.
+func (rowVariables) Parent() cel.Activation { return nil }

@@ -144,15 +144,22 @@ func every(interval time.Duration, f func()) (stop func()) {
 // guardEvery is the time between two looks at the memory in use.
 const guardEvery = 50 * time.Millisecond
 
+// gcPercent lets the heap grow to some times of what is alive, which is little, before it is collected: rows are garbage soon. The limit
+// holds all the same.
+const gcPercent = 400
+
 // guardMemory tells the collector to keep within the limit, and cancels the job with an error that says so when the process gets
 // larger all the same. A limit on the address space would not do: Go reserves far more of it than it uses.
 func guardMemory(limit int64, cancel context.CancelCauseFunc) (stop func()) {
 	debug.SetMemoryLimit(limit / 10 * 8)
-	return every(guardEvery, func() {
+	debug.SetGCPercent(gcPercent)
+	look := func() {
 		if used := residentBytes(); used > limit {
 			cancel(fault(TypeUser, "cleaning needs more memory than its limit of %d MiB; set clean.memory in the environment higher", limit>>20))
 		}
-	})
+	}
+	look()
+	return every(guardEvery, look)
 }
 
 // residentBytes is the memory this process has in use, or 0 when it is not known.

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 func init() {
@@ -83,16 +84,19 @@ func (d *deduper) key(r row, whole digest) (digest, error) {
 	if len(d.fields) == 0 {
 		return whole, nil
 	}
-	values := row{}
-	for _, name := range d.fields {
+	values := make([]any, len(d.fields))
+	for i, name := range d.fields {
 		v, ok := r[name]
 		if !ok {
 			return whole, reject("missing_field", "the row has no field %s", name)
 		}
-		values[name] = v
+		values[i] = v
 	}
-	text, err := encodeRow(values)
-	return digestOf(text), err
+	text, err := rowjson.Append(nil, values)
+	if err != nil {
+		return whole, fmt.Errorf("encode a row: %w", err)
+	}
+	return digestOf(text), nil
 }
 
 // build implements cut.

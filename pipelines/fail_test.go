@@ -21,7 +21,7 @@ func slowInput(t *testing.T) string {
 	t.Helper()
 	row := strings.Repeat("word ", 400)
 	var text strings.Builder
-	for i := range 6_000 {
+	for i := range 12_000 {
 		fmt.Fprintf(&text, `{"text": "%d %s"}`+"\n", i, row)
 	}
 	return write(t, map[string]string{"in.jsonl": text.String()})

@@ -51,7 +51,7 @@ func decodeRow(text []byte) (row, error) {
 
 // encodeRow returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
 func encodeRow(r row) ([]byte, error) {
-	text, err := rowjson.Append(nil, map[string]any(r))
+	text, err := rowjson.Append(make([]byte, 0, 256), map[string]any(r))
 	if err != nil {
 		return nil, fmt.Errorf("encode a row: %w", err)
 	}

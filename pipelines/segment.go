@@ -132,7 +132,11 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	}
 	f.start(ctx, uint32(unit), func(u *unitWork) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
-			if err := readSpill(spillPath(f.job.WorkDir, segment, uint32(unit)), keep[segment], u.resume); err != nil {
+			id := spillID{segment, uint32(unit)}
+			err := readSpill(spillPath(f.job.WorkDir, segment, id.unit), keep[segment], func(offset uint64, from origin, text []byte) error {
+				return u.again(id, offset, from, text)
+			})
+			if err != nil {
 				return err
 			}
 		}

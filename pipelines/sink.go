@@ -30,6 +30,8 @@ type sink struct {
 	split  *splitter
 	shards int
 	format shardFormat
+	// names are those of the shards, by the part of the split.
+	names map[string][]string
 }
 
 // maxShards bounds the files of one part.
@@ -46,7 +48,13 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 	if c.Path != "" && !plainName(c.Path) {
 		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
 	}
-	return &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format}, nil
+	s := &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format, names: map[string][]string{}}
+	for _, p := range split.parts {
+		for i := range s.shards {
+			s.names[p.name] = append(s.names[p.name], s.shard(s.part(p.name), i))
+		}
+	}
+	return s, nil
 }
 
 // take implements end: the rows of one shard are in one group.
@@ -54,18 +62,27 @@ func (s *sink) take(r row) (text []byte, group string, m mark, err error) {
 	if text, err = encodeRow(r); err != nil {
 		return nil, "", m, err
 	}
+	group, m, err = s.mark(r, text)
+	return text, group, m, err
+}
+
+// looks reports whether mark needs the row, and not just its text.
+func (s *sink) looks() bool { return s.format.check != nil || s.split.key != nil }
+
+// mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
+func (s *sink) mark(r row, text []byte) (shard string, m mark, err error) {
 	if s.format.check != nil {
 		if err := s.format.check(r); err != nil {
-			return nil, "", m, err
+			return "", m, err
 		}
 	}
 	part, err := s.split.part(r)
 	if err != nil {
-		return nil, "", m, err
+		return "", m, err
 	}
 	m.key = digestOf(text)
 	m.tie = m.key
-	return text, s.shard(s.part(part), bucket(m.key, s.shards)), m, nil
+	return s.names[part][bucket(m.key, s.shards)], m, nil
 }
 
 // parts lists the parts by their folders in the dataset.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -28,6 +29,7 @@ type spill struct {
 	file *os.File
 	out  *bufio.Writer
 	at   uint64
+	rest []byte // of a row, without its JSON
 }
 
 func createSpill(path string) (*spill, error) {
@@ -43,17 +45,17 @@ const spillHead = 4
 
 // add appends a row and returns its offset.
 func (s *spill) add(from origin, text []byte) (offset uint64, err error) {
-	var b [512]byte
-	_, _ = s.out.Write(binary.BigEndian.AppendUint32(b[:0], uint32(len(text)))) // an error stays with the writer and comes with the last
+	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], uint32(len(text)))
+	_, _ = s.out.Write(s.rest) // an error stays with the writer and comes with the last
 	_, _ = s.out.Write(text)
-	tail := binary.BigEndian.AppendUint16(b[:0], uint16(len(from.name)))
-	tail = append(tail, from.name...)
-	tail = binary.BigEndian.AppendUint64(tail, uint64(from.offset))
-	if _, err = s.out.Write(tail); err != nil {
+	s.rest = binary.BigEndian.AppendUint16(s.rest[:0], uint16(len(from.name)))
+	s.rest = append(s.rest, from.name...)
+	s.rest = binary.BigEndian.AppendUint64(s.rest, uint64(from.offset))
+	if _, err = s.out.Write(s.rest); err != nil {
 		return 0, fmt.Errorf("write a spill file: %w", err)
 	}
 	offset = s.at
-	s.at += uint64(spillHead + len(text) + len(tail))
+	s.at += uint64(spillHead + len(text) + len(s.rest))
 	return offset, nil
 }
 
@@ -74,50 +76,64 @@ func (s *spill) close() error {
 	return nil
 }
 
-// readSpill calls yield for the rows at these record offsets, which are sorted.
-func readSpill(path string, offsets []uint64, yield func(from origin, text []byte) error) error {
+// readSpill calls yield for the rows at these offsets, which are sorted. The text is valid until yield returns.
+func readSpill(path string, offsets []uint64, yield func(offset uint64, from origin, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read a spill file: %w", err)
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 256<<10)
+	r := recordReader{r: bufio.NewReaderSize(f, 256<<10)}
 	at := uint64(0)
 	for _, offset := range offsets {
-		if _, err := io.CopyN(io.Discard, r, int64(offset-at)); err != nil {
+		if _, err := r.r.Discard(int(offset - at)); err != nil {
 			return fmt.Errorf("read a spill file: %w", err)
 		}
-		from, text, n, err := readRecord(r)
+		n, err := r.next()
 		if err != nil {
 			return fmt.Errorf("read a spill file: %w", err)
 		}
 		at = offset + n
-		if err := yield(from, text); err != nil {
+		if err := yield(offset, r.from, r.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readRecord(r io.Reader) (from origin, text []byte, n uint64, err error) {
-	var head [8]byte
-	if _, err = io.ReadFull(r, head[:spillHead]); err != nil {
-		return from, nil, 0, err
+// recordReader reads the rows of a spill file. One file's rows lie together, so that the name of the origin is mostly the last one's.
+type recordReader struct {
+	r    *bufio.Reader
+	from origin
+	text []byte // valid until the next row is read
+	rest []byte
+}
+
+// next reads a row and returns its length in the spill file.
+func (r *recordReader) next() (n uint64, err error) {
+	if r.rest, err = r.bytes(r.rest, spillHead); err != nil {
+		return 0, err
 	}
-	text = make([]byte, binary.BigEndian.Uint32(head[:]))
-	if _, err = io.ReadFull(r, text); err != nil {
-		return from, nil, 0, err
+	if r.text, err = r.bytes(r.text, int(binary.BigEndian.Uint32(r.rest))); err != nil {
+		return 0, err
 	}
-	if _, err = io.ReadFull(r, head[:2]); err != nil {
-		return from, nil, 0, err
+	if r.rest, err = r.bytes(r.rest, 2); err != nil {
+		return 0, err
 	}
-	name := make([]byte, binary.BigEndian.Uint16(head[:]))
-	if _, err = io.ReadFull(r, name); err != nil {
-		return from, nil, 0, err
+	if r.rest, err = r.bytes(r.rest, int(binary.BigEndian.Uint16(r.rest))+8); err != nil {
+		return 0, err
 	}
-	if _, err = io.ReadFull(r, head[:]); err != nil {
-		return from, nil, 0, err
+	name, offset := r.rest[:len(r.rest)-8], r.rest[len(r.rest)-8:]
+	if r.from.name != string(name) {
+		r.from.name = string(name)
 	}
-	from = origin{name: string(name), offset: int64(binary.BigEndian.Uint64(head[:]))}
-	return from, text, uint64(spillHead + len(text) + 2 + len(name) + 8), nil
+	r.from.offset = int64(binary.BigEndian.Uint64(offset))
+	return uint64(spillHead + len(r.text) + 2 + len(r.rest)), nil
+}
+
+// bytes reads n bytes into b, or into a larger one.
+func (r *recordReader) bytes(b []byte, n int) ([]byte, error) {
+	b = slices.Grow(b[:0], n)[:n]
+	_, err := io.ReadFull(r.r, b)
+	return b, err
 }

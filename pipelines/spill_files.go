@@ -45,10 +45,11 @@ func (s *spillFiles) record(m mark) (from origin, text []byte, err error) {
 		return from, nil, err
 	}
 	whole := io.NewSectionReader(f, int64(m.offset), int64(spillHead+m.size+2+math.MaxUint16+8))
-	if from, text, _, err = readRecord(bufio.NewReaderSize(whole, spillHead+int(m.size)+512)); err != nil {
+	r := recordReader{r: bufio.NewReaderSize(whole, spillHead+int(m.size)+512)}
+	if _, err := r.next(); err != nil {
 		return from, nil, fmt.Errorf("read a spill file: %w", err)
 	}
-	return from, text, nil
+	return r.from, r.text, nil
 }
 
 // read reads the JSON of the row at an offset, which is as long as text.

@@ -28,6 +28,8 @@ type unitWork struct {
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
 	cache   Cache
+	// straight is the sink that rows go to as they are, or -1.
+	straight int
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
@@ -42,6 +44,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		segment:    uint16(s.Index),
 		entry:      s.entry(),
 		entryAt:    s.plan.segments[s.Index].entry,
+		straight:   s.plan.sinkAfter(s.plan.segments[s.Index].entry),
 		work:       s.job.WorkDir,
 		account:    accountPath(s.job.WorkDir, uint16(s.Index), unit),
 		plan:       s.plan,
@@ -98,8 +101,8 @@ func (u *unitWork) resume(from origin, text []byte) error {
 
 // pass takes a row to the nodes that come next, and from there on to the ends of the segment.
 func (u *unitWork) pass(next []int, from origin, r row) error {
-	if err := context.Cause(u.ctx); err != nil {
-		return err
+	if u.ctx.Err() != nil {
+		return context.Cause(u.ctx)
 	}
 	for len(next) == 1 {
 		n := &u.plan.nodes[next[0]]
@@ -176,9 +179,7 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 		return err
 	}
 	m.segment, m.unit, m.size = u.segment, u.unit, uint32(len(text))
-	key := endPrefix(at) + group
-	u.marks[key] = m.append(u.marks[key])
-	u.files.of(from.name).Reached[at]++
+	u.mark(at, group, m, from)
 	return nil
 }
 

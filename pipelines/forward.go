@@ -1,0 +1,55 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+)
+
+// sinkAfter returns the node of the sink that all rows of an entry go to as they are, or -1.
+func (p *plan) sinkAfter(entry int) int {
+	for next := p.nodes[entry].next; len(next) == 1; {
+		n := &p.nodes[next[0]]
+		if _, ok := n.end.(*sink); ok {
+			return next[0]
+		}
+		if n.end != nil || n.row != nil {
+			return -1
+		}
+		next = n.next
+	}
+	return -1
+}
+
+// again takes a row of a spill file through the segment. Where nothing lies between here and a sink it stays as it is and where it lies.
+func (u *unitWork) again(id spillID, offset uint64, from origin, text []byte) error {
+	if u.straight < 0 {
+		return u.resume(from, text)
+	}
+	if u.ctx.Err() != nil {
+		return context.Cause(u.ctx)
+	}
+	n := &u.plan.nodes[u.straight]
+	s := n.end.(*sink)
+	var r row
+	if s.looks() {
+		var err error
+		if r, err = decodeRow(text); err != nil {
+			return fmt.Errorf("a row of a spill file: %w", err)
+		}
+	}
+	u.files.of(from.name).Reached[u.entryAt]--
+	group, m, err := s.mark(r, text)
+	if err != nil {
+		return u.reject(n.blames, from, r, err)
+	}
+	m.segment, m.unit, m.offset, m.size = id.segment, id.unit, offset, uint32(len(text))
+	u.mark(u.straight, group, m, from)
+	return nil
+}
+
+// mark adds a mark to those of a group of an end.
+func (u *unitWork) mark(at int, group string, m mark, from origin) {
+	key := endPrefix(at) + group
+	u.marks[key] = m.append(u.marks[key])
+	u.files.of(from.name).Reached[at]++
+}
