@@ -42,7 +42,8 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 		return dsl.CleanOutput{}, err
 	}
 	s.sources, s.inputBytes = sizeOf(sources)
-	s.allUnits = p.units(sources) + p.conversions()
+	s.allUnits = p.units(sources)
+	s.writing.shards, s.converting.shards = p.shards()
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {
@@ -68,7 +69,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if out.Profile, err = summary(job.WorkDir); err != nil {
 		return out, err
 	}
-	if err := convertShards(ctx, job, p, s.unitDone); err != nil {
+	if err := convertShards(ctx, job, p, &s.converting); err != nil {
 		if ctx.Err() != nil {
 			err = stopped(ctx)
 		}

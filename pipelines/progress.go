@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/internal/human"
@@ -57,6 +58,14 @@ type meter struct {
 	began, last time.Time
 	rows, bytes int64
 	p           Progress
+	resting     bool
+}
+
+// rest says that nothing is read any more.
+func (m *meter) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resting = true
 }
 
 // at returns the progress at a time, given the counts and the share done.
@@ -72,6 +81,9 @@ func (m *meter) at(now time.Time, read, kept, bytes int64, done float64) Progres
 		m.p.RowsPerSecond = m.smooth(m.p.RowsPerSecond, float64(read-m.rows), d)
 		m.p.BytesPerSecond = m.smooth(m.p.BytesPerSecond, float64(bytes-m.bytes), d)
 		m.last, m.rows, m.bytes = now, read, bytes
+	}
+	if m.resting {
+		m.p.RowsPerSecond, m.p.BytesPerSecond = 0, 0
 	}
 	spent := now.Sub(m.began)
 	m.p.Left = -1
@@ -89,4 +101,25 @@ func (m *meter) smooth(before, n float64, d time.Duration) float64 {
 	}
 	keep := math.Exp(-d.Seconds() / meterWindow.Seconds())
 	return keep*before + (1-keep)*now
+}
+
+// phase is work on shards.
+type phase struct {
+	shards int64
+	mille  atomic.Int64 // thousandths of shards that are done
+}
+
+// share returns how much is done.
+func (p *phase) share() float64 { return min(1, float64(p.mille.Load())/1000/float64(p.shards)) }
+
+// shard begins a shard of a size, and returns what is to be called with every part of it that is done.
+func (p *phase) shard(size int64) func(part int64) {
+	done, told := int64(0), int64(0)
+	return func(part int64) {
+		done += part
+		if now := 1000 * done / max(size, 1); now > told {
+			p.mille.Add(now - told)
+			told = now
+		}
+	}
 }

@@ -25,6 +25,7 @@ func TestMeter(t *testing.T) {
 	if p.String() != want {
 		t.Errorf("got %q, want %q", p, want)
 	}
+	m.rest()
 	for s := 21; s <= 90; s++ { // all is read, and being written
 		p = m.at(start.Add(time.Duration(s)*time.Second), 2000, int64(s), 100_000, 0.9)
 	}
@@ -47,6 +48,30 @@ func TestMeterNeverFalls(t *testing.T) {
 				t.Fatalf("%+v after a share of %g", p, before)
 			}
 			before = p.Done
+		}
+	})
+}
+
+// TestPhase: the shares of shards of any sizes, done in any parts, add up to the whole.
+func TestPhase(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.Int64Range(1, 5000), 1, 5).Draw(t, "sizes")
+		p := phase{shards: int64(len(sizes))}
+		before := 0.0
+		for _, size := range sizes {
+			done := p.shard(size)
+			for size > 0 {
+				part := rapid.Int64Range(1, size).Draw(t, "part")
+				done(part)
+				size -= part
+				if p.share() < before {
+					t.Fatalf("%g after %g", p.share(), before)
+				}
+				before = p.share()
+			}
+		}
+		if p.share() != 1 {
+			t.Fatalf("in the end %g", p.share())
 		}
 	})
 }

@@ -18,6 +18,8 @@ type session struct {
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
 	meter      meter
+	// writing and converting are how far the shards are.
+	writing, converting phase
 	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
 	sources, inputBytes int64
 	sourcesRead, bytes  atomic.Int64
@@ -76,10 +78,10 @@ func (s *session) tally(transform string) *tally {
 func (s *session) sourceRead() { s.sourcesRead.Add(1) }
 
 // progress returns how far the job is. Of the units that read, the bytes they have read count, since a compressed file is one unit
-// whatever its size.
+// whatever its size. Writing and converting all rows take about as long as a segment each, and twice that.
 func (s *session) progress() Progress {
 	finished, bytes := s.sourcesRead.Load(), s.bytes.Load()
-	done := float64(s.units.Load() - finished)
+	done, all := float64(s.units.Load()-finished), float64(s.allUnits)
 	if s.sources > 0 {
 		share := float64(finished) / float64(s.sources)
 		if s.inputBytes > 0 {
@@ -87,7 +89,18 @@ func (s *session) progress() Progress {
 		}
 		done += share * float64(s.sources)
 	}
-	return s.meter.at(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/float64(s.allUnits))
+	for _, phase := range []struct {
+		of     *phase
+		weight float64
+	}{{&s.writing, float64(s.sources)}, {&s.converting, 2 * float64(s.sources)}} {
+		if phase.of.shards > 0 {
+			done, all = done+phase.weight*phase.of.share(), all+phase.weight
+		}
+	}
+	if finished == s.sources {
+		s.meter.rest()
+	}
+	return s.meter.at(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/all)
 }
 
 // failed remembers the first error that is not just the end of the context, and returns err.

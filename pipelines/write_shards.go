@@ -70,21 +70,22 @@ func linesPath(path string) string {
 // shapesPath is where the columns of such a shard are.
 func shapesPath(path string) string { return path + ".columns" }
 
-// conversions is how many shards are to be converted.
-func (p *plan) conversions() (n int64) {
+// shards is how many shards there are, and how many of them are to be converted.
+func (p *plan) shards() (written, converted int64) {
 	for s := range p.sinks() {
-		if s.format.open != nil {
-			n += int64(len(s.split.parts) * s.shards)
+		n := int64(len(s.parts()) * s.shards)
+		if written += n; s.format.open != nil {
+			converted += n
 		}
 	}
-	return n
+	return written, converted
 }
 
 // convertMemory is what converting one shard takes at most, about: a group of rows in the columns of Parquet and encoded.
 const convertMemory = 4 * groupBytes
 
 // convertShards converts the shards of all sinks whose format is not JSON lines.
-func convertShards(ctx context.Context, job Job, p *plan, done func()) error {
+func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error {
 	for s := range p.sinks() {
 		if s.format.open == nil {
 			continue
@@ -101,10 +102,9 @@ func convertShards(ctx context.Context, job Job, p *plan, done func()) error {
 		workers.SetLimit(max(1, min(job.Parallelism, int(job.Memory/convertMemory))))
 		for _, path := range paths {
 			workers.Go(func() error {
-				if err := convertShard(ctx, path, s.format, columns); err != nil {
+				if err := convertShard(ctx, path, s.format, columns, progress); err != nil {
 					return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 				}
-				done()
 				return nil
 			})
 		}
@@ -138,8 +138,13 @@ func joinShapes(paths []string) (shapes, error) {
 }
 
 // convertShard writes a shard of the rows beside it, which it removes.
-func convertShard(ctx context.Context, path string, format shardFormat, columns shapes) error {
-	err := createSynced(path, func(w io.Writer) error {
+func convertShard(ctx context.Context, path string, format shardFormat, columns shapes, progress *phase) error {
+	info, err := os.Stat(linesPath(path))
+	if err != nil {
+		return err
+	}
+	done := progress.shard(info.Size())
+	err = createSynced(path, func(w io.Writer) error {
 		shard, err := format.open(w, columns)
 		if err != nil {
 			return err
@@ -149,6 +154,7 @@ func convertShard(ctx context.Context, path string, format shardFormat, columns 
 			if err != nil {
 				return err
 			}
+			done(int64(len(text)) + 1)
 			return shard.write(r)
 		})
 		return errors.Join(err, shard.close())
