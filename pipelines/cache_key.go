@@ -179,7 +179,7 @@ func programID() string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	section := f.Section(".note.go.buildid")
 	if section == nil {
 		return ""

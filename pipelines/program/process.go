@@ -76,7 +76,8 @@ func (p *process) write(to io.WriteCloser) {
 			err = w.Flush()
 		}
 		if err != nil {
-			for range p.in { //nolint:revive // empty on purpose: who sends must not wait
+			for range p.in { // who sends must not wait
+				continue
 			}
 			return
 		}
@@ -114,6 +115,7 @@ func (p *process) discard() {
 		p.endInput()
 	}
 	p.child.Kill()
-	for range p.out { //nolint:revive // empty on purpose: nobody wants the answers
+	for range p.out { // nobody wants the answers
+		continue
 	}
 }

@@ -197,7 +197,7 @@ func TestFaults(t *testing.T) {
 		{"no JSON", `print("loading the model")`, `what is no JSON object`},
 		{"NaN", `row["n"] = float("nan")`, `NaN`},
 		{"no number", `del row["_row"]`, "without the _row"},
-		{"a foreign number", `row["_row"] += 100`, "101"},
+		{"a foreign number", `row["_row"] += 1000`, "1001"},
 		{"an answer twice", `print(json.dumps(row))`, "answered already"},
 		{"a rule that is no word", `row["_drop"] = True`, "_drop must be a word"},
 		{"a reason of many words", `row["_reject"] = "a b"`, "_reject must be a word"},
