@@ -24,7 +24,7 @@ type CleanSettings struct {
 type FlinkRunner struct {
 	// Master is the address of a Flink cluster: host:port of its REST interface. Absent: a cluster inside the job server, on this machine.
 	Master string `json:"master,omitempty"`
-	// JobServer is Beam's job server for that version of Flink: a jar, or a folder of jars. Default: where `make flink` puts it.
+	// JobServer is Beam's job server for that version of Flink: a jar, or a folder of jars. Default: flink in $SLUICE_CACHE.
 	JobServer string `json:"job_server,omitempty"`
 	// Parallelism is how many slots of the cluster a cleaning takes. Default: one for each CPU of this machine.
 	Parallelism int `json:"parallelism,omitempty" dsl:"min=1,max=10000"`

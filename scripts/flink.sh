@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetches Flink's job server for Beam into flink in the cache folder ($SLUICE_CACHE), where a cleaning on Flink looks for it: the 160
-# jars that scripts/flink/pom.xml asks for, 150 MB, by Maven from Maven Central, or from where $SLUICE_MAVEN says. They are believed
-# only by their checksums. Does nothing when they are there already. Progress goes to stderr.
+# Fetches Flink's job server for Beam into flink in the cache folder ($SLUICE_CACHE): the 160 jars that scripts/flink/pom.xml asks for,
+# 150 MB, by Maven from Maven Central, or from where $SLUICE_MAVEN says. They are believed only by their checksums. Does nothing when
+# they are there already. Progress goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/flink"
 
@@ -17,6 +17,7 @@ whole() {
 }
 
 if whole "$jars"; then
+    say "the job server is in $jars"
     exit
 fi
 command -v mvn >/dev/null || {
@@ -36,3 +37,4 @@ whole "$fresh" || {
 rm -rf "$jars"
 chmod 755 "$fresh"
 mv "$fresh" "$jars"
+say "the job server is in $jars: name it in clean.flink.job_server of an environment, unless SLUICE_CACHE is $SLUICE_CACHE there too"

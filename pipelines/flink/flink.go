@@ -133,8 +133,8 @@ func (c Config) classpath() (string, error) {
 	info, err := os.Stat(jars)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("the job server of Flink is not at %s; run `make flink`, or take beam-runners-flink-*-job-server from "+
-			"Maven Central and name the jar in clean.flink.job_server of the environment", jars)
+		return "", fmt.Errorf("the job server of Flink is not at %s; `make flink` in Sluice's source fetches it and says where it is, or take "+
+			"beam-runners-flink-*-job-server from Maven Central: name it in clean.flink.job_server of the environment", jars)
 	case err != nil:
 		return "", err
 	case info.IsDir():
