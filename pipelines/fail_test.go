@@ -110,8 +110,8 @@ func TestKilled(t *testing.T) {
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if out := mustRun(t, j); out.Rows.Kept != 6_000 {
-		t.Errorf("the second run kept %d rows, want 6000", out.Rows.Kept)
+	if out := mustRun(t, j); out.Rows.Kept != 12_000 {
+		t.Errorf("the second run kept %d rows, want 12000", out.Rows.Kept)
 	}
 }
 
