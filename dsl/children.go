@@ -445,7 +445,7 @@ func (ts *typeSystem) adopt(t *cel.Type, from *typeSystem, owner string) *cel.Ty
 		return objectNamed(name)
 	}
 	ours := &objectType{
-		name: name, what: theirs.what, code: theirs.code, rest: theirs.rest, optional: theirs.optional, fields: map[string]*cel.Type{},
+		name: name, what: theirs.what, code: theirs.code, rest: theirs.rest, optional: theirs.optional, zeros: theirs.zeros, fields: map[string]*cel.Type{},
 	}
 	ts.define(ours) // before its fields: an object may hold itself
 	for field, t := range theirs.fields {

@@ -83,6 +83,9 @@ func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Va
 			}
 		}
 		v, err := ts.decode(t, parts[field])
+		if zero := typ.zeros[field]; zero != nil && err == nil {
+			v, err = ts.decodeCounts(t, v, zero)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("`.%s` is not what it was declared to be: %w", field, err)
 		}

@@ -16,7 +16,7 @@ var instanceNames = []string{"matrix", "item", "index", "previous"}
 // when typeFan has seen the expressions; until then it is anything.
 func (c *checker) instanceType(s *step) *cel.Type {
 	own := c.ts.objects["steps."+s.ID]
-	o := &objectType{name: "instance of " + s.ID, what: own.what, fields: maps.Clone(own.fields), optional: own.optional}
+	o := &objectType{name: "instance of " + s.ID, what: own.what, fields: maps.Clone(own.fields), optional: own.optional, zeros: own.zeros}
 	o.fields["index"] = cel.IntType
 	o.fields[s.instanceName()] = cel.DynType
 	return c.ts.define(o)

@@ -2,8 +2,10 @@ package dsl
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -24,6 +26,34 @@ func (m orderedMap) Iterator() traits.Iterator {
 		return cmp.Compare(x, y)
 	})
 	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+// countsMap is a map of counts by name: what was not counted is zero.
+type countsMap struct {
+	orderedMap
+	zero ref.Val
+}
+
+// decodeCounts makes a countsMap of a map of type t, which may be nil.
+func (ts *typeSystem) decodeCounts(t *cel.Type, counts ref.Val, zero json.RawMessage) (ref.Val, error) {
+	m, ok := counts.(orderedMap)
+	if !ok {
+		m = orderedMap{types.NewRefValMap(ts, nil)}
+	}
+	none, err := ts.decode(t.Parameters()[1], zero)
+	return countsMap{m, none}, err
+}
+
+func (m countsMap) Get(key ref.Val) ref.Val {
+	v, _ := m.Find(key)
+	return v
+}
+
+func (m countsMap) Find(key ref.Val) (ref.Val, bool) {
+	if v, ok := m.orderedMap.Find(key); ok {
+		return v, true
+	}
+	return m.zero, true
 }
 
 // NativeToValue puts the maps of values without a declared type in order, also those within others.

@@ -100,6 +100,7 @@ type checker struct {
 	usedParams map[string]bool
 	tried      int // combinations of matrices
 	shapes     int // of rows
+	counts     map[*step]map[string]*cleanCounts
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
@@ -109,7 +110,7 @@ type checker struct {
 }
 
 func (c *checker) check() *Program {
-	c.ts, c.envs = newTypeSystem(), map[string]*cel.Env{}
+	c.ts, c.envs, c.counts = newTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)
@@ -144,6 +145,7 @@ func (c *checker) declare() {
 	for _, s := range c.steps {
 		steps.fields[s.ID] = c.ts.define(&objectType{
 			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID), optional: optionalOutputs(s.known),
+			zeros: zeroCounts(s.known),
 		})
 		if s.listed() {
 			steps.fields[s.ID] = cel.ListType(c.instanceType(s))
@@ -254,6 +256,7 @@ func (c *checker) compile(e *expression, s *step) {
 	env, vars := c.envWith(base, baseVars, extra)
 	e.compile(c.src, c.ts, env, vars)
 	c.use(e)
+	c.checkCounts(e, s)
 }
 
 // anyOutputs lets a gate read any output of a step whose outputs are not known.

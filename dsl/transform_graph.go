@@ -345,7 +345,22 @@ func (g *graph) checkParts() {
 	}
 }
 
-// folders are those of the dataset that a transform writes into.
+// parts are the names that the rows which a transform writes are counted by: folders of the dataset.
+func (g *graph) parts(at int) []string {
+	parts := g.folders(at)
+	for _, from := range g.from[at] {
+		path, _ := g.all[at].config.Path.(string)
+		if split := g.all[from.Node].config.Parts; path != "" && split != nil {
+			parts = slices.Sorted(maps.Keys(split))
+			for i, part := range parts {
+				parts[i] = path + "/" + part
+			}
+		}
+	}
+	return parts
+}
+
+// folders are those of the dataset that a transform writes into, but for what it divides them into.
 func (g *graph) folders(at int) []string {
 	if path, ok := g.all[at].config.Path.(string); ok && path != "" {
 		return []string{path}

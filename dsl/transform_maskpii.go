@@ -26,9 +26,15 @@ type MaskPII struct {
 	ErrorKeys
 }
 
+// piiKinds are the kinds that MaskPII knows.
+var piiKinds = []string{"email", "phone", "ip", "card", "iban"}
+
 // checkTransform demands patterns that can be read and a key where one is needed.
 func (MaskPII) checkTransform(c *checker, s *step, config *yaml.Node) {
-	for _, n := range mappingOf(config, "patterns") {
+	for name, n := range mappingOf(config, "patterns") {
+		if slices.Contains(piiKinds, name.Value) {
+			c.src.errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
+		}
 		if n.Kind != yaml.ScalarNode {
 			continue
 		}

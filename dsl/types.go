@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -21,6 +22,8 @@ type objectType struct {
 	fields map[string]*cel.Type
 	// optional fields may be absent, and so are read with .? only.
 	optional map[string]bool
+	// zeros are the fields that are maps of counts, with what stands in them for a name that nothing was counted under.
+	zeros map[string]json.RawMessage
 	// what names the fields in messages: "a metric of `fit`".
 	what string
 	// rest is the type of all other fields, where it is not known which there are; nil when these are all.
