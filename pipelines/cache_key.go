@@ -112,16 +112,15 @@ func (p *plan) within(entry int) []int {
 	in := map[int]bool{entry: true}
 	for at := entry; at < len(p.nodes); at++ { // each node comes after those that it takes rows from
 		n := &p.nodes[at]
-		if !in[at] || n.end != nil && at != entry {
+		if !in[at] {
 			continue
 		}
-		for _, next := range n.next {
-			in[next] = true
+		takers := [][]int{n.outputs[n.rejects]} // what an end rejects stays in the segment
+		if n.end == nil {
+			takers = append(slices.Collect(maps.Values(n.outputs)), n.next)
 		}
-		for _, takers := range n.outputs {
-			for _, next := range takers {
-				in[next] = true
-			}
+		for _, next := range slices.Concat(takers...) {
+			in[next] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(in))

@@ -70,6 +70,25 @@ func addFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
+// What a cut rejects is worked on in the segment before it.
+func TestCacheOfRejected(t *testing.T) {
+	input, cache := write(t, manyFiles(0, 2)), t.TempDir()
+	for i, keep := range []string{"row.offset % 2 == 0", "row.offset % 2 == 1"} {
+		got := withCache(t, cache, graphSpec(t, input, `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
+- {type: Deduplicate, config: {fields: [text], order_by: 10 / (row.id % 3), error_handling: {output: bad}}}
+- {type: WriteToJson}
+extra_transforms:
+- {type: Filter, name: some, input: [Deduplicate.bad], config: {keep: `+keep+`}}
+- {type: WriteToJson, name: bad, input: [some], config: {path: bad}}
+`), nil)
+		if got != 0 {
+			t.Errorf("run %d: %d rows reused, want none", i, got)
+		}
+	}
+}
+
 // Files that have not changed are not read again, and nothing else is taken from the cache.
 func TestCache(t *testing.T) {
 	input, cache := write(t, manyFiles(1, 11)), t.TempDir()
