@@ -15,10 +15,14 @@
 // A segment works through one unit, which is a range of a file or the rows that a cut lets through of one, with a pool of workers. A
 // row is handed from node to node as far as an end: Flatten is but an edge, and of a row with several takers each gets a copy. At an
 // end it is appended to the segment's spill file of the unit, and a mark emitted for it: a digest, a sort key and where the row lies.
-// Grouping happens on marks, under few keys, which begin with the end. The next segment reads the rows from the spill files of the
-// segments before, the sinks read them in the order of their digests. So the memory depends on the number of rows by some 60 bytes
-// each and not on their size, and the dataset depends on the rows alone: not on their order in the files, the number of files or of
-// workers.
+// Grouping happens on marks, under few keys, which begin with the end. Marks are put aside in files, and Beam groups references to them.
+// The next segment reads the rows from the spill files of the segments before, the sinks read them in the order of their digests; a
+// row that goes from a cut to a sink as it is stays where it lies. So the memory depends on the marks of the largest group, some 130
+// bytes a row, and on those of the largest shard, 40 bytes a row, and the dataset depends on the rows alone: not on their order in
+// the files, the number of files or of workers.
+//
+// Deduplicate by minhash has a single group, since whether a row stays depends on all before it: some 200 bytes a row with its 14 bands,
+// and as many again for one that stays. See package minhash.
 //
 // Shards are written as JSON lines. What those of CSV, text and Parquet have in common, the columns, is known when all rows are
 // written: each is then converted in the process that began the job, shard by shard, and a group of rows is held at a time.

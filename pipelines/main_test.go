@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+		reportPeak()
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)

@@ -50,7 +50,7 @@ type chunk struct {
 }
 
 // chunkBytes is how much of a shard is read at a time by one worker.
-const chunkBytes = 8 << 20
+const chunkBytes = 4 << 20
 
 // write has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
 func (w *rowsWriter) write(ctx context.Context, rows []shardRow, out io.Writer) error {
