@@ -2,12 +2,14 @@ package pipelines
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 )
 
-// csvReader reads the records of RFC 4180: fields between delimiters, in quotes where they hold one, a quote or a line end.
+// csvReader reads the records of RFC 4180: fields between delimiters, in quotes where they hold one, a quote or a line end. Of what is no
+// record it takes the first line alone, so that a quote which is never closed does not swallow the lines below.
 type csvReader struct {
 	lines     *lineReader
 	delimiter []byte
@@ -16,12 +18,11 @@ type csvReader struct {
 	// line is the number of the line read last, from 1; 0 when it is not known.
 	line int64
 
-	fields  []byte // of the record, one after the other
-	ends    []int  // of each field in fields
-	text    []byte // of the record as it stands there, at most maxDeadText and a bit
-	size    int64
-	skipped int // quotes in what the reader of lines did not keep
-	state   csvState
+	fields []byte // of the record, one after the other
+	ends   []int  // of each field in fields
+	text   []byte // of the record as it stands there, at most maxDeadText and a bit
+	state  csvState
+	ahead  linesAhead // of the record, while more than its first is read
 }
 
 type csvState int
@@ -42,36 +43,64 @@ type csvRecord struct {
 }
 
 func newCSVReader(lines *lineReader, delimiter string, quotes bool) *csvReader {
-	c := &csvReader{lines: lines, delimiter: []byte(delimiter), quotes: quotes}
-	lines.skipped = func(b []byte) { c.skipped += bytes.Count(b, []byte{'"'}) }
-	return c
+	return &csvReader{lines: lines, delimiter: []byte(delimiter), quotes: quotes}
 }
 
 // next returns the next record; empty lines between records are none. At the end the error is io.EOF.
 func (c *csvReader) next() (csvRecord, error) {
-	c.fields, c.ends, c.text, c.size, c.state = c.fields[:0], c.ends[:0], c.text[:0], 0, fieldStart
-	var r csvRecord
-	first := int64(0)
-	for begun := false; !begun || c.state == inQuotes; {
-		l, err := c.lines.next()
-		if errors.Is(err, io.EOF) && begun {
-			break
-		} else if err != nil {
-			return r, err
+	for {
+		l, err := c.nextLine(false)
+		if err != nil {
+			return csvRecord{}, err
 		}
-		if c.line++; !begun {
-			r.offset, first = l.offset, c.line
-			if begun = l.err != nil || len(bytes.TrimSuffix(l.text, []byte{'\r'})) > 0; !begun {
-				continue
-			}
-		}
-		if err := c.add(l); r.err == nil {
-			r.err = err
+		if l.err != nil || len(bytes.TrimSuffix(l.text, []byte{'\r'})) > 0 {
+			return c.record(l)
 		}
 	}
-	if c.state == inQuotes && r.err == nil {
-		r.err = reject("unclosed_quote", "the record that begins in line %d has a quoted field that is never closed; it goes on to line %d",
-			first, c.line)
+}
+
+// nextLine returns the next line, and keeps it ahead if it may have to be read again.
+func (c *csvReader) nextLine(keep bool) (l line, err error) {
+	if c.ahead.more() {
+		l = c.ahead.next(c.lines.charset)
+	} else if l, err = c.lines.next(); err != nil {
+		return l, err
+	} else if keep {
+		c.ahead.add(l, c.lines.raw, c.lines.charset.width)
+	}
+	c.line++
+	return l, nil
+}
+
+// record reads the record that begins with a line.
+//
+// No line is read more than twice: one that opens a quote between records would close it within one, so of the lines of a broken record
+// only the last can begin another that goes on.
+func (c *csvReader) record(l line) (csvRecord, error) {
+	c.fields, c.ends, c.text, c.state = c.fields[:0], c.ends[:0], c.text[:0], fieldStart
+	r := csvRecord{offset: l.offset, err: l.err}
+	first, size := c.line, int64(0)
+	broken := c.take(l, &size)
+	c.ahead.forget(c.lines.at)
+	back, shown := c.ahead.aheadPlace, len(c.text)
+	var below error // of another line than the first
+	for broken == nil && c.state == inQuotes {
+		l, err := c.nextLine(true)
+		switch {
+		case errors.Is(err, io.EOF):
+			broken = reject("unclosed_quote", "the record that begins in line %d has a quoted field that is never closed", first)
+		case err != nil:
+			return r, err
+		default:
+			broken = beginsAt(first, c.take(l, &size))
+		}
+		below = cmp.Or(below, l.err)
+	}
+	if broken == nil {
+		r.err = cmp.Or(r.err, below)
+	} else {
+		c.text, c.line, c.ahead.aheadPlace = c.text[:shown], first, back
+		r.err = cmp.Or(r.err, broken)
 	}
 	start := 0
 	for _, end := range c.ends {
@@ -82,34 +111,29 @@ func (c *csvReader) next() (csvRecord, error) {
 	return r, nil
 }
 
-// add takes in a line of the record. Its errors are rejections; the record's end is found all the same.
-func (c *csvReader) add(l line) error {
-	text := l.text
-	if c.size > 0 {
+// take takes in a line of the record, whose size grows by it. Its errors mean that there is no record.
+func (c *csvReader) take(l line, size *int64) error {
+	if *size > 0 {
 		c.text = append(c.text, '\n')
 	}
-	c.text = append(c.text, text[:min(len(text), max(0, maxDeadText+4-len(c.text)))]...)
-	c.size += int64(len(text)) + 1
+	c.text = append(c.text, l.text[:min(len(l.text), max(0, maxDeadText+4-len(c.text)))]...)
+	*size += int64(len(l.text)) + 1
 	switch {
-	case l.err != nil && c.lines.ended:
-		c.state = fieldStart // nothing follows
+	case l.opaque():
 		return l.err
-	case l.err != nil && len(c.lines.raw) > maxRow:
-		c.countQuotes(c.lines.raw, c.skipped)
-		c.skipped = 0
-		return l.err
-	case c.size > maxRow+1:
-		c.countQuotes(text, 0)
+	case *size > maxRow+1:
 		return reject("too_long", "the row has more than %d bytes", maxRow)
 	}
-	return errors.Join(l.err, c.parse(text))
+	return c.parse(l.text)
 }
 
-// countQuotes finds the state at the end of a line whose fields do not matter: each quote begins or ends something.
-func (c *csvReader) countQuotes(text []byte, more int) {
-	if c.quotes && (bytes.Count(text, []byte{'"'})+more)%2 == 1 {
-		c.state = map[bool]csvState{true: afterQuote, false: inQuotes}[c.state == inQuotes]
+// beginsAt says of a rejection for what is below where the record begins, which is all of it that is rejected.
+func beginsAt(line int64, err error) error {
+	var why *rejection
+	if !errors.As(err, &why) {
+		return err
 	}
+	return reject(why.reason, "the record that begins in line %d has a quoted field that goes on below, and is none: %s", line, why.message)
 }
 
 // parse takes the fields out of a line.

@@ -16,11 +16,15 @@ type line struct {
 	err error
 }
 
+// opaque reports that the line is not known whole, and nothing can be made of it.
+func (l line) opaque() bool {
+	var why *rejection
+	return errors.As(l.err, &why) && (why.reason == "damaged" || why.reason == "too_long")
+}
+
 // lineReader reads the lines of a content of any encoding, holding one of at most maxRow bytes.
 type lineReader struct {
 	charset charset
-	// skipped, if not nil, is given the bytes of a line that are beyond maxRow.
-	skipped func([]byte)
 
 	r     *bufio.Reader
 	at    int64
@@ -120,9 +124,6 @@ func (l *lineReader) keep(chunk []byte) {
 	}
 	n := min(len(chunk), maxRow+1+l.charset.width-len(l.raw))
 	l.raw = append(l.raw, chunk[:n]...)
-	if n < len(chunk) && l.skipped != nil {
-		l.skipped(chunk[n:])
-	}
 }
 
 // endsHere reports whether the byte 0x0A that was read last, the size-th of the line, is a line feed and not half a character.
