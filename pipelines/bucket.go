@@ -193,6 +193,7 @@ func bucketFault(what, where string, err error) error {
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument:
 		typ = TypeInvalid
+	default:
 	}
 	return fault(typ, "%s %s: %w", what, where, err)
 }

@@ -13,7 +13,7 @@ const groupBytes = 32 << 20
 
 // parquetShard writes rows in columns. Each column is one leaf of the schema.
 type parquetShard struct {
-	out     *parquet.Writer
+	out     *parquet.GenericWriter[any]
 	columns []parquetColumn
 	row     parquet.Row
 	size    int // of the group so far
@@ -38,7 +38,7 @@ func openParquetShard(w io.Writer, columns shapes) (shardWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.out = parquet.NewWriter(w, config)
+	s.out = parquet.NewGenericWriter[any](w, config)
 	return s, nil
 }
 
