@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
@@ -144,9 +145,13 @@ func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	}
 	var sum float64
 	for i := 1; i < len(parts.Content); i += 2 {
+		c.checkPlainName(parts.Content[i-1], "a folder of the dataset")
 		share, err := ParseShare(parts.Content[i].Value)
 		if err != nil {
 			return // reported where it stands
+		}
+		if share <= 0 {
+			c.src.errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
 		}
 		sum += float64(share)
 	}
@@ -190,6 +195,9 @@ func (spec *Clean) check(c *checker, s *step) {
 			t.checkTransform(c, s, config)
 		}
 		c.checkErrorHandling(lookup(config, "error_handling"))
+		if strings.HasPrefix(typ.Value, "ReadFrom") {
+			c.checkPatterns(lookup(config, "path"))
+		}
 		label, at := typ.Value, typ
 		if name := lookup(n, "name"); name != nil {
 			label, at = name.Value, name

@@ -133,16 +133,17 @@ func (r rowShape) afterMap(config *yaml.Node, computed map[*yaml.Node]*cel.Type)
 			out = out.without(n.Value)
 		}
 	}
-	fields := lookup(config, "fields")
-	if fields == nil || fields.Kind != yaml.MappingNode {
-		return out
-	}
-	for i := 0; i+1 < len(fields.Content); i += 2 {
-		t := computed[behindAlias(fields.Content[i+1])]
-		if t == nil {
-			t = cel.DynType // it could not be read, which was reported
+	if fields := lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(fields.Content); i += 2 {
+			t := computed[behindAlias(fields.Content[i+1])]
+			if t == nil {
+				t = cel.DynType // it could not be read, which was reported
+			}
+			out = out.with(fields.Content[i].Value, t)
 		}
-		out = out.with(fields.Content[i].Value, t)
+	}
+	if len(out.fields) == 0 && out.rest == nil {
+		return anyRow // no such rows are meant, which was reported
 	}
 	return out
 }

@@ -1,7 +1,10 @@
 package dsl
 
 import (
+	"iter"
+	"path"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -12,6 +15,42 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 func (c *checker) checkPlainName(n *yaml.Node, what string) {
 	if n = behindAlias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
 		c.src.errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+	}
+}
+
+// checkPatterns demands patterns of paths that something can match.
+func (c *checker) checkPatterns(paths *yaml.Node) {
+	c.checkNotEmpty(paths)
+	for n := range scalarsBelow(paths) {
+		scheme, rest, isURL := strings.Cut(n.Value, "://")
+		switch {
+		case n.Value == "":
+			c.src.errorf(n, "required", "such as data/*.jsonl", "the path is empty")
+			continue
+		case isURL && scheme != "s3" && scheme != "gs":
+			c.src.errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			continue
+		case isURL:
+			rest, _, _ = strings.Cut(rest, "?")
+		default:
+			rest = n.Value
+		}
+		for segment := range strings.SplitSeq(rest, "/") {
+			if _, err := path.Match(segment, ""); err != nil && !strings.Contains(segment, "${") {
+				c.src.errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
+			}
+		}
+	}
+}
+
+// valuesBelow yields the texts of the scalars at and below a node.
+func valuesBelow(n *yaml.Node) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := range scalarsBelow(n) {
+			if !yield(at.Value) {
+				return
+			}
+		}
 	}
 }
 

@@ -18,7 +18,8 @@ type Decontaminate struct {
 }
 
 func (Decontaminate) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	for _, key := range []string{"fields", "against", "against_fields"} {
+	for _, key := range []string{"fields", "against_fields"} {
 		c.checkNotEmpty(lookup(config, key))
 	}
+	c.checkPatterns(lookup(config, "against"))
 }

@@ -1,6 +1,10 @@
 package dsl
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
 // Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
@@ -80,6 +84,40 @@ type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
 	Schema json.RawMessage `json:"schema"`
 	ErrorKeys
+}
+
+// checkTransform demands a JSON Schema.
+func (ValidateWithSchema) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	at := lookup(config, "schema")
+	if at == nil {
+		return
+	}
+	var schema any
+	if err := at.Decode(&schema); err != nil {
+		return // reported where it stands
+	}
+	raw, err := json.Marshal(schema)
+	if err == nil {
+		_, err = CompileRowSchema(raw)
+	}
+	if err != nil {
+		c.src.errorf(at, "row-schema", "", "%s", err)
+	}
+}
+
+// checkTransform demands that something is computed or kept.
+func (MapToFields) checkTransform(c *checker, _ *step, config *yaml.Node) {
+	if keep := lookup(config, "append"); keep != nil && keep.Value == "true" {
+		return
+	}
+	fields := lookup(config, "fields")
+	switch drop := lookup(config, "drop"); {
+	case config == nil:
+	case drop != nil:
+		c.src.errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
+	case fields == nil || len(fields.Content) == 0:
+		c.src.errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
+	}
 }
 
 // Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the

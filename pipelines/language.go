@@ -26,7 +26,7 @@ func (c *rowTransform) language(t dsl.Transform) error {
 		return errors.New("name the languages to `keep`, or the field to set with `as`")
 	}
 	for _, code := range config.Keep {
-		if !knownLanguage(code) {
+		if !slices.Contains(dsl.Languages, code) {
 			return fmt.Errorf("keep: %q is no ISO 639-1 code of a language that is told apart here", code)
 		}
 	}
@@ -64,13 +64,4 @@ func language(text string) (code string, confidence float64) {
 		return "", 0
 	}
 	return code, info.Confidence
-}
-
-func knownLanguage(code string) bool {
-	for lang := range whatlanggo.Langs {
-		if lang.Iso6391() == code {
-			return true
-		}
-	}
-	return false
 }

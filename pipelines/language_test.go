@@ -2,8 +2,14 @@ package pipelines
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/abadojack/whatlanggo"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
 )
 
 // sentences of eight languages, three each.
@@ -16,6 +22,20 @@ var sentences = map[string][]string{
 	"pl": {"Komitet spotka się ponownie w czwartek, aby omówić budżet.", "Nigdy nie widziałem tak pięknego ogrodu.", "Padało całą noc i rzeka wezbrała."},
 	"ru": {"Комитет снова соберётся в четверг, чтобы обсудить бюджет.", "Я никогда не видел такого красивого сада.", "Всю ночь шёл дождь, и река поднялась."},
 	"nl": {"De commissie komt donderdag weer bijeen om over de begroting te praten.", "Ik heb nog nooit zo'n mooie tuin gezien.", "Het regende de hele nacht en de rivier steeg."},
+}
+
+// The linter knows the languages that are told apart.
+func TestLanguages(t *testing.T) {
+	var codes []string
+	for lang := range whatlanggo.Langs {
+		if code := lang.Iso6391(); code != "" {
+			codes = append(codes, code)
+		}
+	}
+	slices.Sort(codes)
+	if diff := cmp.Diff(slices.Compact(codes), dsl.Languages); diff != "" {
+		t.Errorf("-whatlanggo +dsl:\n%s", diff)
+	}
 }
 
 func TestLanguage(t *testing.T) {
