@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -103,6 +104,7 @@ func (t *rowTyper) transform(n *yaml.Node, in rowShape) rowShape {
 	config := lookup(n, "config")
 	computed := t.compile(config, in, "`"+label+"`")
 	t.checkFields(typ.Value, config, in, label)
+	t.checkWrite(typ, config, in)
 	out := in.after(typ.Value, config, computed)
 	if len(out.fields) > maxShapeFields {
 		return anyRow
@@ -201,6 +203,28 @@ func fieldType(t *cel.Type) *cel.Type {
 		return cel.MapType(cel.StringType, fieldType(t.Parameters()[1]))
 	}
 	return cel.DynType
+}
+
+// checkWrite reports a form of files that rows with these fields cannot have.
+func (t *rowTyper) checkWrite(typ, config *yaml.Node, in rowShape) {
+	columns := lookup(config, "columns")
+	fields := slices.Sorted(maps.Keys(in.fields))
+	switch {
+	case typ.Value == "WriteToText" && in.rest == nil && len(fields) != 1:
+		t.src.errorf(typ, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
+	case typ.Value == "WriteToCsv" && columns != nil:
+		named := slices.Collect(valuesBelow(columns))
+		for n := range scalarsBelow(columns) {
+			if in.typeOf(n.Value) == nil {
+				t.src.errorf(n, "row", suggest(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
+			}
+		}
+		for _, field := range fields {
+			if !slices.Contains(named, field) {
+				t.src.errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
+			}
+		}
+	}
 }
 
 // textTransforms work on texts.
