@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/worker"
@@ -165,6 +166,9 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v activit
 		if len(sets) == 0 {
 			return v, invalidf("step %s of %s handed on no dataset", step, run.Run)
 		}
+		if output == deadLetterOutput && record.Kind == dsl.KindClean {
+			return v, invalidf("no row was rejected in %s/%s, so there is no dead letter", run.Run, step)
+		}
 		return v, invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 	}
 	v = activities.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
@@ -174,8 +178,11 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v activit
 	return v, err
 }
 
-// mainOutput is the dataset of a clean step, which hands on its dead letter too.
-const mainOutput = "dataset"
+// What a clean step hands on: its dataset, and its dead letter where rows were rejected.
+const (
+	mainOutput       = "dataset"
+	deadLetterOutput = "dead_letter"
+)
 
 func onlyOutput(sets map[string]artifact.Ref) string {
 	if _, ok := sets[mainOutput]; ok {

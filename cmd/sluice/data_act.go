@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -88,8 +89,8 @@ func newDataTag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag NAME[@VERSION] TAG",
 		Short: "Give a version a name of its own",
-		Long: `Give a version of a dataset a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves. With
---delete it is taken away.`,
+		Long: `Give a version of a dataset a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves,
+which is said. What could be the digits of a version cannot be a tag. With --delete it is taken away.`,
 		Example: `  sluice data tag reviews golden
   sluice data tag reviews@1f0a before-relabelling
   sluice data tag reviews golden --delete`,
@@ -120,7 +121,32 @@ func newDataTag() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return activities.PutTag(cmd.Context(), s, activities.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
+		was, err := putTag(cmd.Context(), s, v, tag)
+		if err != nil || was == "" || was == v.Artifact.Digest {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s was %s and is now %s\n", v.Name, tag, shortVersion(was), shortVersion(v.Artifact.Digest))
+		return err
 	}
 	return cmd
+}
+
+// digitsForm is what NAME@VERSION may name a version by.
+var digitsForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,64}$`, leastDigits))
+
+// putTag gives a version a tag, and returns the digest of the version that had it, if one had.
+func putTag(ctx context.Context, s *store.Store, v activities.Published, tag string) (was string, err error) {
+	if digitsForm.MatchString(tag) {
+		return "", invalidf("%q cannot be a tag: it could be the beginning of a version\nhelp: put in anything but the digits 0-9 and a-f", tag)
+	}
+	tags, err := activities.Tags(ctx, s, v.Name)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range tags {
+		if t.Tag == tag {
+			was = t.Digest
+		}
+	}
+	return was, activities.PutTag(ctx, s, activities.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
 }

@@ -218,6 +218,11 @@ func showData(ctx context.Context, s *store.Store, v activities.Published) (show
 	if err != nil {
 		return shownData{}, err
 	}
+	current, err := activities.Current(ctx, s, artifact.Dataset)
+	if err != nil {
+		return shownData{}, err
+	}
+	listed.Current = current[v.Name].Artifact.Digest == v.Artifact.Digest
 	shown := shownData{listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
 	manifest, err := s.Manifest(ctx, v.Artifact)
 	if err != nil {
