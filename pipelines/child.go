@@ -66,6 +66,11 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput
 	}
 	job.setDefaults()
 	job.Programs.Log = out
+	hold, err := holdFolder(job.WorkDir) // a killed parent does not, and this process goes on for a moment
+	if err != nil {
+		return dsl.CleanOutput{}, fmt.Errorf("the work folder: %w", err)
+	}
+	defer hold.Close()
 	// What Beam and prism leave in the temporary folder goes with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
 		return dsl.CleanOutput{}, err

@@ -218,55 +218,6 @@ func (p *plan) judge(counts map[string]map[string]int64) error {
 	return nil
 }
 
-// publish moves what is whole to where it belongs, the dataset last.
-func publish(job Job, out dsl.CleanOutput) error {
-	if out.Rows.Rejected > 0 {
-		dead := filepath.Join(job.WorkDir, "rejected")
-		if err := mergeDeadLetters(job.WorkDir, dead); err != nil {
-			return err
-		}
-		if err := moveFolder(dead, job.DeadLetterDir); err != nil {
-			return err
-		}
-	}
-	if job.AccountFile != "" {
-		if err := os.Rename(filepath.Join(job.WorkDir, accountName), job.AccountFile); err != nil {
-			return err
-		}
-	}
-	if job.ProfileFile != "" {
-		if err := os.Rename(filepath.Join(job.WorkDir, profileName), job.ProfileFile); err != nil {
-			return err
-		}
-	}
-	return moveFolder(filepath.Join(job.WorkDir, "out"), job.OutputDir)
-}
-
-// moveFolder renames a folder whose files are on the disk, and brings the names there too.
-func moveFolder(from, to string) error {
-	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
-			return err
-		}
-		return syncFolder(path)
-	})
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(to))
-}
-
-func syncFolder(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // diskHint says what to do about a full disk.
 func diskHint(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {

@@ -31,18 +31,19 @@ const tailLines = 60
 // a second from one goroutine. When ctx ends the child is stopped and the error is of type canceled. All errors are *Error.
 //
 // Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
-// artifact references of the result are empty: the caller stores the folders.
+// artifact references of the result are empty: the caller stores the folders. What a killed process left beside OutputDir is removed.
 func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 			return dsl.CleanOutput{}, fault(TypeInvalid, "clean into %s: there is something in it already", dir)
 		}
 	}
-	work, err := os.MkdirTemp(filepath.Dir(job.OutputDir), ".clean-*")
+	removeLeftOvers(filepath.Dir(job.OutputDir))
+	work, remove, err := makeWorkFolder(filepath.Dir(job.OutputDir))
 	if err != nil {
 		return dsl.CleanOutput{}, fault(TypeInfrastructure, "make a work folder for cleaning: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer remove()
 	job.WorkDir = work
 	stdin, err := json.Marshal(job)
 	if err != nil {

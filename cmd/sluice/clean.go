@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -218,6 +219,9 @@ func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
 
 // folders makes sure that there is a place for what comes out.
 func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
+	if r.output == "" {
+		return invalidf("the dataset needs a folder that it becomes\nhelp: -o names one")
+	}
 	if r.rejected == "" {
 		r.rejected = filepath.Clean(r.output) + "-rejected"
 	}
@@ -232,20 +236,36 @@ func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
 		if *folder.to, err = filepath.Abs(folder.given); err != nil {
 			return err
 		}
-		entries, err := os.ReadDir(*folder.to)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return invalidf("write into %s: %s", folder.given, err)
-		case len(entries) > 0:
-			return invalidf("%s has something in it already, and nothing was written\nhelp: remove it, or name another folder with -o or --rejected", folder.given)
-		}
-		if _, err := os.Stat(filepath.Dir(*folder.to)); err != nil {
-			return fmt.Errorf("write into %s: %w", folder.given, err)
+		if err := checkTarget(folder.given, *folder.to); err != nil {
+			return err
 		}
 	}
 	if job.OutputDir == job.DeadLetterDir {
 		return invalidf("the dataset and the rejected rows cannot both be %s", r.output)
+	}
+	return nil
+}
+
+// checkTarget makes sure that a folder can be written: it is not there, or empty, and the folder it lies in is there.
+func checkTarget(given, path string) error {
+	const other = "name another folder with -o or --rejected"
+	entries, err := os.ReadDir(path)
+	info, parentErr := os.Stat(filepath.Dir(path))
+	switch {
+	case err == nil && len(entries) > 0:
+		return invalidf("%s has something in it already, and nothing was written\nhelp: remove it, or %s", given, other)
+	case err == nil:
+		return nil
+	case errors.Is(parentErr, fs.ErrNotExist):
+		return invalidf("write into %s: there is no folder %s\nhelp: make it, or %s", given, filepath.Dir(given), other)
+	case parentErr == nil && !info.IsDir(), errors.Is(parentErr, syscall.ENOTDIR):
+		return invalidf("write into %s: %s is no folder\nhelp: %s", given, filepath.Dir(given), other)
+	case parentErr != nil:
+		return invalidf("write into %s: %s\nhelp: %s", given, parentErr, other)
+	case errors.Is(err, syscall.ENOTDIR):
+		return invalidf("%s is a file, and nothing was written\nhelp: %s", given, other)
+	case !errors.Is(err, fs.ErrNotExist):
+		return invalidf("write into %s: %s\nhelp: %s", given, err, other)
 	}
 	return nil
 }

@@ -1,0 +1,73 @@
+package pipelines
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// publish moves what is whole to where it belongs, the dataset last. When that fails nothing stays there.
+func publish(job Job, out dsl.CleanOutput) (err error) {
+	var moved []string
+	defer func() {
+		if err != nil {
+			for _, path := range moved {
+				err = errors.Join(err, os.RemoveAll(path))
+			}
+		}
+	}()
+	if out.Rows.Rejected > 0 {
+		dead := filepath.Join(job.WorkDir, "rejected")
+		if err := mergeDeadLetters(job.WorkDir, dead); err != nil {
+			return err
+		}
+		if err := moveFolder(dead, job.DeadLetterDir); err != nil {
+			return err
+		}
+		moved = append(moved, job.DeadLetterDir)
+	}
+	for name, to := range map[string]string{accountName: job.AccountFile, profileName: job.ProfileFile} {
+		if to == "" {
+			continue
+		}
+		if err := os.Rename(filepath.Join(job.WorkDir, name), to); err != nil {
+			return err
+		}
+		moved = append(moved, to)
+	}
+	return moveFolder(filepath.Join(job.WorkDir, "out"), job.OutputDir)
+}
+
+// moveFolder renames a folder whose files are on the disk, and brings the names there too.
+func moveFolder(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+	if err != nil {
+		return err
+	}
+	err = syscall.Rename(from, to) // not os.Rename, which refuses to replace an empty folder
+	switch {
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR): // of a folder that is not empty, and of a file
+		return fault(TypeInvalid, "%s has come to be while this cleaning ran, and something is in it; nothing was written\n"+
+			"help: name another folder; two cleanings cannot write into one", to)
+	case err != nil:
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return syncFolder(filepath.Dir(to))
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,66 @@
+package pipelines
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+// workForm is how work folders are named.
+var workForm = regexp.MustCompile(`^\.clean-[0-9]+$`)
+
+// makeWorkFolder makes a folder for what is not whole yet, and keeps others from removing it until it is removed or the process ends.
+func makeWorkFolder(parent string) (path string, remove func(), err error) {
+	for {
+		if path, err = os.MkdirTemp(parent, ".clean-*"); err != nil {
+			return "", nil, err
+		}
+		hold, err := holdFolder(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // one that removes left-overs was faster
+		} else if err != nil {
+			return "", nil, errors.Join(err, os.RemoveAll(path))
+		}
+		return path, func() { os.RemoveAll(path); hold.Close() }, nil
+	}
+}
+
+// holdFolder keeps a work folder from being removed as a left-over while the file is open. Where a file system has no locks, nothing is
+// removed either.
+func holdFolder(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // waits for one that removes it
+	if _, err := os.Stat(path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// removeLeftOvers removes the work folders of cleanings that were killed. What it cannot remove stays.
+func removeLeftOvers(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() && workForm.MatchString(e.Name()) {
+			removeLeftOver(filepath.Join(parent, e.Name()))
+		}
+	}
+}
+
+func removeLeftOver(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		os.RemoveAll(path)
+	}
+}
