@@ -26,9 +26,6 @@ type inputFile struct {
 	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }
 
-// errNoMatch is the error of a pattern that no file matches.
-func errNoMatch(pattern string) error { return fault(TypeUser, "no file matches %s", pattern) }
-
 // findFiles lists the files that patterns match, by name, each once.
 func findFiles(ctx context.Context, patterns []string) ([]inputFile, error) {
 	var local []string
@@ -117,12 +114,15 @@ func matchFiles(pattern, base string) ([]inputFile, error) {
 
 // globNames lists what a pattern matches in a folder; only for a ** it looks at all there is.
 func globNames(base, pattern string) ([]string, error) {
-	if !slices.Contains(strings.Split(pattern, "/"), "**") {
-		return fs.Glob(os.DirFS(base), pattern)
+	segments := strings.Split(pattern, "/")
+	matches := func(name string) bool { return matchName(segments, strings.Split(name, "/")) }
+	if !slices.Contains(segments, "**") {
+		names, err := fs.Glob(os.DirFS(base), pattern)
+		return slices.DeleteFunc(names, func(name string) bool { return !matches(name) }), err
 	}
 	var names []string
 	err := fs.WalkDir(os.DirFS(base), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && matchName(strings.Split(pattern, "/"), strings.Split(name, "/")) {
+		if err == nil && !d.IsDir() && matches(name) {
 			names = append(names, name)
 		}
 		return err
@@ -130,7 +130,8 @@ func globNames(base, pattern string) ([]string, error) {
 	return names, err
 }
 
-// matchName matches the segments of a name; a segment ** matches any number of them, none too.
+// matchName matches the segments of a name; a segment ** matches any number of them, none too. As in a shell a dot at the beginning of a
+// segment must be in the pattern, so that what systems leave in folders (.DS_Store, ._x) is not read.
 func matchName(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0
@@ -138,21 +139,26 @@ func matchName(pattern, name []string) bool {
 	if pattern[0] == "**" {
 		rest := slices.IndexFunc(pattern, func(s string) bool { return s != "**" })
 		if rest < 0 {
-			return len(name) > 0
+			return len(name) > 0 && !slices.ContainsFunc(name, hidden)
 		}
 		for i := range name {
 			if matchName(pattern[rest:], name[i:]) {
 				return true
 			}
+			if hidden(name[i]) {
+				return false
+			}
 		}
 		return false
 	}
-	if len(name) == 0 {
+	if len(name) == 0 || hidden(name[0]) && !strings.HasPrefix(pattern[0], ".") && !strings.HasPrefix(pattern[0], `\.`) {
 		return false
 	}
 	ok, _ := path.Match(pattern[0], name[0]) // the pattern was checked
 	return ok && matchName(pattern[1:], name[1:])
 }
+
+func hidden(segment string) bool { return strings.HasPrefix(segment, ".") }
 
 // splitPattern splits a pattern after the last of its leading folders that exists by that very name: an input's folder may be
 // called anything, also "[a]". What is read lies in that folder.

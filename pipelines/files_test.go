@@ -11,7 +11,8 @@ import (
 
 func TestFindFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a/x.jsonl", "a/deep/er/y.jsonl", "a/deep/z.txt", "b/x.jsonl", "ab/w.jsonl"} {
+	for _, name := range []string{"a/x.jsonl", "a/deep/er/y.jsonl", "a/deep/z.txt", "b/x.jsonl", "ab/w.jsonl",
+		".h/x.jsonl", "a/.hid.jsonl", "a/deep/._z.txt", "d/[a].csv"} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +31,11 @@ func TestFindFiles(t *testing.T) {
 		{"folders between", []string{"a/**/*.txt"}, []string{"deep/z.txt"}},
 		{"list", []string{"b/*", "a/*.jsonl"}, []string{"a/x.jsonl", "b/x.jsonl"}},
 		{"overlapping list", []string{"a/*.jsonl", "a/**/*.jsonl"}, []string{"deep/er/y.jsonl", "x.jsonl"}},
+		{"hidden files", []string{"a/.*"}, []string{".hid.jsonl"}},
+		{"hidden folder", []string{".h/*"}, []string{"x.jsonl"}},
+		{"hidden folders", []string{".*/*"}, []string{".h/x.jsonl"}},
+		{"hidden files in all folders", []string{"**/.*"}, []string{"a/.hid.jsonl", "a/deep/._z.txt"}},
+		{"a name of pattern's characters", []string{"d/[[]a].csv"}, []string{"[a].csv"}},
 		{"names that begin alike", []string{"a/x*", "ab/*"}, []string{"a/x.jsonl", "ab/w.jsonl"}},
 	}
 	for _, test := range tests {
@@ -51,7 +57,9 @@ func TestFindFiles(t *testing.T) {
 			}
 		})
 	}
-	for pattern, want := range map[string]string{"c/*": "no file matches", "a/[": "syntax error"} {
+	for pattern, want := range map[string]string{
+		"c/*": "no file matches", "a/[": "syntax error", "d/[a].csv": "d/[[]a].csv", "b": "b/*", "b/": "b/*",
+	} {
 		if _, err := findFiles(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)
 		}
