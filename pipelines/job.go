@@ -49,7 +49,7 @@ const defaultMemory = 1 << 30
 // The types of an Error. They are words of the whole system's: callers pass them on.
 const (
 	TypeInvalid        = "invalid"        // the spec is wrong: an expression, a schema, a config
-	TypeUser           = "user"           // the data or the memory limit do not fit the spec
+	TypeUser           = "user"           // the data are not there, or they or the memory limit do not fit the spec
 	TypeInfrastructure = "infrastructure" // a disk, the machine or the program failed
 	TypeCanceled       = "canceled"       // somebody asked for the end
 )

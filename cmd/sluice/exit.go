@@ -112,7 +112,7 @@ func newExitCodes() *cobra.Command {
     0  all is well; also when a gate declined the result (on_fail: stop), which is a normal end
     1  infrastructure: a process, disk, network or server failed, or Sluice itself
     2  invalid: the pipeline, the environment, a parameter or the command line
-    3  user: a program of the pipeline failed
+    3  user: a program of the pipeline failed, or its data are not there or not as it needs them
     4  gate: a gate did not hold, or a rollout was rolled back
     5  timeout: a step took longer than its timeout
     6  budget: the run cost more than its budget
