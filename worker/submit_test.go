@@ -149,11 +149,13 @@ func TestReuse(t *testing.T) {
 		{"from a step: it and what comes after it is done again", "b", nil, contract.Reuse{Again: []string{"b", "c"}}},
 		{"from the first", "a", nil, contract.Reuse{Again: []string{"a", "b", "c", "d"}}},
 		{
-			"only some: they are done, what comes after them is not", "", []string{"b", "d"},
+			"only some: they are done, what comes after them is not", "",
+			[]string{"b", "d"},
 			contract.Reuse{Only: []string{"b", "d"}, Again: []string{"b", "d"}, Needed: []string{"a"}},
 		},
 		{
-			"only some, one after the other", "", []string{"c", "b"},
+			"only some, one after the other", "",
+			[]string{"c", "b"},
 			contract.Reuse{Only: []string{"c", "b"}, Again: []string{"b", "c"}, Needed: []string{"a"}},
 		},
 	}
