@@ -27,6 +27,9 @@ type deadRow struct {
 	Offset int64  `json:"offset"`
 }
 
+// ReasonDamaged is the reason of the row of a file at which it cannot be read any further: what follows is lost.
+const ReasonDamaged = "damaged"
+
 // maxDead bounds the text of an element that is no row, and of a message, in bytes.
 const (
 	maxDeadText    = 64 << 10

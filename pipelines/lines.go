@@ -19,7 +19,7 @@ type line struct {
 // opaque reports that the line is not known whole, and nothing can be made of it.
 func (l line) opaque() bool {
 	var why *rejection
-	return errors.As(l.err, &why) && (why.reason == "damaged" || why.reason == "too_long")
+	return errors.As(l.err, &why) && (why.reason == ReasonDamaged || why.reason == "too_long")
 }
 
 // lineReader reads the lines of a content of any encoding, holding one of at most maxRow bytes.
@@ -62,7 +62,7 @@ func (l *lineReader) next() (line, error) {
 	case errors.As(err, &damaged):
 		l.ended = true
 		text, _ := l.charset.decode(l.raw, start)
-		return line{start, text, reject("damaged", "%s; what would follow is not known", damaged)}, nil
+		return line{start, text, reject(ReasonDamaged, "%s; what would follow is not known", damaged)}, nil
 	case errors.Is(err, io.EOF):
 		l.ended = true
 		if l.at == start {

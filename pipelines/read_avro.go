@@ -43,7 +43,7 @@ func (avroFile) read(ctx context.Context, p piece, yield func(record) error) err
 	case raw.err != nil:
 		return raw.err
 	case errors.As(err, &broken):
-		return yield(record{offset: number, rejected: reject("damaged",
+		return yield(record{offset: number, rejected: reject(ReasonDamaged,
 			"the Avro data is broken or cut off after %d rows, before byte %d of the file: %v; what would follow is not known", number, raw.n, broken)})
 	}
 	return err

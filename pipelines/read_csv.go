@@ -90,7 +90,7 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 		return nil, csvRecord{}, nil
 	case err != nil:
 		return nil, csvRecord{}, err
-	case errors.As(first.err, &why) && why.reason == "damaged":
+	case errors.As(first.err, &why) && why.reason == ReasonDamaged:
 		return nil, first, nil
 	}
 	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {

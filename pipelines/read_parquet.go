@@ -107,7 +107,7 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 	if number == end || from.err != nil {
 		return from.err
 	}
-	return yield(record{offset: number, rejected: reject("damaged", "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
+	return yield(record{offset: number, rejected: reject(ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
 }
 
 func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
@@ -174,7 +174,7 @@ func openParquet(ctx context.Context, in inputFile) (*parquet.File, *parquetSour
 func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f *parquet.File, err error) {
 	defer recoverDamage(&err)
 	if f, err = parquet.OpenFile(r, size, options...); err != nil {
-		return nil, reject("damaged", "this is no whole Parquet file: %v", err)
+		return nil, reject(ReasonDamaged, "this is no whole Parquet file: %v", err)
 	}
 	return f, nil
 }
@@ -182,6 +182,6 @@ func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f 
 // recoverDamage makes a rejection of a panic, with which the library meets some broken files.
 func recoverDamage(err *error) {
 	if p := recover(); p != nil {
-		*err = reject("damaged", "the Parquet data is broken: %v", p)
+		*err = reject(ReasonDamaged, "the Parquet data is broken: %v", p)
 	}
 }

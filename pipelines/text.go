@@ -98,7 +98,7 @@ func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
 		switch {
 		case errors.As(err, &damaged):
 			text, _ := lines.charset.decode(raw, start)
-			l = line{start, text, reject("damaged", "%s", damaged)}
+			l = line{start, text, reject(ReasonDamaged, "%s", damaged)}
 			return nil
 		case err != nil:
 			return err

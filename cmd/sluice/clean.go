@@ -91,6 +91,12 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 		result := cleaned{CleanOutput: out, Dataset: req.output, DeadLetter: req.rejected}
 		if out.Rows.Rejected == 0 {
 			result.DeadLetter = ""
+		} else if result.why, err = readRejected(req.rejected, out.Reasons); err != nil {
+			return err
+		}
+		result.why.warn(cmd.ErrOrStderr())
+		if out.Rows.Kept == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: no row was kept") //nolint:errcheck // not the result
 		}
 		if *format == "json" {
 			return view.JSON(cmd.OutOrStdout(), result)

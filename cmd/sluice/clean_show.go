@@ -114,6 +114,7 @@ type cleaned struct {
 	// was rejected.
 	Dataset    string `json:"dataset"`
 	DeadLetter string `json:"dead_letter,omitempty"`
+	why        whyRejected
 }
 
 // text writes the account as a table.
@@ -152,7 +153,10 @@ func (c cleaned) text(out io.Writer) error {
 		return err
 	}
 	if c.DeadLetter != "" {
-		if _, err := fmt.Fprintf(out, "\nthe rejected rows are in %s\n", human.Printable(c.DeadLetter)); err != nil {
+		if _, err := fmt.Fprintf(out, "\nthe rejected rows are in %s; the first of each reason:\n", human.Printable(c.DeadLetter)); err != nil {
+			return err
+		}
+		if err := c.why.text(out); err != nil {
 			return err
 		}
 	}
