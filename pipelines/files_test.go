@@ -11,8 +11,9 @@ import (
 
 func TestFindFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a/x.jsonl", "a/deep/er/y.jsonl", "a/deep/z.txt", "b/x.jsonl", "ab/w.jsonl",
-		".h/x.jsonl", "a/.hid.jsonl", "a/deep/._z.txt", "d/[a].csv"} {
+	for _, name := range []string{
+		"a/x.jsonl", "a/deep/er/y.jsonl", "a/deep/z.txt", "b/x.jsonl", "ab/w.jsonl", ".h/x.jsonl", "a/.hid.jsonl", "a/deep/._z.txt", "d/[a].csv",
+	} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o777); err != nil {
 			t.Fatal(err)
 		}
