@@ -5,6 +5,7 @@ package dsl
 // number in the file. It must be the first transform.
 type ReadFromParquet struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	ErrorKeys
@@ -15,6 +16,7 @@ type ReadFromParquet struct {
 // first transform.
 type ReadFromAvro struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	ErrorKeys

@@ -7,8 +7,9 @@ import (
 )
 
 // Combine makes one row of all that are equal in the fields of `group_by`: these fields, and what `combine` computes of the others. Of n
-// rows n-1 are dropped, counted under the transform's name. As in SQL nulls make a group of their own, and are left out of what is
-// computed, which is null when nothing else is there.
+// rows n-1 are dropped, counted under the transform's name, and of none comes none. Values are equal when they are written alike: 1 is
+// not 1.0. As in SQL's GROUP BY nulls make a group of their own, and are left out of what is computed, which is null when nothing else
+// is there.
 type Combine struct {
 	// GroupBy are the fields that must be equal. None, []: all rows make one.
 	GroupBy []string `json:"group_by" dsl:"single"`

@@ -10,9 +10,11 @@ import (
 
 // ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
 // are texts. A record that has not as many fields as there are columns is rejected, and so is one with a quote where none may be;
-// empty lines are left out. It must be the first transform. A file with quotes is read by one worker.
+// empty lines are left out. Of a record whose quotes are wrong, only the line it begins in is rejected. It must be the first transform.
+// A file with quotes is read by one worker.
 type ReadFromCSV struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	// Delimiter is one character, "\t" for a tab. Default: a comma.

@@ -3,7 +3,7 @@ package dsl
 import "go.yaml.in/yaml/v3"
 
 // Deduplicate drops all rows but one of those that are equal in the given fields, or, by minhash, those whose text is nearly that of
-// another. The transform's name is the rule they are counted under. Which one stays depends on the rows alone, not on their order in
+// another. Values are equal when they are written alike: 1 is not 1.0. The transform's name is the rule they are counted under. Which one stays depends on the rows alone, not on their order in
 // the files.
 type Deduplicate struct {
 	// Method: exact (default), or minhash. By minhash a row is dropped when its text resembles that of a row which comes earlier in

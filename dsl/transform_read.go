@@ -11,6 +11,7 @@ import (
 // and so is what is lost of a file that is damaged. It must be the first transform.
 type ReadFromJSON struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	// Format: lines (default; one row a line), document (one row a file) or dead_letter (the `element` of each row that an earlier
@@ -24,6 +25,7 @@ type ReadFromJSON struct {
 // `text`, without its end. An empty line is a row, too. It must be the first transform.
 type ReadFromText struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	TextEncodingKeys

@@ -77,7 +77,7 @@ func (c *fileCounts) of(name string) *fileCount {
 }
 
 // total adds all files up in the counts of the job.
-func (c *fileCounts) total(counts map[[2]string]int64) {
+func (c *fileCounts) total(counts ledger) {
 	for _, f := range c.all {
 		counts[[2]string{countRead, allRead}] += f.Read
 		for rule, n := range f.Dropped {

@@ -26,7 +26,7 @@ const countReused = "reused"
 // An entry is the length of the head (8 bytes), the head, the spilled rows, the dead letter, and a CRC-32C over all (4 bytes).
 type cachedPiece struct {
 	Marks       map[string][]byte
-	Counts      map[[2]string]int64
+	Counts      ledger
 	File        *fileCount
 	Spill, Dead int64
 }
@@ -69,14 +69,14 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 }
 
 func newUnitResult() unitResult {
-	return unitResult{marks: map[string][]byte{}, counts: map[[2]string]int64{}}
+	return unitResult{marks: map[string][]byte{}, counts: ledger{}}
 }
 
 func (r *unitResult) add(o unitResult) {
 	for group, packed := range o.marks {
 		r.marks[group] = append(r.marks[group], packed...)
 	}
-	addCounts(r.counts, o.counts)
+	r.counts.add(o.counts)
 }
 
 // move returns packed marks whose rows lie elsewhere.
@@ -179,7 +179,7 @@ func (u *unitWork) reuse(path string, p piece) error {
 		}
 		u.marks[group] = append(u.marks[group], moved...)
 	}
-	addCounts(u.counts, head.Counts)
+	u.counts.add(head.Counts)
 	u.counts[[2]string{countReused, allRead}] += head.File.Read
 	u.files.of(p.File.Name).add(head.File)
 	u.session.read.Add(head.File.Read)

@@ -166,10 +166,10 @@ func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed fun
 	for _, m := range best {
 		keep.add(m)
 	}
-	if err = errors.Join(err, keep.emit(f.Work, group, emit)); err != nil {
+	counts := ledger{{countDropped, f.Rule}: int64(total - len(best)), {countGroups, f.Rule}: int64(len(twice))}
+	counts.inc(ctx)
+	if err = errors.Join(err, keep.emit(f.Work, group, emit), counts.keep(f.Work, "survive/"+group)); err != nil {
 		return sessionOf(f.Work).failed(err)
 	}
-	beam.NewCounter(countDropped, f.Rule).Inc(ctx, int64(total-len(best)))
-	beam.NewCounter(countGroups, f.Rule).Inc(ctx, int64(len(twice)))
 	return nil
 }

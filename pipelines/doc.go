@@ -45,7 +45,7 @@
 // Each row read is kept, dropped by a named rule, or rejected for a reason and written to the dead letter. Of the rows that Explode
 // makes of one, those beyond the first count as read when they are made, and so do the copies of a row beyond the first. Rows that an
 // output of error_handling takes are not rejected. Of n rows that Combine makes one of, n-1 are dropped. Segments, survivors
-// and sink count on their own, through Beam's metrics; the job fails when the counts do not add up.
+// and sink count on their own, each piece of work in a file; the job fails when the counts do not add up.
 //
 // It fails too when they do not for each source file. Each unit of a segment writes down what it saw of each file: rows read, dropped and
 // rejected, rows that came to an end, and rows that came out of the cut it begins at. These lists are sorted, and merged at the end; what

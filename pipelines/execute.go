@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -49,7 +48,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	counters, err := runGraph(ctx, job, graph)
+	err = runGraph(ctx, job, graph)
 	if ctx.Err() != nil {
 		return dsl.CleanOutput{}, stopped(ctx)
 	}
@@ -59,7 +58,11 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err := s.programs.close(); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	out, err := account(counters, p)
+	counts, err := allCounts(job.WorkDir)
+	if err != nil {
+		return dsl.CleanOutput{}, err
+	}
+	out, err := account(counts, p)
 	if err != nil {
 		return out, err
 	}
@@ -92,7 +95,7 @@ func stopped(ctx context.Context) error {
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
-	for _, dir := range []string{"spill", "marks", "places", "dead", "account", "out"} {
+	for _, dir := range []string{"spill", "marks", "places", "dead", "account", countsFolder, "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}
@@ -146,8 +149,8 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 	return graph, nil
 }
 
-// account reads the counters and checks that they add up.
-func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error) {
+// account makes the outputs of the counts and checks that they add up.
+func account(counts ledger, p *plan) (dsl.CleanOutput, error) {
 	out := dsl.CleanOutput{Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{}}
 	for _, name := range p.rules {
 		out.Rules[name] = dsl.Rule{}
@@ -161,9 +164,9 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 		out.Masked[kind] = 0
 	}
 	checks := map[string]map[string]int64{countAsserted: {}, countTried: {}, countFailed: {}}
-	for _, c := range counters {
-		name, n := c.Key.Name, c.Result()
-		switch c.Key.Namespace {
+	for at, n := range counts {
+		space, name := at[0], at[1]
+		switch space {
 		case countRead:
 			out.Rows.Read += n
 		case countKept:
@@ -186,7 +189,7 @@ func account(counters []metrics.CounterResult, p *plan) (dsl.CleanOutput, error)
 		case countCopied:
 			out.Rows.Copied += n
 		case countAsserted, countTried, countFailed:
-			checks[c.Key.Namespace][name] += n
+			checks[space][name] += n
 		}
 	}
 	for _, name := range p.deduplicates {

@@ -101,11 +101,11 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 		dropped++
 		groups[first] = true
 	}
-	if err := keep.emit(f.job.WorkDir, group, emit); err != nil {
+	counts := ledger{{countDropped, d.name}: int64(dropped), {countGroups, d.name}: int64(len(groups))}
+	counts.inc(ctx)
+	if err := errors.Join(keep.emit(f.job.WorkDir, group, emit), counts.keep(f.job.WorkDir, "resemble/"+group)); err != nil {
 		return f.session.failed(err)
 	}
-	beam.NewCounter(countDropped, d.name).Inc(ctx, int64(dropped))
-	beam.NewCounter(countGroups, d.name).Inc(ctx, int64(len(groups)))
 	return nil
 }
 

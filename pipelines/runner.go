@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -76,15 +75,14 @@ func (r Runner) bundles(workers int) int {
 	return workers
 }
 
-// runGraph runs the job's graph where the job says, and returns its counters.
-func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.CounterResult, error) {
+// runGraph runs the job's graph where the job says.
+func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	switch {
 	case job.Runner.onPrism():
-		result, err := prism.Execute(ctx, graph)
-		if err != nil {
-			return nil, fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))
+		if _, err := prism.Execute(ctx, graph); err != nil {
+			return fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))
 		}
-		return result.Metrics().AllMetrics().Counters(), nil
+		return nil
 	case job.Runner.Flink != nil:
 		return runOnFlink(ctx, job, graph)
 	}
@@ -92,29 +90,29 @@ func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.Cou
 }
 
 // runOnFlink starts a job server for this job alone.
-func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) ([]metrics.CounterResult, error) {
+func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	dir := filepath.Join(job.WorkDir, "flink")
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		return nil, err
+		return err
 	}
 	server, err := flink.Start(ctx, flink.Config{
 		Jars: job.Runner.Flink.JobServer, Master: job.Runner.Flink.Master, Dir: dir, Memory: int64(job.Memory),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer server.Stop()
-	counters, err := runOn(ctx, job, graph, server.Endpoint)
+	err = runOn(ctx, job, graph, server.Endpoint)
 	if err != nil && ctx.Err() == nil && errors.Is(err, portable.ErrGone) {
 		if ended := server.Ended(); ended != nil {
-			return nil, ended
+			return ended
 		}
 	}
-	return counters, err
+	return err
 }
 
 // runOn runs the graph on a job service.
-func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) ([]metrics.CounterResult, error) {
+func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) error {
 	p := portable.Job{
 		Endpoint: endpoint, Name: "sluice" + strings.ToLower(rand.Text()[:16]), Parallelism: job.Runner.bundles(job.Parallelism),
 	}
@@ -127,17 +125,17 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	p.Worker = filepath.Join(job.WorkDir, "worker")
 	p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
 	if err := errors.Join(os.Mkdir(newsDir(job.WorkDir), 0o777), shareProgram(p.Worker)); err != nil {
-		return nil, fmt.Errorf("put the worker into the work folder: %w", err)
+		return fmt.Errorf("put the worker into the work folder: %w", err)
 	}
 	s := sessionOf(job.WorkDir)
 	stop := s.followWorkers(job.WorkDir)
-	counters, err := portable.Run(ctx, graph, p)
+	err := portable.Run(ctx, graph, p)
 	stop()
 	if err != nil && !s.over() {
-		return nil, fmt.Errorf("%w\nThe workers share the folder %s with this machine: it must be on a file system that all machines of the "+
+		return fmt.Errorf("%w\nThe workers share the folder %s with this machine: it must be on a file system that all machines of the "+
 			"cluster have at the same path", err, job.WorkDir)
 	}
-	return counters, err
+	return err
 }
 
 // refuse says of a job what its runner cannot do: what the other machines have no way to get at but by the graph, which anybody who

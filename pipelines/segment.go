@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"golang.org/x/sync/errgroup"
 )
@@ -21,7 +20,7 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// The namespaces of the counters. In each a counter's name is the rule, the reason, the part, the kind, the
+// The namespaces of the counts. In each a count's name is the rule, the reason, the part, the kind, the
 // transform or allRead.
 const (
 	countRead     = "read"
@@ -67,7 +66,7 @@ type resumeFn struct{ segmentFn }
 // unitResult is what one unit of work came to.
 type unitResult struct {
 	marks  map[string][]byte // packed, by end and group; in the end put aside
-	counts map[[2]string]int64
+	counts ledger
 }
 
 // Setup compiles the plan.
@@ -171,7 +170,8 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 		if err := errors.Join(u.do(work), u.close()); err != nil {
 			return s.session.failed(err)
 		}
-		if err := u.putMarksAside(); err != nil {
+		err = errors.Join(u.putMarksAside(), u.counts.keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
+		if err != nil {
 			return s.session.failed(err)
 		}
 		s.session.unitDone()
@@ -192,8 +192,6 @@ func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
 		for group, packed := range r.marks {
 			emit(group, packed)
 		}
-		for name, n := range r.counts {
-			beam.NewCounter(name[0], name[1]).Inc(ctx, n)
-		}
+		r.counts.inc(ctx)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -158,9 +157,13 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 	if err != nil {
 		return s.failed(fmt.Errorf("write %s: %w", path, err))
 	}
+	counts := ledger{{countKept, filepath.Dir(path)}: p.Rows}
+	counts.inc(ctx)
+	if err := counts.keep(f.work, "write/"+path); err != nil {
+		return s.failed(err)
+	}
 	s.rowsKept(int(p.Rows))
 	s.unitDone()
-	beam.NewCounter(countKept, filepath.Dir(path)).Inc(ctx, p.Rows)
 	text, err := json.Marshal(p)
 	if err != nil {
 		return s.failed(err)

@@ -27,7 +27,7 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &unitWork{unitResult: unitResult{counts: map[[2]string]int64{}}}
+	u := &unitWork{unitResult: unitResult{counts: ledger{}}}
 	_, err = u.apply(&node{row: &c}, r)
 	return r, err
 }

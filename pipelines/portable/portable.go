@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/metricsx"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
@@ -50,41 +48,33 @@ const dialTimeout = 30 * time.Second
 // CancelTimeout bounds how long Run takes to return after its context has ended.
 const CancelTimeout = 15 * time.Second
 
-// Run runs a graph and returns its counters. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
+// Run runs a graph. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
 // there or that takes too long.
-func Run(ctx context.Context, graph *beam.Pipeline, job Job) ([]metrics.CounterResult, error) {
+func Run(ctx context.Context, graph *beam.Pipeline, job Job) error {
 	environment, stop, err := job.environment(context.WithoutCancel(ctx)) // a job that loses its workers fails before it is canceled
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer stop()
 	edges, _, err := graph.Build()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pipeline, err := graphx.Marshal(edges, &graphx.Options{Environment: environment})
 	if err != nil {
-		return nil, fmt.Errorf("encode the Beam graph: %w", err)
+		return fmt.Errorf("encode the Beam graph: %w", err)
 	}
 	conn, err := grpcx.Dial(ctx, job.Endpoint, dialTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("no job service answers at %s: %w", job.Endpoint, err)
+		return fmt.Errorf("no job service answers at %s: %w", job.Endpoint, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	client := jobpb.NewJobServiceClient(conn)
 	id, err := job.submit(ctx, client, pipeline)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := job.wait(ctx, client, id); err != nil {
-		return nil, err
-	}
-	found, err := client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: id})
-	if err != nil {
-		return nil, fmt.Errorf("ask the job service for the job's counters: %w", err)
-	}
-	results := metricsx.FromMonitoringInfos(pipeline, found.GetMetrics().GetAttempted(), found.GetMetrics().GetCommitted())
-	return results.AllMetrics().Counters(), nil
+	return job.wait(ctx, client, id)
 }
 
 // environment tells the runner how workers come about.

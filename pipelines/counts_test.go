@@ -1,0 +1,34 @@
+package pipelines
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Work that is done twice counts once, and what ends at the same moment is not forgotten.
+func TestCounts(t *testing.T) {
+	work := t.TempDir()
+	if err := os.Mkdir(filepath.Join(work, countsFolder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	read, kept := [2]string{countRead, allRead}, [2]string{countKept, "a/b"}
+	for of, counts := range map[string]ledger{
+		"segment/0/1": {read: 3}, "segment/0/2": {read: 4}, "write/a/b/part-0": {kept: 5}, "write/a%2Fb/part-0": {kept: 1}, "nothing": {},
+	} {
+		for range 2 {
+			if err := counts.keep(work, of); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := allCounts(work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(ledger{read: 7, kept: 6}, all); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
