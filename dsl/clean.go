@@ -21,8 +21,13 @@ type Clean struct {
 	// Type of the graph: in a chain (default) each transform takes the rows of the one before, from a ReadFrom* to a WriteTo*; in a
 	// composite each says in `input` whose rows it takes.
 	Type string `json:"type,omitempty" dsl:"enum=chain|composite,literal"`
+	// Read is short for a first transform that reads files, by how their names end: .jsonl and .ndjson (a row a line), .json (a row a
+	// file), .csv, .tsv, .txt, .parquet or .avro, and .gz, .zst or .bz2 after it.
+	Read Paths `json:"read,omitempty" dsl:"single"`
 	// Transforms, in any order if they are a composite. Every output must be taken by something.
-	Transforms []Transform `json:"transforms"`
+	Transforms []Transform `json:"transforms,omitempty"`
+	// Write is short for a last transform that writes JSON lines, CSV, text or Parquet.
+	Write string `json:"write,omitempty" dsl:"enum=json|csv|text|parquet,literal"`
 	// ExtraTransforms stand beside a chain, and say in `input` whose rows they take.
 	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
 	// Profile adds computed columns to the profile of the dataset, which has all fields of its rows.
@@ -176,6 +181,9 @@ func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
 // check demands a graph in which all rows go from files to files.
 func (spec *Clean) check(c *checker, s *step) {
 	list := lookup(s.body, "transforms")
+	if list == nil {
+		c.src.errorf(s.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")
+	}
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return
 	}

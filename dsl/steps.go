@@ -184,6 +184,9 @@ func (l *loader) readBody(d *decoder, s *step) {
 	info := kindByName(string(s.Kind))
 	s.known = info.new()
 	s.body = l.withDefaults(behindAlias(s.body), string(s.Kind))
+	if s.Kind == KindClean {
+		s.body = writtenOut(l.src, s.body)
+	}
 	d.scope = info.scope
 	defer func() { d.scope = scopePlain }()
 	l.bodyForms(d)

@@ -1,0 +1,61 @@
+package dsl
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is written short is the same step, with the same cache key.
+func TestShortClean(t *testing.T) {
+	const head = "sluice: pipeline/v1\nname: p\nsteps:\n  a:\n    gate: rows.kept > 0\n    clean:\n"
+	tests := []struct{ name, short, long string }{
+		{
+			"with transforms", `
+      read: "raw/*.tsv.gz"
+      transforms: [{type: Filter, config: {keep: row.n != ""}}]
+      write: parquet
+`, `
+      transforms:
+        - {type: ReadFromCsv, config: {path: "raw/*.tsv.gz", delimiter: "\t"}}
+        - {type: Filter, config: {keep: row.n != ""}}
+        - {type: WriteToParquet}
+`,
+		},
+		{
+			"without", `
+      read: [a.json, b.json.zst]
+      write: json
+`, `
+      transforms:
+        - {type: ReadFromJson, config: {path: [a.json, b.json.zst], format: document}}
+        - {type: WriteToJson}
+`,
+		},
+		{
+			"one end only", `
+      read: a.txt
+      transforms: [{type: WriteToText, config: {shards: 2}}]
+`, `
+      transforms:
+        - {type: ReadFromText, config: {path: a.txt}}
+        - {type: WriteToText, config: {shards: 2}}
+`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var specs []string
+			for _, body := range []string{tt.short, tt.long} {
+				resolved, err := mustCompile(t, head+body).Resolve("a", Vars{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				specs = append(specs, string(resolved.Spec))
+			}
+			if diff := cmp.Diff(specs[1], specs[0]); diff != "" {
+				t.Errorf("-long +short:\n%s", diff)
+			}
+		})
+	}
+}
