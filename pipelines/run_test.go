@@ -133,7 +133,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := int64(len(strings.Join(manyRows(100), "")))
-	if last.Read != 100 || last.Kept != out.Rows.Kept || last.Bytes != size || last.Done == 0 {
+	if last.Read != 100 || last.Kept != out.Rows.Kept || last.Bytes != size || last.Done < 0.8 { // parts without rows have nothing to be done
 		t.Errorf("the last progress is %#v, want 100 rows and %d bytes read, and %d kept", last, size, out.Rows.Kept)
 	}
 }

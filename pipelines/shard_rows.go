@@ -40,11 +40,14 @@ type rowsWriter struct {
 	// profile and shapes describe what was written; shapes may be nil.
 	profile *profile.Profile
 	shapes  shapes
+	// wrote is called with how many rows were written since the last time.
+	wrote func(rows int)
 }
 
 // chunk is rows that follow one another in a shard, with what describes them.
 type chunk struct {
 	text    []byte
+	rows    int
 	profile *profile.Profile
 	shapes  shapes
 }
@@ -78,6 +81,7 @@ func (w *rowsWriter) write(ctx context.Context, rows []shardRow, out io.Writer) 
 				if _, err := out.Write(full.text); err != nil {
 					return err
 				}
+				w.wrote(full.rows)
 				w.profile.Merge(full.profile)
 				if w.shapes != nil {
 					w.shapes.join(full.shapes)
@@ -114,7 +118,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 		a, b := &rows[i], &rows[j]
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.unit, b.unit), cmp.Compare(a.offset, b.offset))
 	})
-	c := chunk{text: make([]byte, total), profile: profile.New(w.part)}
+	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.part)}
 	if w.shapes != nil {
 		c.shapes = shapes{}
 	}

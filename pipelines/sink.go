@@ -153,7 +153,7 @@ func (f *writeFn) Setup(context.Context) error {
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	s := sessionOf(f.work)
 	_, path, _ := strings.Cut(key, "/")
-	p, err := f.write(ctx, path, packed)
+	p, err := f.write(ctx, s, path, packed)
 	if err != nil {
 		return s.failed(fmt.Errorf("write %s: %w", path, err))
 	}
@@ -162,7 +162,6 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 	if err := counts.keep(f.work, "write/"+path); err != nil {
 		return s.failed(err)
 	}
-	s.rowsKept(int(p.Rows))
 	s.unitDone()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -172,7 +171,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 	return nil
 }
 
-func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
+func (f *writeFn) write(ctx context.Context, s *session, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
 	rows, err := shardRows(f.work, packed)
 	if err != nil {
 		return nil, err
@@ -180,7 +179,11 @@ func (f *writeFn) write(ctx context.Context, path string, packed func(*[]byte) b
 	part := filepath.Dir(path)
 	p := profile.New(part)
 	path = filepath.Join(f.work, "out", path)
-	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p}
+	done := s.writing.shard(int64(len(rows)))
+	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p, wrote: func(n int) {
+		s.rowsKept(n)
+		done(int64(n))
+	}}
 	if linesPath(path) != path {
 		w.shapes = shapes{}
 	}
