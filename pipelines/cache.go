@@ -53,11 +53,12 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 	before, files := u.unitResult, u.files
 	u.unitResult, u.files = newUnitResult(), fileCounts{}
 	spillAt, deadAt := u.spill.at, u.dead.at
+	u.caching = true
 	err := read()
 	if err == nil {
 		err = u.drain()
 	}
-	if err == nil {
+	if err == nil && u.caching {
 		err = u.store(path, p, spillAt, deadAt)
 	}
 	before.add(u.unitResult)
@@ -76,6 +77,7 @@ func (r *unitResult) add(o unitResult) {
 	for group, packed := range o.marks {
 		r.marks[group] = append(r.marks[group], packed...)
 	}
+	r.aside = append(r.aside, o.aside...)
 	r.counts.add(o.counts)
 }
 

@@ -43,13 +43,21 @@ func (u *unitWork) again(id spillID, offset uint64, from origin, text []byte) er
 		return u.reject(n.blames, from, r, err)
 	}
 	m.segment, m.unit, m.offset, m.size = id.segment, id.unit, offset, uint32(len(text))
-	u.mark(u.straight, group, m, from)
-	return nil
+	return u.mark(u.straight, group, m, from)
 }
 
+// maxMarks bounds the marks of a unit that are in memory, in bytes. Few units have as many: a large file that one worker must read alone.
+const maxMarks = 32 << 20
+
 // mark adds a mark to those of a group of an end.
-func (u *unitWork) mark(at int, group string, m mark, from origin) {
+func (u *unitWork) mark(at int, group string, m mark, from origin) error {
 	key := endPrefix(at) + group
+	before := len(u.marks[key])
 	u.marks[key] = m.append(u.marks[key])
 	u.files.of(from.name).Reached[at]++
+	if u.held += len(u.marks[key]) - before; u.held <= maxMarks {
+		return nil
+	}
+	u.caching = false // an entry has all marks of its piece
+	return u.putMarksAside()
 }

@@ -65,7 +65,8 @@ type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	marks  map[string][]byte // packed, by end and group; in the end put aside
+	marks  map[string][]byte // packed, by end and group
+	aside  []pack            // references to those that were put aside; in the end to all
 	counts ledger
 }
 
@@ -189,8 +190,8 @@ func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
 	s.results = nil
 	s.mu.Unlock()
 	for _, r := range results {
-		for group, packed := range r.marks {
-			emit(group, packed)
+		for _, ref := range r.aside {
+			emit(ref.key, ref.data)
 		}
 		r.counts.inc(ctx)
 	}

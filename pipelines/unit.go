@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/sluiceml/sluice/pipelines/program"
 )
@@ -28,6 +27,9 @@ type unitWork struct {
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
 	cache   Cache
+	caching bool // what is made of a piece is to be kept
+	held    int  // bytes of marks in memory
+	asides  int  // how often marks were put aside
 	// straight is the sink that rows go to as they are, or -1.
 	straight int
 }
@@ -63,17 +65,20 @@ func (u *unitWork) close() error {
 	return errors.Join(u.spill.close(), u.dead.close(), u.files.write(u.account))
 }
 
-// putMarksAside replaces the unit's marks by references to them.
+// putMarksAside writes the unit's marks to a file, and keeps references to them.
 func (u *unitWork) putMarksAside() error {
+	if len(u.marks) == 0 {
+		return nil
+	}
 	var packs []pack
 	for _, key := range slices.Sorted(maps.Keys(u.marks)) {
 		packs = append(packs, pack{key, u.marks[key]})
 	}
-	name := asideName("marks", strconv.Itoa(int(u.segment))+"-"+strconv.FormatUint(uint64(u.unit), 10))
-	refs, err := putAside(u.work, name, packs)
-	for _, ref := range refs {
-		u.marks[ref.key] = ref.data
-	}
+	refs, err := putAside(u.work, asideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
+	u.aside = append(u.aside, refs...)
+	clear(u.marks)
+	u.held = 0
+	u.asides++
 	return err
 }
 
@@ -179,8 +184,7 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 		return err
 	}
 	m.segment, m.unit, m.size = u.segment, u.unit, uint32(len(text))
-	u.mark(at, group, m, from)
-	return nil
+	return u.mark(at, group, m, from)
 }
 
 // apply applies a node's transform to a row and returns the nodes that come next.
