@@ -78,7 +78,7 @@ func (r *unitResult) add(o unitResult) {
 		r.marks[group] = append(r.marks[group], packed...)
 	}
 	r.aside = append(r.aside, o.aside...)
-	r.counts.add(o.counts)
+	addCounts(r.counts, o.counts)
 }
 
 // move returns packed marks whose rows lie elsewhere.
@@ -181,7 +181,7 @@ func (u *unitWork) reuse(path string, p piece) error {
 		}
 		u.marks[group] = append(u.marks[group], moved...)
 	}
-	u.counts.add(head.Counts)
+	addCounts(u.counts, head.Counts)
 	u.counts[[2]string{countReused, allRead}] += head.File.Read
 	u.files.of(p.File.Name).add(head.File)
 	u.session.read.Add(head.File.Read)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -216,9 +215,7 @@ func TestCacheOfKilled(t *testing.T) {
 	j := job(dir, spec)
 	j.Cache = pipelines.Cache{Dir: cache, Limit: 1 << 30}
 	err := midRun(t, j, func(context.CancelFunc) {
-		for len(glob(t, filepath.Join(cache, "*", "*"))) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		await(t, "entry in the cache", func() bool { return len(glob(t, filepath.Join(cache, "*", "*"))) > 0 })
 		killChildren(t)
 	})
 	if err == nil {

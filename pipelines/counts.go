@@ -50,13 +50,6 @@ func (t ledger) inc(ctx context.Context) {
 	}
 }
 
-// add adds the counts of another.
-func (t ledger) add(o ledger) {
-	for at, n := range o {
-		t[at] += n
-	}
-}
-
 // allCounts adds up what was kept.
 func allCounts(work string) (ledger, error) {
 	dir := filepath.Join(work, countsFolder)

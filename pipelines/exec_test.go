@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -134,9 +133,7 @@ func TestExecInterrupted(t *testing.T) {
 - {type: WriteToJson}
 `), map[string]string{"sleep.sh": "echo $$ >> " + pids + "\nexec sleep 600"})
 			err := midRun(t, j, func(cancel context.CancelFunc) {
-				for len(names(t, filepath.Dir(pids))) == 0 {
-					time.Sleep(5 * time.Millisecond)
-				}
+				await(t, "program", func() bool { return len(names(t, filepath.Dir(pids))) > 0 })
 				interrupt(cancel)
 			})
 			if err == nil {

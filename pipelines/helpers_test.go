@@ -169,3 +169,20 @@ func errorType(err error) string {
 	}
 	return ""
 }
+
+// await returns when another process has made something, or fails when it takes too long.
+func await(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for !there() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Errorf("there is no %s after a minute", what)
+			return
+		}
+	}
+}
