@@ -58,14 +58,13 @@ const (
 // rowTyper follows the rows of one cleaning.
 type rowTyper struct {
 	*checker
-	step *step
 	// exprs are the step's expressions over rows that were not compiled yet, by where they stand.
 	exprs map[*yaml.Node][]*expression
 }
 
 // typeRows checks a cleaning's expressions over rows against what is known of the rows that come to them.
 func (c *checker) typeRows(s *step) {
-	t := &rowTyper{checker: c, step: s, exprs: map[*yaml.Node][]*expression{}}
+	t := &rowTyper{checker: c, exprs: map[*yaml.Node][]*expression{}}
 	for _, e := range s.exprs {
 		if e.scope == scopeRow {
 			t.exprs[e.node] = append(t.exprs[e.node], e)
