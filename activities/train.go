@@ -2,13 +2,16 @@ package activities
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.temporal.io/sdk/activity"
 
@@ -36,44 +39,36 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return contract.TrainPlan{}, err
 	}
-	name, err := t.poolName(ctx, in.Submission, spec.Pool)
+	sub, err := t.Engine.submission(ctx, in.Submission)
 	if err != nil {
 		return contract.TrainPlan{}, err
 	}
-	plan := contract.TrainPlan{Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max}
+	name, pool, err := poolOf(sub.program.Environment(), spec.Pool)
+	if err != nil {
+		return contract.TrainPlan{}, err
+	}
+	plan := contract.TrainPlan{
+		Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max, Capacity: pool.Sells()[0],
+		Resources: spec.Resources, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	plan.USDPerHour, err = t.price(ctx, in.Submission, name)
-	return plan, err
+	plan.USDPerHour = pool.USDPerHour.Of(plan.Capacity)
+	return plan, nil
 }
 
-// price is what a node of a pool costs an hour.
-func (t *Trainings) price(ctx context.Context, submission, pool string) (float64, error) {
-	sub, err := t.Engine.submission(ctx, submission)
-	if err != nil {
-		return 0, err
+// poolOf is the pool that a step means: the first that it names, or the environment's only one.
+func poolOf(env *dsl.Environment, names []string) (string, dsl.Pool, error) {
+	if len(names) == 0 && len(env.Pools) == 1 {
+		names = slices.Collect(maps.Keys(env.Pools))
 	}
-	if local := sub.program.Environment().Pools[pool].Local; local != nil {
-		return local.USDPerHour, nil
+	if len(names) == 0 {
+		return "", dsl.Pool{}, contract.Error(contract.ErrInvalid, "the step names no pool", nil)
 	}
-	return 0, nil
-}
-
-// poolName is the pool that a step means: where it names none, the environment's only one.
-func (t *Trainings) poolName(ctx context.Context, submission, name string) (string, error) {
-	sub, err := t.Engine.submission(ctx, submission)
-	if err != nil {
-		return "", err
+	pool, ok := env.Pools[names[0]]
+	if !ok {
+		return "", dsl.Pool{}, contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", names[0]), nil)
 	}
-	pools := sub.program.Environment().Pools
-	if name == "" && len(pools) == 1 {
-		for only := range pools {
-			return only, nil
-		}
-	}
-	if _, ok := pools[name]; !ok {
-		return "", contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", name), nil)
-	}
-	return name, nil
+	return names[0], pool, nil
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {

@@ -36,41 +36,27 @@ type StoreSpec struct {
 	URL string `json:"url,omitempty"`
 }
 
-// Pool is where nodes come from: exactly one driver key.
-type Pool struct {
-	// Local runs nodes as processes on this machine.
-	Local *LocalPool `json:"local,omitempty"`
-}
-
-// LocalPool plays a pool of machines with local processes.
-type LocalPool struct {
-	// Nodes is how many nodes there are.
-	Nodes int `json:"nodes" dsl:"min=1,max=64"`
-	// Interruptions play the spot market. Absent: nodes live as long as they are wanted.
-	Interruptions *Interruptions `json:"interruptions,omitempty"`
-	// USDPerHour is what a node is said to cost an hour, for ledgers and budgets. Default 0.
-	USDPerHour float64 `json:"usd_per_hour,omitempty" dsl:"min=0"`
-}
-
-// Interruptions describe a simulated spot market.
-type Interruptions struct {
-	// MeanUp is the mean time from a gang's first training step to its interruption.
-	MeanUp Duration `json:"mean_up"`
-	// Notice is how long before a node's end it is told.
-	Notice Duration `json:"notice"`
-	// WithoutNotice is the share of interruptions that come without any.
-	WithoutNotice Share `json:"without_notice,omitempty"`
-}
-
 // Target is where a model is served: exactly one driver key.
 type Target struct {
 	// Embedded serves from the Sluice process on ONNX Runtime.
 	Embedded *EmbeddedTarget `json:"embedded,omitempty"`
+	// KServe serves from a Kubernetes cluster that runs KServe.
+	KServe *KServeTarget `json:"kserve,omitempty"`
 }
 
 // EmbeddedTarget serves the Open Inference Protocol on loopback.
 type EmbeddedTarget struct {
 	// Port to listen on. Default 8080.
+	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
+}
+
+// KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.
+type KServeTarget struct {
+	// Context of the kubeconfig. Default: the current one; inside a cluster, that cluster.
+	Context string `json:"context,omitempty"`
+	// Namespace of the InferenceServices. Default: the context's.
+	Namespace string `json:"namespace,omitempty"`
+	// Port the gateway listens on. Default 8080.
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
 }
 
@@ -103,49 +89,39 @@ func loadEnvironment(src *source, data []byte) *Environment {
 		src.errorf(root, "type", "", "%s", err)
 		return nil
 	}
-	eachDriver(src, lookup(root, "pools"), "pool", "local: {nodes: 2}")
-	eachDriver(src, lookup(root, "targets"), "target", "embedded: {port: 8080}")
+	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", poolDrivers)
+	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", targetDrivers)
+	setDefaults(reflect.ValueOf(env))
 	checkPorts(src, root, env)
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
-	setDefaults(reflect.ValueOf(env))
 	return env
-}
-
-// eachDriver reports pools or targets without a driver.
-func eachDriver(src *source, n *yaml.Node, what, example string) {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if body := n.Content[i+1]; body.Kind == yaml.MappingNode && len(body.Content) == 0 {
-			src.errorf(n.Content[i], "driver", "give it one, such as "+example, "the %s `%s` has no driver", what, n.Content[i].Value)
-		}
-	}
 }
 
 // checkPorts reports two targets on one port.
 func checkPorts(src *source, root *yaml.Node, env *Environment) {
-	targets := lookup(root, "targets")
-	if targets == nil || targets.Kind != yaml.MappingNode {
-		return
-	}
 	taken := map[int]string{}
-	for i := 0; i+1 < len(targets.Content); i += 2 {
-		name := targets.Content[i].Value
-		embedded := env.Targets[name].Embedded
-		if embedded == nil {
+	for key := range mappingOf(root, "targets") {
+		port, ok := env.Targets[key.Value].port()
+		if !ok {
 			continue
 		}
-		port := embedded.Port
-		if port == 0 {
-			port = 8080
-		}
 		if other, ok := taken[port]; ok {
-			src.errorf(targets.Content[i], "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, name, port)
+			src.errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
 		}
-		taken[port] = name
+		taken[port] = key.Value
 	}
+}
+
+// port is the one that the target listens on; ok is false for a target without a driver.
+func (t Target) port() (port int, ok bool) {
+	switch {
+	case t.Embedded != nil:
+		return t.Embedded.Port, true
+	case t.KServe != nil:
+		return t.KServe.Port, true
+	}
+	return 0, false
 }
 
 // LoadEnvironment reads and checks an environment document by itself, for what needs no pipeline. It is nil when a finding is an

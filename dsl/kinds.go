@@ -45,13 +45,8 @@ var (
 		"Profile",
 	}
 	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[Train]():          {"launcher", "capacity", "deadline"},
-		reflect.TypeFor[CheckpointSpec](): {"layout", "keep"},
-		reflect.TypeFor[Resources]():      {"memory", "gpu", "gpu_type", "shm"},
-		reflect.TypeFor[Runtime]():        {"image"},
-		reflect.TypeFor[Variant]():        {"tensorrt"},
-		reflect.TypeFor[Pool]():           {"kubernetes", "ec2", "capacity", "runtime", "limits", "node"},
-		reflect.TypeFor[Target]():         {"triton", "kserve"},
+		reflect.TypeFor[Variant](): {"tensorrt"},
+		reflect.TypeFor[Target]():  {"triton"},
 	}
 )
 

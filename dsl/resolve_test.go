@@ -86,8 +86,8 @@ func TestResolve(t *testing.T) {
 			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},
 			Outputs: map[string]OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
 		},
-		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: Nodes{Min: 2, Max: 2}, Pool: "local",
-		Checkpoint: CheckpointSpec{Every: Duration(5 * time.Second)},
+		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: Nodes{Min: 2, Max: 2}, Launcher: "env", Pool: []string{"local"}, Capacity: "auto",
+		Checkpoint: CheckpointSpec{Layout: "folder", Every: Duration(5 * time.Second), Keep: 3},
 	}
 	if diff := cmp.Diff(want, spec); diff != "" {
 		t.Error(diff)

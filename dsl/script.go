@@ -36,6 +36,8 @@ type OutputDecl struct {
 type Runtime struct {
 	// Python is a requirements file of the workspace; it must be met by the project's environment.
 	Python string `json:"python,omitempty"`
+	// Image is the container image the command runs in, on pools that run containers.
+	Image string `json:"image,omitempty"`
 }
 
 // workspaceFiles are those in the cache key; none stand for all.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -22,10 +23,16 @@ type Train struct {
 	Resources Resources `json:"resources,omitzero"`
 	// Nodes is the size of the gang.
 	Nodes Nodes `json:"nodes,omitzero"`
-	// Pool is where nodes come from, by name in the environment. Default: the only one there is.
-	Pool string `json:"pool,omitempty" dsl:"literal"`
+	// Launcher is how the ranks of a node are started. With env, the default, the command is the node's only rank.
+	Launcher string `json:"launcher,omitempty" dsl:"literal,default=env,enum=env|torchrun|mpi|tensorflow"`
+	// Pool is where nodes come from: a pool of the environment, or several in the order of preference. Default: the only one there is.
+	Pool []string `json:"pool,omitempty" dsl:"literal,single"`
+	// Capacity is what may be bought: spot, on_demand, or auto for what serves the step best.
+	Capacity string `json:"capacity,omitempty" dsl:"literal,default=auto,enum=auto|spot|on_demand"`
 	// Checkpoint says how checkpoints are laid out, advised and kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
+	// Deadline is when the training has to be done. Capacity is chosen such that it is, at the lowest price; it needs total_steps.
+	Deadline *Deadline `json:"deadline,omitempty"`
 }
 
 // Kind implements Spec.
@@ -35,6 +42,14 @@ func (*Train) Kind() Kind { return KindTrain }
 type Resources struct {
 	// CPU is how many cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS by it; it does not keep a process from using more.
 	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
+	// Memory of the node.
+	Memory Size `json:"memory,omitempty"`
+	// GPU is how many GPUs.
+	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
+	// GPUType is the GPU's model, or several that all will do.
+	GPUType []string `json:"gpu_type,omitempty" dsl:"single"`
+	// SHM is the size of /dev/shm, which data loaders with worker processes share.
+	SHM Size `json:"shm,omitempty"`
 }
 
 // Nodes is the size of a gang: a number, or {min, max}.
@@ -45,10 +60,28 @@ type Nodes struct {
 	Max int `json:"max,omitempty" dsl:"min=1"`
 }
 
+// Deadline is when a training has to be done: within a time from its start, or at a time of day.
+type Deadline struct {
+	// Within is how long it may take from the start of the step.
+	Within Duration `json:"within,omitempty"`
+	// At is the time of day, "07:00": the first one after the start of the step.
+	At string `json:"at,omitempty"`
+	// Timezone of at, such as Europe/Berlin. Default UTC.
+	Timezone string `json:"timezone,omitempty"`
+	// OnMiss is what happens to a training that is not done then: continue (default), or stop, which fails the step and keeps its last
+	// checkpoint.
+	OnMiss string `json:"on_miss,omitempty" dsl:"default=continue,enum=continue|stop"`
+}
+
 // CheckpointSpec says how a training step's checkpoints are handled.
 type CheckpointSpec struct {
+	// Layout is what a checkpoint looks like on disk: folder, a folder step-N that appears by rename; huggingface, the Trainer's
+	// checkpoint-N; lightning, the .ckpt files of ModelCheckpoint.
+	Layout string `json:"layout,omitempty" dsl:"default=folder,enum=folder|huggingface|lightning"`
 	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
+	// Keep is how many committed checkpoints stay in the store. Default 3.
+	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
 }
 
 // TrainOutput is what a train step hands on, beside its declared outputs.
@@ -122,39 +155,59 @@ func (spec *Train) check(c *checker, s *step) {
 	spec.checkPool(c, s)
 }
 
+// checkPool checks that the environment has the pools, and that each is large enough.
 func (spec *Train) checkPool(c *checker, s *step) {
 	if c.env == nil {
 		return
 	}
 	pools := slices.Sorted(maps.Keys(c.env.Pools))
 	at := lookup(s.body, "pool")
-	switch {
-	case at == nil && len(pools) != 1:
-		c.src.errorf(keyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+suggest("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
-		return
-	case at == nil:
-		spec.Pool = pools[0]
-	case !slices.Contains(pools, spec.Pool):
-		if spec.Pool != "" {
-			c.src.errorf(at, "pool", suggest(spec.Pool, pools), "the environment `%s` has no pool `%s`", c.env.Name, spec.Pool)
+	if at == nil {
+		if len(pools) != 1 {
+			c.src.errorf(keyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+suggest("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+			return
 		}
+		spec.Pool = pools
+	}
+	for i, name := range spec.Pool {
+		place := itemAt(at, i)
+		switch {
+		case name == "":
+		case !slices.Contains(pools, name):
+			c.src.errorf(place, "pool", suggest(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
+		case slices.Contains(spec.Pool[:i], name):
+			c.src.errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
+		default:
+			spec.checkSize(c, s, name)
+		}
+	}
+}
+
+// itemAt is where item i of a list is written; a single value stands for a list of one.
+func itemAt(list *yaml.Node, i int) *yaml.Node {
+	if list != nil && list.Kind == yaml.SequenceNode && i < len(list.Content) {
+		return list.Content[i]
+	}
+	return list
+}
+
+// checkSize reports a gang that is larger than a pool.
+func (spec *Train) checkSize(c *checker, s *step, pool string) {
+	nodes := c.env.Pools[pool].size()
+	if nodes == 0 || spec.Nodes.Min <= nodes {
 		return
 	}
-	if local := c.env.Pools[spec.Pool].Local; local != nil && spec.Nodes.Min > local.Nodes {
-		place := lookup(s.body, "nodes")
-		if place == nil {
-			place = keyNode(s.node, string(KindTrain))
-		}
-		c.src.errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), spec.Pool, local.Nodes)
+	place := lookup(s.body, "nodes")
+	if place == nil {
+		place = keyNode(s.node, string(KindTrain))
 	}
+	c.src.errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), pool, nodes)
 }
 
 // complete fills what the document may leave out and the environment or the rest of the spec says.
 func (spec *Train) complete(env *Environment) {
-	if spec.Pool == "" && len(env.Pools) == 1 {
-		for name := range env.Pools {
-			spec.Pool = name
-		}
+	if len(spec.Pool) == 0 && len(env.Pools) == 1 {
+		spec.Pool = slices.Collect(maps.Keys(env.Pools))
 	}
 	spec.Nodes.Max = max(spec.Nodes.Max, spec.Nodes.Min)
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+
+	"github.com/sluiceml/sluice/dsl"
 )
 
 // Key names one generation of a step's gang: one life, from Acquire to Release.
@@ -38,6 +40,10 @@ type Node struct {
 // Gang is what Acquire hands out.
 type Gang struct {
 	Nodes []Node `json:"nodes"`
+	// Capacity is what was bought: dsl.CapacitySpot or dsl.CapacityOnDemand.
+	Capacity string `json:"capacity,omitempty"`
+	// USDPerHour is what a node costs, as far as the pool knows.
+	USDPerHour float64 `json:"usd_per_hour,omitempty"`
 }
 
 // Loss says which nodes are known to have gone, and of the first how that was seen.
@@ -54,13 +60,19 @@ type Request struct {
 	MaxNodes int `json:"max_nodes"`
 	// Workflow is the ID of the workflow that the agents answer to.
 	Workflow string `json:"workflow"`
+	// Capacity is what to buy: dsl.CapacitySpot or dsl.CapacityOnDemand, and one that the pool sells.
+	Capacity string `json:"capacity,omitempty"`
+	// Resources are what each node must have.
+	Resources dsl.Resources `json:"resources,omitzero"`
+	// Image is the container image of the ranks; empty for the pool's.
+	Image string `json:"image,omitempty"`
 }
 
 // Errors that Acquire returns, wrapped with what was wanted and what there is.
 var (
 	// ErrNoCapacity: not now. Asking again later may succeed.
 	ErrNoCapacity = errors.New("no capacity now")
-	// ErrTooLarge: never. The pool is smaller than the smallest gang that was asked for.
+	// ErrTooLarge: never. The pool is smaller than the smallest gang that was asked for, or its nodes lack what each must have.
 	ErrTooLarge = errors.New("larger than the pool")
 	// ErrNoAgent: the pool has no agent to put on its nodes.
 	ErrNoAgent = errors.New("the node agent is missing")

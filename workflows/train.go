@@ -123,6 +123,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		Pool: t.plan.Pool, Submission: t.in.Submission,
 		Request: training.Request{
 			Key: t.key(), MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
+			Capacity: t.plan.Capacity, Resources: t.plan.Resources, Image: t.plan.Image,
 		},
 	}
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {

@@ -75,6 +75,11 @@ type TrainPlan struct {
 	MaxNodes int    `json:"max_nodes"`
 	// USDPerHour is the price of a node.
 	USDPerHour float64 `json:"usd_per_hour,omitempty"`
+	// Capacity is what to buy of the pool.
+	Capacity string `json:"capacity,omitempty"`
+	// Resources and Image are those of the step.
+	Resources dsl.Resources `json:"resources,omitzero"`
+	Image     string        `json:"image,omitempty"`
 }
 
 // SealInput opens a generation.
