@@ -12,18 +12,42 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// ReadDocuments reads a pipeline and, unless env is empty, its environment.
+// ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
+// beside the pipeline.
 func ReadDocuments(pipeline, env string) (p, e dsl.File, err error) {
-	p.Name, e.Name = pipeline, env
+	p.Name = pipeline
 	if p.Source, err = ReadDocument(pipeline); err != nil {
 		return p, e, fmt.Errorf("read the pipeline: %w", err)
 	}
-	if env != "" {
-		if e.Source, err = ReadDocument(env); err != nil {
-			return p, e, fmt.Errorf("read the environment: %w", err)
-		}
+	if env == "" {
+		return p, e, nil
+	}
+	if e.Name, err = environmentFile(pipeline, env); err != nil {
+		return p, e, err
+	}
+	if e.Source, err = ReadDocument(e.Name); err != nil {
+		return p, e, fmt.Errorf("read the environment: %w", err)
 	}
 	return p, e, nil
+}
+
+// environmentFile is the file that env is, or names: prod for environments/prod.yaml.
+func environmentFile(pipeline, env string) (string, error) {
+	if filepath.Base(env) != env || filepath.Ext(env) != "" {
+		return env, nil
+	}
+	for _, path := range []string{env, EnvironmentPath(pipeline, env)} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env)), nil)
+}
+
+// EnvironmentPath is where the environment of a name is kept for a pipeline.
+func EnvironmentPath(pipeline, name string) string {
+	return filepath.Join(filepath.Dir(pipeline), "environments", name+".yaml")
 }
 
 // ReadDocument reads a pipeline or an environment, which is a file: the folder around it is what a run is given. Of one that dsl

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -36,5 +37,34 @@ func TestReadDocument(t *testing.T) {
 		if _, err := ReadDocument(path); err == nil || !strings.Contains(err.Error(), path+" is no file") {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// TestEnvironmentName: a name stands for a file beside the pipeline, a file of that name goes first, and where the folder lies makes no
+// other submission of it.
+func TestEnvironmentName(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"p.yaml": "name: p\n", "environments/lab.yaml": "name: lab\n", "own.yml": "name: own\n"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipeline := filepath.Join(dir, "p.yaml")
+	for env, want := range map[string]string{"lab": "environments/lab.yaml", filepath.Join(dir, "own.yml"): "own.yml", "": ""} {
+		_, e, err := ReadDocuments(pipeline, env)
+		if err != nil {
+			t.Errorf("%q: %v", env, err)
+		}
+		sub := packed(contract.Submission{File: pipeline, EnvFile: e.Name})
+		if sub.File != "p.yaml" || sub.EnvFile != want {
+			t.Errorf("%q: the files are %s and %s, want %s", env, sub.File, sub.EnvFile, want)
+		}
+	}
+	if _, _, err := ReadDocuments(pipeline, "prod"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "environments/prod.yaml") {
+		t.Errorf("an environment that is not there: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // SubmitRequest names what to run.
 type SubmitRequest struct {
-	// PipelineFile and EnvFile are paths; no EnvFile means the default environment.
+	// PipelineFile is a path, EnvFile one or the name of an environment; no EnvFile means the default environment.
 	PipelineFile, EnvFile string
 	Params                map[string]string
 	// From is a step: it and all that come after it are done again, whatever there is to take over.
@@ -68,11 +68,12 @@ func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 
 // load is Compile without a look at the parameters.
 func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
-	sub := contract.Submission{File: req.PipelineFile, EnvFile: req.EnvFile, Params: req.Params}
+	sub := contract.Submission{File: req.PipelineFile, Params: req.Params}
 	pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
 	if err != nil {
 		return nil, sub, err
 	}
+	sub.EnvFile = environment.Name
 	sub.Pipeline, sub.Environment = pipeline.Source, environment.Source
 	program, diags := dsl.Compile(pipeline, environment, Folder(filepath.Dir(req.PipelineFile)))
 	if program == nil {
@@ -160,10 +161,14 @@ func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Prog
 
 // packed is a submission that can be taken elsewhere: where its files lie makes no other run of them.
 func packed(sub contract.Submission) contract.Submission {
-	sub.File = filepath.Base(sub.File)
 	if sub.EnvFile != "" {
-		sub.EnvFile = filepath.Base(sub.EnvFile)
+		inside, err := filepath.Rel(filepath.Dir(sub.File), sub.EnvFile)
+		if err != nil || !filepath.IsLocal(inside) {
+			inside = filepath.Base(sub.EnvFile)
+		}
+		sub.EnvFile = filepath.ToSlash(inside)
 	}
+	sub.File = filepath.Base(sub.File)
 	return sub
 }
 

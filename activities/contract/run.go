@@ -61,7 +61,7 @@ func RolloutWorkflowID(target string) string { return "rollout/" + target }
 
 // Submission is what was submitted, whole: nothing is read from the submitter's disk later. It lives in the store by digest.
 type Submission struct {
-	// File and EnvFile are the names of the submitter's files, for messages.
+	// File and EnvFile are the names of the submitter's files in the workspace, for messages and for what no step depends on.
 	File        string `json:"file"`
 	Pipeline    []byte `json:"pipeline"`
 	EnvFile     string `json:"env_file"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,9 +53,19 @@ lines of a change.`,
 
 // addEnvironment gives a command the flag -e.
 func addEnvironment(cmd *cobra.Command, env *string) {
-	cmd.Flags().StringVarP(env, "env", "e", "", "environment file: store, pools and targets")
-	must(cmd.MarkFlagFilename("env", "yaml", "yml"))
+	cmd.Flags().StringVarP(env, "env", "e", "", "environment: a file, or NAME for environments/NAME.yaml beside the pipeline")
+	must(cmd.RegisterFlagCompletionFunc("env", completeEnvironments))
 	cmd.ValidArgsFunction = completeDocuments
+}
+
+// completeEnvironments completes the names of the pipeline's environments, and files where there are none.
+func completeEnvironments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	found, _ := filepath.Glob(worker.EnvironmentPath(append(args, "pipeline.yaml")[0], "*")) // the pattern is well-formed, or matches nothing
+	names := make([]string, len(found))
+	for i, path := range found {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
+	}
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // completeDocuments completes names of YAML files.
