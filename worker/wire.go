@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
-	"github.com/sluiceml/sluice/serving/embedded"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/local"
@@ -154,5 +154,5 @@ func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (ser
 	if err != nil {
 		return nil, err
 	}
-	return embedded.New(s.Store, name, url), nil
+	return gateway.NewTarget(s.Store, name, url), nil
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/url"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/servingtest"
 	"github.com/sluiceml/sluice/store"
@@ -33,7 +31,7 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { stop(t, server) })
-		target := New(s, servingtest.Name, server.URL())
+		target := gateway.NewTarget(s, servingtest.Name, server.URL())
 		t.Cleanup(target.Close)
 		return servingtest.Harness{
 			Target: target,
@@ -60,17 +58,5 @@ func stop(t *testing.T, server *gateway.Server) {
 	defer cancel()
 	if err := server.Close(ctx); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestAGatewayThatIsNotThere(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := New(s, servingtest.Name, "http://127.0.0.1:1")
-	defer target.Close()
-	if _, err := target.Stats(t.Context()); !errors.Is(err, serving.ErrUnavailable) {
-		t.Errorf("Stats = %v, want ErrUnavailable", err)
 	}
 }

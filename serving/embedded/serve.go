@@ -1,7 +1,9 @@
+// Package embedded is the serving target inside Sluice: a gateway on loopback whose releases run on ONNX Runtime in the same process.
 package embedded
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -12,7 +14,11 @@ import (
 // Serve starts the gateway of a target on a loopback port, with ONNX Runtime in this process. dir is a folder of its own, which is
 // emptied. gateway.ErrPortInUse when the port is taken.
 func Serve(ctx context.Context, s *store.Store, target string, port int, dir string, log *slog.Logger) (*gateway.Server, error) {
-	return gateway.Serve(ctx, port, gateway.Options{Store: s, Target: target, Load: load, Dir: dir, Logger: log})
+	open, err := gateway.Local(s, dir, load)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	return gateway.Serve(ctx, port, gateway.Options{Store: s, Target: target, Open: open, Logger: log})
 }
 
 // load opens the one .onnx file of a model artifact.

@@ -1,18 +1,17 @@
 // Package gateway serves one target's models over the Open Inference Protocol: it splits traffic between releases as the target's
 // routing document says, mirrors requests to a shadow release, and counts what came of them.
 //
-// The document is followed, never commanded: a gateway polls the store for the next revision (a poke makes it look at once), loads
-// the models a revision needs beside those that serve, and switches when they are ready.
+// The document is followed, never commanded: a gateway polls the store for the next revision (a poke makes it look at once), makes
+// ready the releases a revision needs beside those that serve, and switches when they are. Where a release runs, in this process or on a
+// server elsewhere, is the business of an Opener; Target is how others steer a gateway.
 package gateway
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 
 const (
 	pollEvery      = 250 * time.Millisecond // between looks for a new revision
-	retryLoad      = 5 * time.Second        // after a model could not be loaded
+	retryAfter     = 5 * time.Second        // after a release could not be made ready, or a sweep failed
 	defaultTimeout = 30 * time.Second       // of one inference
 )
 
@@ -38,17 +37,20 @@ type Upstream interface {
 	Close() error
 }
 
-// Loader makes an Upstream of the model artifact in a folder. The folder is gone after it returns.
-type Loader func(ctx context.Context, dir string) (Upstream, error)
+// Opener makes ready what serves a release and returns it. While that takes long it says by waiting what it waits for. An error is a
+// reason why the release cannot be served; the gateway tries again later. ctx ends when the release is no longer wanted, and not the
+// Upstream with it.
+type Opener func(ctx context.Context, r routing.Release, waiting func(what string)) (Upstream, error)
 
 // Options configure a Gateway.
 type Options struct {
 	Store *store.Store
 	// Target names the routing document, and the model in the protocol.
 	Target string
-	Load   Loader
-	// Dir is a folder of the gateway's own for models on their way to memory. It is emptied at the start.
-	Dir string
+	Open   Opener
+	// Sweep, when set, removes what serves releases that were dropped. It is called with a document that is served, when the inferences
+	// of those it does not name have ended, at least once for each; gateways elsewhere may serve a newer one already.
+	Sweep func(ctx context.Context, doc routing.Document) error
 	// Timeout of one inference. Default 30s.
 	Timeout time.Duration
 	Logger  *slog.Logger
@@ -74,14 +76,12 @@ type Gateway struct {
 	problem  error
 	releases map[string]*release // by version
 	table    *table              // what is served; nil until the first switch
+	sweeper  sweeper
 }
 
-// New starts a gateway. The models are loaded in the background: see State.
-func New(opts Options) (*Gateway, error) {
+// New starts a gateway. The releases are made ready in the background: see State.
+func New(opts Options) *Gateway {
 	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
-	if err := errors.Join(os.RemoveAll(opts.Dir), os.MkdirAll(opts.Dir, 0o700)); err != nil {
-		return nil, fmt.Errorf("gateway of target %s: %w", opts.Target, err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &Gateway{
 		opts:     opts,
@@ -96,10 +96,10 @@ func New(opts Options) (*Gateway, error) {
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.mux = g.routes()
 	g.background.Go(func() { g.follow(ctx) })
-	return g, nil
+	return g
 }
 
-// Close stops following the document and unloads the models after the inferences under way have ended.
+// Close stops following the document and lets go of the releases after the inferences under way have ended.
 func (g *Gateway) Close() error {
 	g.cancel()
 	g.background.Wait()
@@ -109,7 +109,7 @@ func (g *Gateway) Close() error {
 	g.mu.Unlock()
 	var err error
 	for _, r := range releases {
-		err = errors.Join(err, r.unload())
+		err = errors.Join(err, r.close())
 	}
 	g.mirror.close() // nothing can be queued any more: what is queued keeps its release from unloading
 	g.mirroring.Wait()

@@ -82,10 +82,11 @@ func newBench(t *testing.T, timeout time.Duration) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{store: s, release: make(chan struct{})}
-	b.Gateway, err = New(Options{Store: s, Target: "m", Load: b.load, Dir: filepath.Join(t.TempDir(), "models"), Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	open, err := Local(s, filepath.Join(t.TempDir(), "models"), b.load)
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.Gateway = New(Options{Store: s, Target: "m", Open: open, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -371,7 +372,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Store: s, Target: "m", Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	opts := Options{Store: s, Target: "m", Logger: slog.New(slog.DiscardHandler)}
 	server, err := Serve(t.Context(), 0, opts)
 	if err != nil {
 		t.Fatal(err)

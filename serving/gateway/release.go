@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
-// ReleaseState is where a release is on its way to memory.
+// ReleaseState is how far a release is on its way to traffic.
 type ReleaseState string
 
 // The states of a release.
@@ -34,13 +32,15 @@ type release struct {
 	state    ReleaseState
 	err      error
 	failedAt time.Time
-	loaded   bool // upstream is set, and the release not yet admitted
+	waiting  string             // for what, while it is being opened
+	stop     context.CancelFunc // ends the opening; nil when none is under way
+	opened   bool               // upstream is set, and the release not yet admitted
 	upstream Upstream
 	inflight sync.WaitGroup
 }
 
-// unload waits for the inferences under way and closes the model. The release must be out of the gateway's reach.
-func (r *release) unload() error {
+// close waits for the inferences under way and lets go of the upstream. The release must be out of the gateway's reach.
+func (r *release) close() error {
 	r.inflight.Wait()
 	if r.upstream == nil {
 		return nil
@@ -51,48 +51,39 @@ func (r *release) unload() error {
 	return nil
 }
 
-// load brings a release's model to memory, in the background.
-func (g *Gateway) load(ctx context.Context, r *release) {
-	start := time.Now()
-	upstream, err := g.fetch(ctx, r.Release)
-	g.mu.Lock()
-	if err != nil {
-		g.fail(r, err)
-	} else {
-		r.upstream, r.loaded = upstream, true
-	}
-	g.mu.Unlock()
-	if err == nil {
-		g.log.Info("model loaded", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
-	}
-	g.Poke()
+// open makes a release ready in the background; the caller holds the lock. A release that failed stays so until it is ready after all,
+// so that nothing waits for it meanwhile.
+func (g *Gateway) open(ctx context.Context, r *release) {
+	ctx, r.stop = context.WithCancel(ctx)
+	g.background.Go(func() {
+		start := time.Now()
+		upstream, err := g.opts.Open(ctx, r.Release, func(what string) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			r.waiting = what
+		})
+		if err == nil {
+			g.warmUp(ctx, r.Version, upstream)
+			g.log.Info("a release can be served", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		r.stop()
+		r.stop, r.waiting = nil, ""
+		if err != nil {
+			g.fail(r, fmt.Errorf("load release %s: %w", r.Version, err))
+		} else {
+			r.upstream, r.opened = upstream, true
+		}
+		g.Poke()
+	})
 }
 
 func (g *Gateway) fail(r *release, err error) {
 	r.state, r.err, r.failedAt = Failed, err, time.Now()
-	g.log.Error("a release cannot be served", "release", r.Version, "model", r.Model.Digest, "error", err)
-}
-
-func (g *Gateway) fetch(ctx context.Context, r routing.Release) (Upstream, error) {
-	dir, err := os.MkdirTemp(g.opts.Dir, "model-")
-	if err != nil {
-		return nil, fmt.Errorf("load release %s: %w", r.Version, err)
+	if _, wanted := g.doc.Release(r.Version); wanted {
+		g.log.Error("a release cannot be served", "release", r.Version, "model", r.Model.Digest, "error", err)
 	}
-	defer func() {
-		if err := os.RemoveAll(dir); err != nil {
-			g.log.Warn("a temporary folder stays behind until the next start", "error", err)
-		}
-	}()
-	model := filepath.Join(dir, "model")
-	if err := g.opts.Store.Fetch(ctx, r.Model, model); err != nil {
-		return nil, fmt.Errorf("load release %s: %w", r.Version, err)
-	}
-	upstream, err := g.opts.Load(ctx, model)
-	if err != nil {
-		return nil, fmt.Errorf("load release %s: %w", r.Version, err)
-	}
-	g.warmUp(ctx, r.Version, upstream)
-	return upstream, nil
 }
 
 // warmUp makes a few inferences, so that the first users do not pay for what a model does once. A model may refuse the made-up
@@ -117,32 +108,49 @@ func (g *Gateway) warmUp(ctx context.Context, version string, upstream Upstream)
 	}
 }
 
-// reconcile starts and drops releases as the document says, and switches to its newest revision once what that needs has settled.
+// reconcile opens and drops releases as the document says, and switches to its newest revision once what that needs has settled.
 func (g *Gateway) reconcile(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, wanted := range g.doc.Releases {
-		r, ok := g.releases[wanted.Version]
-		if ok && (r.state != Failed || time.Since(r.failedAt) < retryLoad) {
-			continue
+		r, known := g.releases[wanted.Version]
+		if !known {
+			r = &release{Release: wanted, state: Loading}
+			g.releases[wanted.Version] = r
 		}
-		r = &release{Release: wanted, state: Loading}
-		g.releases[wanted.Version] = r
-		g.background.Go(func() { g.load(ctx, r) })
+		if !known || r.state == Failed && r.stop == nil && !r.opened && time.Since(r.failedAt) >= retryAfter {
+			g.open(ctx, r)
+		}
 	}
 	for _, r := range g.releases {
-		if r.loaded {
+		if r.opened {
 			g.admit(r)
 		}
 	}
 	g.switchTable()
+	g.dropReleases()
+	g.sweep(ctx)
+}
+
+// dropReleases lets go of what the document no longer names and no request can reach.
+func (g *Gateway) dropReleases() {
 	for version, r := range g.releases {
-		if _, wanted := g.doc.Release(version); !wanted && r.state != Loading && !g.table.uses(r) {
+		_, wanted := g.doc.Release(version)
+		switch {
+		case wanted || g.table.uses(r):
+		case r.stop != nil:
+			r.stop() // and dropped when it has ended
+		default:
 			delete(g.releases, version)
+			g.sweeper.leaving++
 			g.background.Go(func() {
-				if err := r.unload(); err != nil {
-					g.log.Error("a model stays in memory", "release", version, "error", err)
+				if err := r.close(); err != nil {
+					g.log.Error("a release stays in memory", "release", version, "error", err)
 				}
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.sweeper.leaving--
+				g.Poke()
 			})
 		}
 	}
@@ -155,18 +163,18 @@ func (g *Gateway) admit(r *release) {
 	reference := g.releases[serving.Version]
 	if reference != nil && reference != r && reference.state != Failed {
 		if reference.upstream == nil {
-			return // it is loading; there is nothing to compare with yet
+			return // it is being opened; there is nothing to compare with yet
 		}
 		if err := compatible(reference.upstream, r.upstream); err != nil {
 			if closeErr := r.upstream.Close(); closeErr != nil {
 				err = errors.Join(err, closeErr)
 			}
-			r.upstream, r.loaded = nil, false
+			r.upstream, r.opened = nil, false
 			g.fail(r, fmt.Errorf("release %s cannot take the place of release %s: %w", r.Version, reference.Version, err))
 			return
 		}
 	}
-	r.state, r.err, r.loaded = Ready, nil, false
+	r.state, r.err, r.opened = Ready, nil, false
 }
 
 // compatible reports why clients of one model could not use another.

@@ -33,6 +33,8 @@ type ReleaseStatus struct {
 	State   ReleaseState `json:"state"`
 	Model   string       `json:"model"` // digest
 	Run     string       `json:"run"`
+	// Waiting says what for, when the state is loading and that takes long.
+	Waiting string `json:"waiting,omitempty"`
 	// Error says why the state is failed.
 	Error string `json:"error,omitempty"`
 }
@@ -95,7 +97,7 @@ func (g *Gateway) State() State {
 	for _, wanted := range g.doc.Releases {
 		status := ReleaseStatus{Version: wanted.Version, Weight: wanted.Weight, Model: wanted.Model.Digest, Run: wanted.Run, State: Loading}
 		if r := g.releases[wanted.Version]; r != nil {
-			status.State = r.state
+			status.State, status.Waiting = r.state, r.waiting
 			if r.err != nil {
 				status.Error = r.err.Error()
 			}

@@ -35,10 +35,7 @@ func Serve(ctx context.Context, port int, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", opts.Target, err)
 	}
-	g, err := New(opts)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
+	g := New(opts)
 	s := &Server{
 		Gateway: g,
 		url:     "http://" + listener.Addr().String(),
@@ -61,7 +58,7 @@ func Serve(ctx context.Context, port int, opts Options) (*Server, error) {
 // URL is where the gateway listens: http://127.0.0.1:8080.
 func (s *Server) URL() string { return s.url }
 
-// Close answers the requests under way until ctx ends, then drops the rest and unloads the models.
+// Close answers the requests under way until ctx ends, then drops the rest and lets go of the releases.
 func (s *Server) Close(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {

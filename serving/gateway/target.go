@@ -1,6 +1,4 @@
-// Package embedded is the serving target inside Sluice: a gateway on loopback that follows the routing document in the store. The
-// driver writes the document and watches the gateway over HTTP, so that it works from any process of the machine.
-package embedded
+package gateway
 
 import (
 	"context"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/serving"
-	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
@@ -29,7 +26,8 @@ const (
 	maxAnswer   = 16 << 20
 )
 
-// Target drives one gateway. It implements serving.Target.
+// Target is what a gateway serves, wherever its releases run: it writes the routing document and watches the gateway over HTTP, so that
+// it works from any process of the machine. It implements serving.Target.
 type Target struct {
 	store  *store.Store
 	name   string
@@ -39,8 +37,8 @@ type Target struct {
 
 var _ serving.Target = (*Target)(nil)
 
-// New returns the target of a name whose gateway listens at url (http://127.0.0.1:8080). Close releases its connections.
-func New(s *store.Store, name, url string) *Target {
+// NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080). Close releases its connections.
+func NewTarget(s *store.Store, name, url string) *Target {
 	return &Target{store: s, name: name, url: url, client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
 }
 
@@ -74,14 +72,14 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release) (r
 	} else {
 		r = doc.Releases[i]
 	}
-	err = t.watch(ctx, func(s gateway.State) (bool, error) {
+	err = t.watch(ctx, func(s State) (bool, error) {
 		for _, status := range s.Releases {
 			switch {
 			case status.Version != r.Version || s.Revision < doc.Revision:
-			case status.State == gateway.Failed:
+			case status.State == Failed:
 				return false, &serving.LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
 			default:
-				return status.State == gateway.Ready, nil
+				return status.State == Ready, nil
 			}
 		}
 		return false, nil
@@ -105,12 +103,12 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split serving.S
 	if err != nil {
 		return routing.Document{}, err
 	}
-	err = t.watch(ctx, func(s gateway.State) (bool, error) {
+	err = t.watch(ctx, func(s State) (bool, error) {
 		if s.Revision > doc.Revision {
 			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
 		}
 		for _, status := range s.Releases {
-			if status.State == gateway.Failed && status.Weight > 0 && s.Revision == doc.Revision {
+			if status.State == Failed && status.Weight > 0 && s.Revision == doc.Revision {
 				return false, &serving.LoadError{Target: t.name, Version: status.Version, Reason: status.Error}
 			}
 		}
@@ -158,13 +156,13 @@ func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
 }
 
 // watch pokes the gateway and asks for its state until done says so or fails.
-func (t *Target) watch(ctx context.Context, done func(gateway.State) (bool, error)) error {
+func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) error {
 	heard := time.Now()
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	err := t.call(ctx, http.MethodPost, "/reload", nil)
 	for {
-		var state gateway.State
+		var state State
 		if err == nil {
 			err = t.call(ctx, http.MethodGet, "", &state)
 		}

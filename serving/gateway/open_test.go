@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+// openerBench is a bench whose releases are opened by a function of the test, and whose sweeps are kept.
+func openerBench(t *testing.T, open Opener, sweep func(context.Context, routing.Document) error) *bench {
+	t.Helper()
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{store: s, release: make(chan struct{})}
+	b.Gateway = New(Options{Store: s, Target: "m", Open: open, Sweep: sweep, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) echo() Upstream {
+	return &scripted{behaviour: "echo", release: b.release, onClose: func() {}}
+}
+
+func TestAnOpeningThatIsNoLongerWantedIsStopped(t *testing.T) {
+	var b *bench
+	var stopped atomic.Bool
+	ready := make(chan struct{})
+	b = openerBench(t, func(ctx context.Context, r routing.Release, waiting func(string)) (Upstream, error) {
+		<-ready
+		if r.Version == "1" {
+			return b.echo(), nil
+		}
+		waiting("a machine")
+		<-ctx.Done()
+		stopped.Store(true)
+		return nil, ctx.Err()
+	}, nil)
+	close(ready)
+	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
+	b.untilServing(t, doc.Revision)
+	doc = b.route(t, nil, weightedBehaviour{"1", "", 1}, weightedBehaviour{"2", "", 0})
+	b.until(t, func() bool {
+		s := b.State()
+		return s.Serving == doc.Revision && s.Releases[1].Waiting == "a machine" && s.Releases[1].State == Loading
+	})
+	doc = b.route(t, nil, weightedBehaviour{"1", "", 1})
+	b.untilServing(t, doc.Revision)
+	b.until(t, stopped.Load)
+}
+
+// TestSweepWaitsForWhatIsUnderWay: what serves a release that was dropped is removed when nobody waits for its answer.
+func TestSweepWaitsForWhatIsUnderWay(t *testing.T) {
+	var b *bench
+	var answered atomic.Bool
+	ready := make(chan struct{})
+	swept := make(chan error, 10)
+	b = openerBench(t, func(_ context.Context, r routing.Release, _ func(string)) (Upstream, error) {
+		<-ready
+		if r.Version == "2" {
+			return b.echo(), nil
+		}
+		return &waitsAfterWarmUp{Upstream: b.echo(), release: b.release, asked: make(chan struct{})}, nil
+	}, func(_ context.Context, doc routing.Document) error {
+		if _, there := doc.Release("1"); there {
+			return nil
+		}
+		if !answered.Load() {
+			swept <- errors.New("swept while a request was under way")
+		}
+		swept <- nil
+		return nil
+	})
+	close(ready)
+	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
+	b.untilServing(t, doc.Revision)
+	b.Gateway.mu.Lock()
+	asked := b.releases["1"].upstream.(*waitsAfterWarmUp).asked
+	b.Gateway.mu.Unlock()
+	var user sync.WaitGroup
+	user.Go(func() {
+		if w := b.do(http.MethodPost, inferPath, request); w.Code != http.StatusOK {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+	<-asked
+	doc = b.route(t, nil, weightedBehaviour{"2", "", 1})
+	b.untilServing(t, doc.Revision)
+	answered.Store(true)
+	close(b.release)
+	user.Wait()
+	if err := <-swept; err != nil {
+		t.Error(err)
+	}
+}
+
+// waitsAfterWarmUp is an upstream that answers users only when it is let.
+type waitsAfterWarmUp struct {
+	Upstream
+	release <-chan struct{}
+	asked   chan struct{}
+	asks    int
+}
+
+func (w *waitsAfterWarmUp) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	if w.asks++; w.asks > warmUps {
+		close(w.asked)
+		<-w.release
+	}
+	return w.Upstream.Infer(ctx, inputs)
+}
