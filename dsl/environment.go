@@ -92,6 +92,7 @@ func loadEnvironment(src *source, data []byte) *Environment {
 	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", poolDrivers)
 	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", targetDrivers)
 	setDefaults(reflect.ValueOf(env))
+	checkPools(src, root, env)
 	checkPorts(src, root, env)
 	checkSecrets(src, root, env)
 	checkRunner(src, root)

@@ -103,6 +103,16 @@ func ParseSize(s string) (Size, error) {
 	return Size(v * unit), nil
 }
 
+// String is the written form, rounded to a tenth of its unit.
+func (s Size) String() string {
+	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if v := float64(s) / sizeUnits[unit]; v >= 1 {
+			return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") + unit
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
 // parseTimestamp reads a moment with its offset from UTC.
 func parseTimestamp(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)

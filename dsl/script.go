@@ -34,7 +34,8 @@ type OutputDecl struct {
 
 // Runtime says which interpreter runs a command.
 type Runtime struct {
-	// Python is a requirements file of the workspace; it must be met by the project's environment.
+	// Python is a requirements file of the workspace. What it asks for is installed beside the packages of the pool's environment, once
+	// for all steps that ask for the same.
 	Python string `json:"python,omitempty"`
 	// Image is the container image the command runs in, on pools that run containers.
 	Image string `json:"image,omitempty"`
@@ -68,6 +69,9 @@ func (cmd *Command) check(c *checker, s *step) {
 		case isArtifact && !isInside(decl.Path):
 			c.src.errorf(placeOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}
+	}
+	if at := lookup(s.body, "runtime", "image"); at != nil && s.Kind != KindTrain {
+		c.src.errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
 	}
 	cmd.checkFiles(c, s)
 }

@@ -152,6 +152,7 @@ func (spec *Train) check(c *checker, s *step) {
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
 		c.src.errorf(placeOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
 	}
+	spec.checkNeeds(c, s)
 	spec.checkPool(c, s)
 }
 
@@ -178,7 +179,7 @@ func (spec *Train) checkPool(c *checker, s *step) {
 		case slices.Contains(spec.Pool[:i], name):
 			c.src.errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
 		default:
-			spec.checkSize(c, s, name)
+			spec.checkPoolOf(c, s, name)
 		}
 	}
 }

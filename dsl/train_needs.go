@@ -1,0 +1,79 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// How the ranks of a node are started.
+const (
+	LauncherEnv        = "env"
+	LauncherTorchrun   = "torchrun"
+	LauncherMPI        = "mpi"
+	LauncherTensorFlow = "tensorflow"
+)
+
+// What a checkpoint looks like on disk.
+const (
+	LayoutFolder      = "folder"
+	LayoutHuggingFace = "huggingface"
+	LayoutLightning   = "lightning"
+)
+
+// checkNeeds reports what a node cannot have, and what cannot be started there.
+func (spec *Train) checkNeeds(c *checker, s *step) {
+	if at := lookup(s.body, "resources", "gpu_type"); at != nil && lookup(s.body, "resources", "gpu") == nil {
+		c.src.errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
+	}
+	if spec.Launcher == LauncherMPI && max(spec.Nodes.Min, spec.Nodes.Max) > 1 {
+		c.src.errorf(lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
+			"mpi starts the ranks of one node: on others it would need an SSH server")
+	}
+}
+
+// checkPoolOf reports what one pool cannot give the step.
+func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
+	spec.checkSize(c, s, name)
+	pool := c.env.Pools[name]
+	if at := lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
+		c.src.errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
+			"the pool `%s` starts processes of this machine, and no containers", name)
+	}
+	spec.checkNode(c, s, name, pool.Node)
+}
+
+// checkNode compares the step's resources with what a node of the pool has. A node that is not described may have anything.
+func (spec *Train) checkNode(c *checker, s *step, pool string, node NodeShape) {
+	if node == (NodeShape{}) {
+		return
+	}
+	want := spec.Resources
+	for _, r := range []struct {
+		key         string
+		lacks       bool
+		wants, have string
+	}{
+		{"cpu", node.CPU > 0 && want.CPU > node.CPU, fmt.Sprintf("%g cores", want.CPU), fmt.Sprintf("has %g", node.CPU)},
+		{"memory", node.Memory > 0 && want.Memory > node.Memory, want.Memory.String(), "has " + node.Memory.String()},
+		{"gpu", want.GPU > node.GPU, plural(want.GPU, "GPU"), fmt.Sprintf("has %d", node.GPU)},
+		{"gpu_type", want.GPU > 0 && node.GPUType != "" && len(want.GPUType) > 0 && !slices.Contains(want.GPUType, node.GPUType),
+			"a GPU of type " + strings.Join(want.GPUType, " or "), "has " + node.GPUType},
+	} {
+		if r.lacks {
+			c.src.errorf(placeOf(s.body, "resources", r.key), "resources", "ask for less, or use another pool",
+				"`%s` wants %s, and a node of the pool `%s` %s", s.ID, r.wants, pool, r.have)
+		}
+	}
+}
+
+// checkPools reports what the environment says of its pools and cannot be.
+func checkPools(src *source, root *yaml.Node, env *Environment) {
+	for key, body := range mappingOf(root, "pools") {
+		if at := lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
+			src.errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
+		}
+	}
+}
