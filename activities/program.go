@@ -90,7 +90,7 @@ func (p *Programs) perform(
 	}
 	defer cleanup()
 	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
-		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python,
+		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python, State: p.State,
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +30,7 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeRuns,
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, - for standard output (default: RUN.html)")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, - for standard output (default: RUN.html; in a step, reports/RUN.html in the state folder)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		run, err := findRun(cmd, args)
 		if err != nil {
@@ -46,7 +48,9 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 			return report.Write(cmd.OutOrStdout(), data)
 		}
 		if file == "" {
-			file = run.Run + ".html"
+			if file, err = reportFile(cmd, run.Run); err != nil {
+				return err
+			}
 		}
 		if err := replaceFile(file, 0o644, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
 			return err
@@ -55,6 +59,15 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 		return err
 	}
 	return cmd
+}
+
+// reportFile is where a report goes that is given no place: the working folder, but not that of a step, which is gone with it.
+func reportFile(cmd *cobra.Command, run string) (string, error) {
+	if os.Getenv("SLUICE_OUTPUT_DIR") == "" {
+		return run + ".html", nil
+	}
+	dir := filepath.Join(stateOf(cmd), "reports")
+	return filepath.Join(dir, run+".html"), os.MkdirAll(dir, 0o755)
 }
 
 // reportedInstances is how many of a step's instances a report lists.

@@ -38,6 +38,8 @@ type Setup struct {
 	Withhold []string
 	// Python is the folder of the virtual environment whose programs come first in PATH; empty for none.
 	Python string
+	// State is the state folder, for programs that call sluice themselves; empty on a node, which has none.
+	State string
 }
 
 // Folder is one execution's place: everything under Root.
@@ -115,12 +117,20 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 		"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1",
 		"ORT_DISABLE_TELEMETRY": "1", // ONNX Runtime reports on the user's models to its maker otherwise
 	}
-	path := os.Getenv("PATH")
+	path := []string{os.Getenv("PATH")}
 	if s.Python != "" {
 		vars["VIRTUAL_ENV"] = s.Python
-		path = filepath.Join(s.Python, "bin") + string(os.PathListSeparator) + path
+		path = append([]string{filepath.Join(s.Python, "bin")}, path...)
 	}
-	vars["PATH"] = path
+	if s.State != "" {
+		own, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program: %w", err)
+		}
+		vars["SLUICE_STATE"], vars["SLUICE_STORE"] = s.State, s.Store.URL()
+		path = append(path, filepath.Dir(own)) // last: it may be a folder of many programs
+	}
+	vars["PATH"] = strings.Join(path, string(os.PathListSeparator))
 	for name, value := range s.Env {
 		filled, err := dsl.ReplaceInputPaths(value, inputs)
 		if err != nil {

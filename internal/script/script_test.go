@@ -133,6 +133,28 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// TestPrepareForSluice: a program of a step finds sluice, and that its run.
+func TestPrepareForSluice(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin")
+	s := openStore(t)
+	f, err := Prepare(t.Context(), Setup{
+		Dir: filepath.Join(t.TempDir(), "attempt"), Store: s, State: "/state", Command: dsl.Command{Command: []string{"sluice"}},
+		Workspace: put(t, s, artifact.Workspace, map[string]string{"a": ""}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range []string{"SLUICE_STATE=/state", "SLUICE_STORE=" + s.URL(), "PATH=/usr/bin:" + filepath.Dir(own)} {
+		if !slices.Contains(f.Env, kv) {
+			t.Errorf("the environment lacks %s: %q", kv, f.Env)
+		}
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	s := openStore(t)
 	workspace := put(t, s, artifact.Workspace, map[string]string{"a": ""})
