@@ -35,6 +35,10 @@ demo: setup build ## from raw mail to a served spam filter
 flink: ## fetch Flink's job server for Beam into the cache folder, for cleaning on Flink
 	@scripts/flink.sh
 
+.PHONY: kube
+kube: ## build a Kubernetes control plane into the cache folder, for the tests of the kubernetes pool
+	@scripts/kube.sh
+
 .PHONY: test
 test: setup build flink ## run all tests
 	@scripts/test.sh
