@@ -2,7 +2,6 @@ package dsl
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -24,8 +23,12 @@ type Clean struct {
 	// Read is short for a first transform that reads files, by how their names end: .jsonl and .ndjson (a row a line), .json (a row a
 	// file), .csv, .tsv, .txt, .parquet or .avro, and .gz, .zst or .bz2 after it.
 	Read Paths `json:"read,omitempty" dsl:"single"`
+	// Source is the first transform of a chain, where it is not among `transforms`.
+	Source *Transform `json:"source,omitempty"`
 	// Transforms, in any order if they are a composite. Every output must be taken by something.
 	Transforms []Transform `json:"transforms,omitempty"`
+	// Sink is the last transform of a chain, where it is not among `transforms`.
+	Sink *Transform `json:"sink,omitempty"`
 	// Write is short for a last transform that writes JSON lines, CSV, text or Parquet.
 	Write string `json:"write,omitempty" dsl:"enum=json|csv|text|parquet,literal"`
 	// ExtraTransforms stand beside a chain, and say in `input` whose rows they take.
@@ -39,16 +42,31 @@ type Clean struct {
 // Kind implements Spec.
 func (*Clean) Kind() Kind { return KindClean }
 
-// Transform is one node of a cleaning's graph.
+// Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a
+// group is counted under OUTER/INNER; a name in it means another inside, or `input` what comes to the group.
 type Transform struct {
-	// Type is the transform's name; see the transform specs.
+	// Type is the transform's name (see the transform specs), chain or composite.
 	Type string `json:"type" dsl:"literal"`
 	// Name labels it in rules and errors. Default: the type.
 	Name string `json:"name,omitempty" dsl:"literal"`
-	// Input names the transforms whose rows it takes, all together when there are several: NAME, or NAME.OUTPUT for a named output.
+	// Input names the transforms whose rows it takes, all together when there are several: NAME, or NAME.OUTPUT for a named output. In a
+	// group, {a: NAME} is known by the name `a` inside.
 	Input TransformInputs `json:"input,omitempty" dsl:"single,literal"`
+	// InputNames are what those inside a group call its inputs.
+	InputNames []string `json:"input_names,omitempty" dsl:"-"`
 	// Config is checked against the type's own spec struct.
 	Config json.RawMessage `json:"config,omitempty"`
+	// Source is the first transform of a group that is a chain, where it is not among `transforms`.
+	Source *Transform `json:"source,omitempty"`
+	// Transforms are those in a group.
+	Transforms []Transform `json:"transforms,omitempty"`
+	// Sink is the last transform of a group that is a chain, where it is not among `transforms`.
+	Sink *Transform `json:"sink,omitempty"`
+	// ExtraTransforms stand beside the chain in a group that is one.
+	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
+	// Output says which of a group's rows others take: NAME, or {a: NAME, b: NAME.OUTPUT} for outputs that are known outside as GROUP.a and
+	// GROUP.b. Default: what the last of a chain hands on; of a composite nothing.
+	Output GroupOutputs `json:"output,omitempty" dsl:"literal"`
 }
 
 // CleanOutput is what a clean step hands on.
@@ -105,43 +123,6 @@ type transformChecker interface {
 	checkTransform(c *checker, s *step, config *yaml.Node)
 }
 
-var transformType = reflect.TypeFor[Transform]()
-
-// readTransform reads one transform: its config has the shape of its type.
-func readTransform(d *decoder, n *yaml.Node) value {
-	config := lookup(n, "config")
-	typ := lookup(n, "type")
-	if typ == nil || typ.Kind != yaml.ScalarNode {
-		return d.structure(n, transformType, nil)
-	}
-	spec, ok := transformSpecs[typ.Value]
-	if !ok && slices.Contains(laterTransforms, typ.Value) {
-		d.src.errorf(typ, "not-yet", "", "the transform `%s` is not in this version yet", typ.Value)
-		return nil
-	}
-	if !ok {
-		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
-		return nil
-	}
-	outer := d.forms[rawType]
-	d.forms[rawType] = func(n *yaml.Node, _ rules) (value, bool) {
-		if n != config {
-			return nil, false
-		}
-		return d.structure(n, reflect.TypeOf(spec), nil), true
-	}
-	defer func() { d.forms[rawType] = outer }()
-	out := d.structure(n, transformType, nil)
-	if config == nil {
-		for _, f := range fieldsOf(reflect.TypeOf(spec)) {
-			if f.required {
-				d.src.errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ.Value, f.name)
-			}
-		}
-	}
-	return out
-}
-
 // checkTransform demands that the shares of a split are the whole.
 func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	parts := lookup(config, "parts")
@@ -191,9 +172,9 @@ func (spec *Clean) check(c *checker, s *step) {
 		c.src.errorf(list, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
 		return
 	}
-	all, _ := transformNodes(s.body)
+	g := c.graphOf(s)
 	names := map[string]int{}
-	for _, n := range all {
+	for i, n := range g.nodes {
 		typ := lookup(n, "type")
 		if typ == nil {
 			continue
@@ -206,9 +187,9 @@ func (spec *Clean) check(c *checker, s *step) {
 		if strings.HasPrefix(typ.Value, "ReadFrom") {
 			c.checkPatterns(lookup(config, "path"))
 		}
-		label, at := typ.Value, typ
+		label, at := g.all[i].label(), typ
 		if name := lookup(n, "name"); name != nil {
-			label, at = name.Value, name
+			at = name
 		}
 		if line, twice := names[label]; twice {
 			c.src.errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
@@ -216,5 +197,5 @@ func (spec *Clean) check(c *checker, s *step) {
 		}
 		names[label] = at.Line
 	}
-	c.checkGraph(s.body)
+	c.checkGraph(s)
 }

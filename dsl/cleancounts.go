@@ -28,13 +28,13 @@ func (c *checker) countsOf(s *step) map[string]*cleanCounts {
 	if known, ok := c.counts[s]; ok {
 		return known
 	}
-	nodes, g := transformGraph(s.body)
+	g := c.graphOf(s)
 	if len(g.errors) > 0 {
 		return nil
 	}
 	counts := map[string]*cleanCounts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}}
 	for at := range g.all {
-		w, config := &g.all[at], lookup(nodes[at], "config")
+		w, config := &g.all[at], lookup(g.nodes[at], "config")
 		counts["reasons"].prefixes = append(counts["reasons"].prefixes, w.label()+"/")
 		counts["rules"].add(ruleNames(w, config))
 		if w.writes() {
@@ -69,8 +69,8 @@ func ruleNames(w *wiring, config *yaml.Node) (names, prefixes []string) {
 		return nil, []string{w.label() + "/"}
 	case "QualityFilter":
 		own := ""
-		if w.name != "" && w.name != w.typ {
-			own = w.name + "/"
+		if w.label() != w.typ {
+			own = w.label() + "/"
 		}
 		for n := range scalarsBelow(lookup(config, "rules")) {
 			prefixes = append(prefixes, own+n.Value+"/")

@@ -101,6 +101,7 @@ type checker struct {
 	tried      int // combinations of matrices
 	shapes     int // of rows
 	counts     map[*step]map[string]*cleanCounts
+	cleanings  map[*step]*cleaning
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
@@ -111,6 +112,7 @@ type checker struct {
 
 func (c *checker) check() *Program {
 	c.ts, c.envs, c.counts = newTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
+	c.cleanings = map[*step]*cleaning{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)

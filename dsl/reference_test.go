@@ -178,7 +178,7 @@ func (w *referenceWriter) rows(t reflect.Type, prefix string, fixed bool) {
 		}
 		path := prefix + f.name
 		w.line("| `%s` | %s | %s | %s |", path, value, tableText(doc), w.example(goName(t, f), f.name))
-		if inner, infix := innerStruct(f.typ); inner != nil {
+		if inner, infix := innerStruct(f.typ); inner != nil && (inner != transformType || prefix == "" && f.name == "transforms") {
 			w.rows(inner, path+infix, fixed || f.rules.literal)
 		}
 	}

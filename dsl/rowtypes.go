@@ -70,8 +70,8 @@ func (c *checker) typeRows(s *step) {
 			t.exprs[e.node] = append(t.exprs[e.node], e)
 		}
 	}
-	nodes, g := transformGraph(s.body)
-	shapes := slices.Repeat([]rowShape{anyRow}, len(nodes))
+	g := t.graphOf(s)
+	shapes := slices.Repeat([]rowShape{anyRow}, len(g.all))
 	var written []rowShape
 	for _, at := range g.order {
 		var in []rowShape
@@ -82,7 +82,7 @@ func (c *checker) typeRows(s *step) {
 			}
 			in = append(in, shapes[from.Node])
 		}
-		shapes[at] = t.transform(nodes[at], joinShapes(in))
+		shapes[at] = t.transform(g.nodes[at], g.all[at].label(), joinShapes(in))
 		if g.all[at].writes() {
 			written = append(written, shapes[at])
 		}
@@ -91,14 +91,10 @@ func (c *checker) typeRows(s *step) {
 }
 
 // transform checks one transform and returns the shape of what it hands on.
-func (t *rowTyper) transform(n *yaml.Node, in rowShape) rowShape {
+func (t *rowTyper) transform(n *yaml.Node, label string, in rowShape) rowShape {
 	typ := lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return anyRow
-	}
-	label := typ.Value
-	if name := lookup(n, "name"); name != nil {
-		label = name.Value
 	}
 	config := lookup(n, "config")
 	computed := t.compile(config, in, "`"+label+"`")

@@ -81,6 +81,9 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 			map[string]any{"type": "string"},
 			map[string]any{"type": "object", "additionalProperties": words},
 		}}
+	case groupOutputsType:
+		name := map[string]any{"type": "string"}
+		return map[string]any{"anyOf": []any{name, map[string]any{"type": "object", "additionalProperties": name}}}
 	case inputsType:
 		name := map[string]any{"type": "string"}
 		return map[string]any{"anyOf": []any{
@@ -256,6 +259,9 @@ func (s *schemaWriter) defaults() any {
 
 // transform ties the shape of `config` to `type`.
 func (s *schemaWriter) transform() any {
+	if _, ok := s.defs["Transform"]; ok { // a group holds transforms
+		return map[string]any{"$ref": "#/$defs/Transform"}
+	}
 	s.structure(transformType, true)
 	def := s.defs["Transform"].(map[string]any)
 	types := slices.Sorted(maps.Keys(transformSpecs))
@@ -267,6 +273,7 @@ func (s *schemaWriter) transform() any {
 		})
 	}
 	def["allOf"] = cases
+	types = append(types, "chain", "composite")
 	def["properties"].(map[string]any)["type"] = map[string]any{"enum": types, "description": s.comments["Transform.Type"]}
 	return map[string]any{"$ref": "#/$defs/Transform"}
 }

@@ -175,6 +175,8 @@ func cachedByDefault(s *step) bool {
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decoder) {
 	d.forms[transformType] = func(n *yaml.Node, _ rules) (value, bool) { return readTransform(d, n), true }
+	d.forms[reflect.PointerTo(transformType)] = d.forms[transformType]
+	d.forms[groupOutputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readOutputs(n) }
 	d.forms[inputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readInputs(d, n) }
 	d.forms[nodesType] = func(n *yaml.Node, _ rules) (value, bool) { return readNodes(d, n) }
 }

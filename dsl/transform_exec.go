@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -58,13 +57,14 @@ func workspaceArgs(command *yaml.Node) []*yaml.Node {
 // Execs returns the configs of the Exec transforms of a resolved spec.
 func (spec *Clean) Execs() ([]Exec, error) {
 	var all []Exec
-	for _, n := range slices.Concat(spec.Transforms, spec.ExtraTransforms) {
+	list, wired := spec.wire()
+	for i, n := range list {
 		if n.Type != "Exec" {
 			continue
 		}
 		config := DefaultsOf[Exec]()
 		if err := json.Unmarshal(n.Config, &config); err != nil {
-			return nil, fmt.Errorf("transform %s: %w", cmp.Or(n.Name, n.Type), err)
+			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
 		}
 		all = append(all, config)
 	}

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"iter"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -20,100 +21,172 @@ func readInputs(d *decoder, n *yaml.Node) (value, bool) {
 	return out, true
 }
 
-// transformNodes are the nodes of all transforms of a clean step, of which the first n are those of `transforms`.
-func transformNodes(body *yaml.Node) (all []*yaml.Node, n int) {
-	for i, key := range []string{"transforms", "extra_transforms"} {
-		if list := lookup(body, key); list != nil && list.Kind == yaml.SequenceNode {
-			all = append(all, list.Content...)
-		}
-		if i == 0 {
-			n = len(all)
-		}
-	}
-	for i := range all {
-		all[i] = behindAlias(all[i])
-	}
-	return all, n
-}
-
-// transformGraph resolves the graph of a clean step's transforms, whose nodes it returns beside it.
-func transformGraph(body *yaml.Node) ([]*yaml.Node, *graph) {
-	nodes, n := transformNodes(body)
+// transformNodes are the nodes of all transforms of a clean step, each group before those inside it, with what the graph sees of them.
+func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
 	typ := ""
 	if at := lookup(body, "type"); at != nil {
 		typ = at.Value
 	}
-	all := make([]wiring, len(nodes))
-	for i, node := range nodes {
-		all[i].place(typ, i, n)
-		if at := lookup(node, "type"); at != nil && at.Kind == yaml.ScalarNode {
-			all[i].typ = at.Value
+	chain, extra := memberNodes(body)
+	return wire(typ, chain, extra, func(n *yaml.Node) (w wiring, chain, extra []*yaml.Node) {
+		w = readWiring(n)
+		if w.group() {
+			chain, extra = memberNodes(n)
 		}
-		if at := lookup(node, "name"); at != nil && at.Kind == yaml.ScalarNode {
-			all[i].name = at.Value
+		return w, chain, extra
+	})
+}
+
+// memberNodes are those of the transforms in a clean step or a group, and of those beside its chain.
+func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
+	for _, key := range []string{"source", "transforms", "sink", "extra_transforms"} {
+		var found []*yaml.Node
+		switch at := lookup(body, key); {
+		case at == nil:
+		case at.Kind == yaml.SequenceNode:
+			found = slices.Clone(at.Content)
+		case key == "source" || key == "sink":
+			found = []*yaml.Node{at}
 		}
-		for _, at := range inputNodes(node) {
-			all[i].inputs = append(all[i].inputs, at.Value)
+		for i := range found {
+			found[i] = behindAlias(found[i])
 		}
-		if at := lookup(node, "config"); at != nil {
-			_ = at.Decode(&all[i].config) // what has another form was reported where it stands
+		if key == "extra_transforms" {
+			return chain, found
+		}
+		chain = append(chain, found...)
+	}
+	return chain, nil
+}
+
+// readWiring reads what the graph sees of a transform.
+func readWiring(n *yaml.Node) (w wiring) {
+	if at := lookup(n, "type"); at != nil && at.Kind == yaml.ScalarNode {
+		w.typ = at.Value
+	}
+	if at := lookup(n, "name"); at != nil && at.Kind == yaml.ScalarNode {
+		w.name = at.Value
+	}
+	for name, at := range inputNodes(n) {
+		w.inputs = append(w.inputs, at.Value)
+		if name != "" {
+			w.inputNames = append(w.inputNames, name)
 		}
 	}
-	return nodes, resolveGraph(all)
+	for name, at := range outputNodes(n) {
+		w.outputs = append(w.outputs, groupOutput{name, at.Value})
+	}
+	if at := lookup(n, "config"); at != nil {
+		_ = at.Decode(&w.config) // what has another form was reported where it stands
+	}
+	return w
+}
+
+// cleaning is the graph of a clean step as it is checked.
+type cleaning struct {
+	*graph
+	nodes []*yaml.Node
+}
+
+// graphOf resolves the graph of a clean step's transforms, once.
+func (c *checker) graphOf(s *step) *cleaning {
+	known, ok := c.cleanings[s]
+	if !ok {
+		nodes, all := transformNodes(s.body)
+		known = &cleaning{resolveGraph(all), nodes}
+		c.cleanings[s] = known
+	}
+	return known
 }
 
 // checkGraph reports what is wrong with the graph of a clean step's transforms.
-func (c *checker) checkGraph(body *yaml.Node) {
-	if at, typ := lookup(body, "extra_transforms"), lookup(body, "type"); at != nil && typ != nil && typ.Value == "composite" {
-		c.src.errorf(at, "chain", "write them under `transforms`", "`extra_transforms` stand beside a chain, and a composite has none")
+func (c *checker) checkGraph(s *step) {
+	body := s.body
+	if typ := lookup(body, "type"); typ != nil && typ.Value == "composite" {
+		noChain(c.src, body)
 	}
-	nodes, g := transformGraph(body)
+	g := c.graphOf(s)
+	if len(g.all) > maxTransforms {
+		c.src.errorf(body, "limit", "", "%s", errTransforms)
+	}
 	for _, e := range g.errors {
-		c.src.errorf(graphErrorNode(nodes[e.at], e), e.code, e.hint, "%s", e.message)
+		c.src.errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
 	}
 }
 
-// inputNodes are the names that a transform has under `input`.
-func inputNodes(transform *yaml.Node) []*yaml.Node {
-	at := lookup(transform, "input")
-	if at == nil {
-		return nil
-	}
-	var names []*yaml.Node
-	switch at.Kind {
-	case yaml.SequenceNode:
-		names = slices.Clone(at.Content)
-	case yaml.MappingNode:
-		for i := 1; i < len(at.Content); i += 2 {
-			names = append(names, at.Content[i])
+// inputNodes are the names that a transform has under `input`, by what it calls them if it does.
+func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		at := lookup(transform, "input")
+		if at == nil {
+			return
 		}
-	default:
-		names = []*yaml.Node{at}
+		switch at.Kind {
+		case yaml.SequenceNode:
+			for _, n := range at.Content {
+				if !yield("", behindAlias(n)) {
+					return
+				}
+			}
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(at.Content); i += 2 {
+				if !yield(at.Content[i].Value, behindAlias(at.Content[i+1])) {
+					return
+				}
+			}
+		default:
+			yield("", at)
+		}
 	}
-	for i := range names {
-		names[i] = behindAlias(names[i])
+}
+
+// outputNodes are what a group has under `output`, by the names that others know them by.
+func outputNodes(group *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		at := lookup(group, "output")
+		switch {
+		case at == nil:
+		case at.Kind == yaml.ScalarNode:
+			yield("", at)
+		case at.Kind == yaml.MappingNode:
+			for i := 0; i+1 < len(at.Content); i += 2 {
+				if !yield(at.Content[i].Value, behindAlias(at.Content[i+1])) {
+					return
+				}
+			}
+		}
 	}
-	return names
 }
 
 // graphErrorNode is where an error is written.
 func graphErrorNode(transform *yaml.Node, e graphError) *yaml.Node {
-	if names := inputNodes(transform); e.input >= 0 && e.input < len(names) {
-		return names[e.input]
+	nth := 0
+	for _, n := range inputNodes(transform) {
+		if nth == e.input {
+			return n
+		}
+		nth++
 	}
 	if e.output != "" {
-		if at := outputNode(lookup(transform, "config"), e.output); at != nil {
+		if at := outputNode(transform, e.output); at != nil {
 			return at
 		}
 	}
 	return lookup(transform, "type")
 }
 
-// outputNode is where a config names an output.
-func outputNode(config *yaml.Node, output string) *yaml.Node {
+// outputNode is where a transform names an output.
+func outputNode(transform *yaml.Node, output string) *yaml.Node {
+	config := lookup(transform, "config")
 	named := []*yaml.Node{lookup(config, "unknown_output"), lookup(config, "error_handling", "output")}
 	if list := lookup(config, "outputs"); list != nil {
 		named = append(named, list.Content...)
+	}
+	for name, n := range outputNodes(transform) {
+		if name == output {
+			return n
+		}
+		named = append(named, n)
 	}
 	for _, n := range named {
 		if n = behindAlias(n); n != nil && n.Value == output {

@@ -141,6 +141,31 @@ transforms:
 			map[string][]string{"langs": {`{"lang":"en"}`}, "all": {`{"lang":"en","n":"1"}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}},
 		},
 		{
+			"groups of transforms", `
+source: {type: ReadFromJson, config: {path: INPUT/a.jsonl}}
+transforms:
+- type: chain
+  name: tidy
+  transforms:
+  - {type: MapToFields, name: double, config: {fields: {n: row.n * 2, lang: row.lang}, error_handling: {output: bad}}}
+  - type: composite
+    name: some
+    transforms:
+    - {type: Filter, name: en, input: [input], config: {keep: row.lang == "en"}}
+    - {type: Filter, name: de, input: [input], config: {keep: row.lang == "de"}}
+    - {type: chain, name: marked, input: [de], input_names: [those], transforms: [{type: MapToFields, config: {fields: {n: "-row.n"}, append: true}}]}
+    - {type: Flatten, input: [en, marked]}
+    output: {"": Flatten}
+  extra_transforms: [{type: WriteToJson, input: [double.bad], config: {path: bad}}]
+sink: {type: WriteToJson}
+`,
+			dsl.Rows{Read: 7, Kept: 3, Dropped: 4, Copied: 3},
+			map[string][]string{
+				"all": {`{"lang":"de","n":-4}`, `{"lang":"en","n":2}`},
+				"bad": {`{"element":{"lang":"en","n":"x"},"message":"field n: no such overload","offset":69,"reason":"expression","source":"a.jsonl"}`},
+			},
+		},
+		{
 			"splits of several sinks", `
 type: composite
 transforms:

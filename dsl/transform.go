@@ -1,0 +1,113 @@
+package dsl
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var transformType = reflect.TypeFor[Transform]()
+
+// GroupOutputs are the outputs of a group by name, of which one has none when the group says NAME alone.
+type GroupOutputs map[string]string
+
+var groupOutputsType = reflect.TypeFor[GroupOutputs]()
+
+// groupKeys are those that only a group has.
+var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
+
+// readTransform reads one transform or a group of them.
+func readTransform(d *decoder, n *yaml.Node) value {
+	typ := lookup(n, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return d.structure(n, transformType, nil)
+	}
+	if isGroup(typ.Value) {
+		return readGroup(d, n, typ.Value)
+	}
+	spec, ok := transformSpecs[typ.Value]
+	if !ok && slices.Contains(laterTransforms, typ.Value) {
+		d.src.errorf(typ, "not-yet", "", "the transform `%s` is not in this version yet", typ.Value)
+		return nil
+	}
+	if !ok {
+		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
+		return nil
+	}
+	for key := range keysOf(n, groupKeys...) {
+		d.src.errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
+	}
+	return readConfig(d, n, typ.Value, reflect.TypeOf(spec))
+}
+
+// readConfig reads a transform whose config has the shape of its type.
+func readConfig(d *decoder, n *yaml.Node, typ string, spec reflect.Type) value {
+	config := lookup(n, "config")
+	outer := d.forms[rawType]
+	d.forms[rawType] = func(n *yaml.Node, _ rules) (value, bool) {
+		if n != config {
+			return nil, false
+		}
+		return d.structure(n, spec, nil), true
+	}
+	defer func() { d.forms[rawType] = outer }()
+	out := d.structure(n, transformType, nil)
+	if config == nil {
+		for _, f := range fieldsOf(spec) {
+			if f.required {
+				d.src.errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.name)
+			}
+		}
+	}
+	return out
+}
+
+// readGroup reads a chain or a composite of transforms.
+func readGroup(d *decoder, n *yaml.Node, typ string) value {
+	for key := range keysOf(n, "config") {
+		d.src.errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
+	}
+	if typ == "composite" {
+		noChain(d.src, n)
+	}
+	if chain, extra := memberNodes(n); len(chain)+len(extra) == 0 {
+		d.src.errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
+	}
+	out, ok := d.structure(n, transformType, nil).(entries)
+	if names := lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
+		var list list
+		for name := range inputNodes(n) {
+			list = append(list, literal{name})
+		}
+		out.keys, out.values = append(out.keys, "input_names"), append(out.values, list)
+	}
+	return out
+}
+
+// readOutputs reads the form that names no output but has one.
+func readOutputs(n *yaml.Node) (value, bool) {
+	if n.Kind != yaml.ScalarNode {
+		return nil, false
+	}
+	return entries{[]string{""}, []value{literal{n.Value}}}, true
+}
+
+// keysOf yields those keys of a mapping that are among some.
+func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
+	return func(yield func(*yaml.Node) bool) {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if key := n.Content[i]; slices.Contains(names, key.Value) && !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// noChain reports the keys of a composite that only a chain has.
+func noChain(src *source, composite *yaml.Node) {
+	for key := range keysOf(composite, "source", "sink", "extra_transforms") {
+		src.errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
+	}
+}
