@@ -26,8 +26,12 @@ type Config struct {
 	Host string
 	// CPUs is how many cores the node may use.
 	CPUs int
+	// GPUs are those of the machine that are the node's, as CUDA_VISIBLE_DEVICES takes them. Empty: all that the node sees.
+	GPUs []string
 	// PythonEnv is the virtual environment whose programs come first in the ranks' PATH. May be empty.
 	PythonEnv string
+	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
+	Requirements string
 }
 
 // The environment variables of Config.
@@ -42,7 +46,9 @@ const (
 	envLogDir    = "SLUICE_LOG_DIR"
 	envHost      = "SLUICE_NODE_HOST"
 	envCPUs      = "SLUICE_NODE_CPUS"
+	envGPUs      = "SLUICE_NODE_GPUS"
 	envPython    = "SLUICE_PYTHON_ENV"
+	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
 )
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
@@ -55,7 +61,7 @@ func (c Config) Environ(base []string) []string {
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
 		envCodecKeys+"="+c.CodecKeys,
 		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
-		envCPUs+"="+strconv.Itoa(c.CPUs), envPython+"="+c.PythonEnv,
+		envCPUs+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv, envRequires+"="+c.Requirements,
 	)
 }
 
@@ -64,7 +70,10 @@ func ConfigFromEnv() (Config, error) {
 	c := Config{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
-		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython),
+		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython), Requirements: os.Getenv(envRequires),
+	}
+	if gpus := os.Getenv(envGPUs); gpus != "" {
+		c.GPUs = strings.Split(gpus, ",")
 	}
 	var missing []string
 	for _, v := range []struct{ name, value string }{

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -18,11 +19,14 @@ import (
 // gang is a gang that this process started.
 type gang struct {
 	record
-	agents   []*proc.Process
-	once     sync.Once
-	released chan struct{}
-	gone     chan struct{} // closed when the first node is gone
-	tasks    sync.WaitGroup
+	agents []*proc.Process
+	// resources are what each of its nodes has, gpus all that are theirs.
+	resources dsl.Resources
+	gpus      []GPU
+	once      sync.Once
+	released  chan struct{}
+	gone      chan struct{} // closed when the first node is gone
+	tasks     sync.WaitGroup
 
 	mu      sync.Mutex
 	reasons map[int]string // why this pool itself took a node away

@@ -38,6 +38,8 @@ type Options struct {
 	AgentPath string
 	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
 	Agent agent.Config
+	// Machine says what this machine has; nil: Inspect, once it is asked for.
+	Machine func() Machine
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
 	Token func(queuePrefix, workflow string) string
 }
@@ -51,7 +53,12 @@ type Pool struct {
 }
 
 // New makes a pool.
-func New(o Options) *Pool { return &Pool{opts: o, gangs: map[training.Key]*gang{}} }
+func New(o Options) *Pool {
+	if o.Machine == nil {
+		o.Machine = sync.OnceValue(func() Machine { return Inspect(context.Background()) })
+	}
+	return &Pool{opts: o, gangs: map[training.Key]*gang{}}
+}
 
 // Acquire implements training.Pool.
 func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
@@ -69,11 +76,11 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	} else if old.lives() {
 		return old.Gang, nil
 	}
-	n, err := p.admit(r)
+	n, gpus, err := p.admit(r)
 	if err != nil {
 		return training.Gang{}, err
 	}
-	g, err := p.start(ctx, dir, r, n)
+	g, err := p.start(ctx, dir, r, n, gpus)
 	if err != nil {
 		return training.Gang{}, err
 	}
@@ -125,33 +132,48 @@ func (p *Pool) Close() {
 
 func (p *Pool) dir(key training.Key) string { return filepath.Join(p.opts.Dir, key.String()) }
 
-// admit says how many nodes a request gets now.
-func (p *Pool) admit(r training.Request) (int, error) {
+// admit says how many nodes a request gets now, and which GPUs they share.
+func (p *Pool) admit(r training.Request) (int, []GPU, error) {
 	if r.MinNodes > p.opts.Nodes {
-		return 0, fmt.Errorf("%d nodes are wanted of a pool of %d: %w", r.MinNodes, p.opts.Nodes, training.ErrTooLarge)
+		return 0, nil, fmt.Errorf("%d nodes are wanted of a pool of %d: %w", r.MinNodes, p.opts.Nodes, training.ErrTooLarge)
+	}
+	var machine Machine
+	if needs := r.Resources; needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
+		machine = p.opts.Machine()
+	}
+	if _, err := machine.holds(r.Resources, r.MinNodes, r.MaxNodes); err != nil {
+		return 0, nil, fmt.Errorf("this machine has too little: %w: %w", err, training.ErrTooLarge)
 	}
 	free := p.opts.Nodes
 	for _, g := range p.gangs {
 		free -= len(g.Nodes)
+		machine = machine.without(g)
 	}
 	if r.MinNodes > free {
-		return 0, fmt.Errorf("%d nodes are wanted and %d of %d are free: %w", r.MinNodes, free, p.opts.Nodes, training.ErrNoCapacity)
+		return 0, nil, fmt.Errorf("%d nodes are wanted and %d of %d are free: %w", r.MinNodes, free, p.opts.Nodes, training.ErrNoCapacity)
 	}
-	return min(r.MaxNodes, free), nil
+	n, err := machine.holds(r.Resources, r.MinNodes, min(r.MaxNodes, free))
+	if err != nil {
+		return 0, nil, fmt.Errorf("beside what runs now: %w: %w", err, training.ErrNoCapacity)
+	}
+	return n, ofTypes(machine.GPUs, r.Resources.GPUType)[:n*r.Resources.GPU], nil
 }
 
 // start starts the agents of a gang, all or none.
-func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int) (*gang, error) {
+func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int, gpus []GPU) (*gang, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	g := &gang{record: record{Dir: dir}, released: make(chan struct{}), gone: make(chan struct{})}
+	g := &gang{record: record{Dir: dir}, resources: r.Resources, gpus: gpus, released: make(chan struct{}), gone: make(chan struct{})}
 	for i := range n {
 		config := p.opts.Agent
 		config.Queue = r.Queue(i, uuid.NewString())
 		config.Dir = g.nodeDir(i)
 		config.Host = host
 		config.CPUs = max(1, runtime.NumCPU()/n)
+		for _, gpu := range gpus[i*len(gpus)/n : (i+1)*len(gpus)/n] {
+			config.GPUs = append(config.GPUs, gpu.UUID)
+		}
 		if p.opts.Token != nil {
 			config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
 		}

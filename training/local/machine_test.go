@@ -1,0 +1,132 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+)
+
+var l4s = []GPU{{"GPU-a", "NVIDIA L4"}, {"GPU-b", "NVIDIA L4"}, {"GPU-c", "NVIDIA H100 80GB HBM3"}}
+
+func TestMachineHolds(t *testing.T) {
+	m := Machine{Memory: 24 << 30, SHM: 8 << 30, GPUs: l4s}
+	for _, tt := range []struct {
+		name        string
+		r           dsl.Resources
+		least, most int
+		want        int
+		lacks       string
+	}{
+		{"nothing wanted", dsl.Resources{CPU: 512}, 1, 9, 9, ""},
+		{"memory for some", dsl.Resources{Memory: 7 << 30}, 1, 9, 3, ""},
+		{"memory for too few", dsl.Resources{Memory: 16 << 30}, 2, 9, 0, "each of 2 nodes must have 16GiB of memory, and there are 24GiB"},
+		{"shared memory", dsl.Resources{SHM: 9 << 30}, 1, 1, 0, "9GiB in /dev/shm, and there are 8GiB"},
+		{"any GPU", dsl.Resources{GPU: 1}, 1, 9, 3, ""},
+		{"GPUs of a type", dsl.Resources{GPU: 1, GPUType: []string{"L4"}}, 1, 9, 2, ""},
+		{"GPUs of either type", dsl.Resources{GPU: 1, GPUType: []string{"A10G", "H100"}}, 1, 9, 1, ""},
+		{"too few of a type", dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, 2, 2, 0, "each of 2 nodes must have 2 GPU of type L4, and there are 2"},
+		{"a type that is the beginning of another", dsl.Resources{GPU: 1, GPUType: []string{"H1"}}, 1, 1, 0, "of type H1, and there are 0"},
+	} {
+		n, err := m.holds(tt.r, tt.least, tt.most)
+		if n != tt.want || (err == nil) != (tt.lacks == "") || err != nil && !strings.Contains(err.Error(), tt.lacks) {
+			t.Errorf("%s: %d, %v, want %d, %q", tt.name, n, err, tt.want, tt.lacks)
+		}
+	}
+	if _, err := (Machine{}).holds(dsl.Resources{GPU: 1}, 1, 1); err == nil || !strings.Contains(err.Error(), "the pool has no GPU") {
+		t.Errorf("a machine without any: %v", err)
+	}
+}
+
+// Gangs that run side by side have GPUs of their own, and memory that is taken is not given out again.
+func TestGangsShareTheMachine(t *testing.T) {
+	p := newPool(t, 4, nil)
+	p.opts.Machine = func() Machine { return Machine{Memory: 10 << 30, GPUs: l4s} }
+	ask := func(step string, r dsl.Resources) (training.Gang, error) {
+		return p.Acquire(t.Context(), training.Request{
+			Key: training.Key{Run: "r", Step: step, Generation: 1}, MinNodes: 1, MaxNodes: 2, Workflow: "w", Resources: r,
+		})
+	}
+	first, err := ask("a", dsl.Resources{GPU: 1, GPUType: []string{"L4"}, Memory: 4 << 30})
+	if err != nil || len(first.Nodes) != 2 {
+		t.Fatalf("%+v, %v, want both L4s", first, err)
+	}
+	if _, err := ask("b", dsl.Resources{GPU: 1, GPUType: []string{"L4"}}); !errors.Is(err, training.ErrNoCapacity) {
+		t.Errorf("a third L4: %v, want no capacity now", err)
+	}
+	if _, err := ask("b", dsl.Resources{Memory: 4 << 30}); !errors.Is(err, training.ErrNoCapacity) {
+		t.Errorf("memory that is taken: %v, want no capacity now", err)
+	}
+	if _, err := ask("b", dsl.Resources{GPU: 4}); !errors.Is(err, training.ErrTooLarge) {
+		t.Errorf("more GPUs than there are: %v, want too large", err)
+	}
+	if _, err := ask("b", dsl.Resources{GPU: 1}); err != nil {
+		t.Error(err)
+	}
+	got := map[string][]GPU{}
+	for key, g := range p.gangs {
+		got[key.Step] = g.gpus
+	}
+	if diff := cmp.Diff(map[string][]GPU{"a": l4s[:2], "b": l4s[2:]}, got); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+	environ, err := os.ReadFile(filepath.Join("/proc", processOf(t, p, "a", 1), "environ"))
+	if err != nil || !strings.Contains(string(environ), "SLUICE_NODE_GPUS=GPU-b\x00") {
+		t.Errorf("%v, node 1 is not told its GPU: %q", err, environ)
+	}
+}
+
+func processOf(t *testing.T, p *Pool, step string, node int) string {
+	t.Helper()
+	r, err := readRecord(p.dir(training.Key{Run: "r", Step: step, Generation: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(r.Processes[node].PID)
+}
+
+func TestMemoryOfTheMachine(t *testing.T) {
+	root := t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\n")
+	if got := memory(root); got != 16<<30 {
+		t.Errorf("without groups %s, want 16GiB", got)
+	}
+	write("proc/self/cgroup", "0::/a/b\n")
+	write("sys/fs/cgroup/a/b/memory.max", "max\n")
+	write("sys/fs/cgroup/a/memory.max", "8589934592\n")
+	if got := memory(root); got != 8<<30 {
+		t.Errorf("with a limit above %s, want 8GiB", got)
+	}
+	write("proc/self/cgroup", "4:cpu,memory:/x\n0::/\n")
+	write("sys/fs/cgroup/memory/memory.limit_in_bytes", "4294967296\n")
+	if got := memory(root); got != 4<<30 {
+		t.Errorf("with a limit of the first version %s, want 4GiB", got)
+	}
+	if got := Inspect(t.Context()); got.Memory <= 0 {
+		t.Errorf("this machine: %+v", got)
+	}
+}
+
+func TestParseGPUs(t *testing.T) {
+	got := parseGPUs("GPU-a, NVIDIA L4\nGPU-b, NVIDIA H100 80GB HBM3\nNo devices were found\n")
+	if diff := cmp.Diff([]GPU{{"GPU-a", "NVIDIA L4"}, {"GPU-b", "NVIDIA H100 80GB HBM3"}}, got); diff != "" {
+		t.Error(diff)
+	}
+}
