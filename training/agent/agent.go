@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
@@ -22,9 +24,11 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Run serves one node until ctx ends. Every process it started is gone when it returns. s is the store that the config names, and
-// encode makes Temporal's client write and read payloads as the workers do.
+// Run serves one node until ctx ends, or it has had nothing to do for too long. Every process it started is gone when it returns. s is
+// the store that the config names, and encode makes Temporal's client write and read payloads as the workers do.
 func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Options), logger *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return fmt.Errorf("node folder: %w", err)
 	}
@@ -40,25 +44,35 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 	defer cl.Close()
 
 	n := &node{config: c, store: s, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor}
+	idle := newIdleness()
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,
 		MaxConcurrentActivityExecutionSize: 8,
 		WorkerStopTimeout:                  stopTimeout,
 		BackgroundActivityContext:          ctx,
+		Interceptors:                       []interceptor.WorkerInterceptor{idle},
 	})
 	n.register(w)
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("poll %s: %w", c.Queue, err)
 	}
-	noticeDone := make(chan struct{})
-	go func() {
-		defer close(noticeDone)
-		n.hearNotice(ctx)
-	}()
+	var tasks sync.WaitGroup
+	tasks.Go(func() { n.hearNotice(ctx) })
+	if c.Metadata != "" {
+		tasks.Go(func() { n.hearSpot(ctx, c.Metadata, spotEvery) })
+	}
+	if c.Idle > 0 {
+		tasks.Go(func() {
+			idle.end(ctx, c.Idle, func() {
+				logger.Warn("nothing to do for too long: the agent ends", "for", c.Idle)
+				cancel()
+			})
+		})
+	}
 	<-ctx.Done()
 	n.shutdown()
 	w.Stop()
-	<-noticeDone
+	tasks.Wait()
 	return nil
 }
 

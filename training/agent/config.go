@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Config is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
@@ -30,6 +31,10 @@ type Config struct {
 	GPUs []string
 	// PythonEnv is the virtual environment whose programs come first in the ranks' PATH. May be empty.
 	PythonEnv string
+	// Metadata is the address of EC2's instance metadata service, on its instances: there the node's notice is told. Else empty.
+	Metadata string
+	// Idle is how long the node may have nothing to do before the agent ends itself; 0: for ever. For machines that cost.
+	Idle time.Duration
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
 }
@@ -48,6 +53,8 @@ const (
 	envCPUs      = "SLUICE_NODE_CPUS"
 	envGPUs      = "SLUICE_NODE_GPUS"
 	envPython    = "SLUICE_PYTHON_ENV"
+	envMetadata  = "SLUICE_IMDS"
+	envIdle      = "SLUICE_NODE_IDLE"
 	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
 )
 
@@ -61,7 +68,8 @@ func (c Config) Environ(base []string) []string {
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
 		envCodecKeys+"="+c.CodecKeys,
 		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
-		envCPUs+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv, envRequires+"="+c.Requirements,
+		envCPUs+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
+		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envRequires+"="+c.Requirements,
 	)
 }
 
@@ -70,7 +78,7 @@ func ConfigFromEnv() (Config, error) {
 	c := Config{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
-		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython), Requirements: os.Getenv(envRequires),
+		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")
@@ -95,6 +103,11 @@ func ConfigFromEnv() (Config, error) {
 	var err error
 	if c.CPUs, err = strconv.Atoi(os.Getenv(envCPUs)); err != nil || c.CPUs < 1 {
 		return c, fmt.Errorf("%s=%q is not a number of cores", envCPUs, os.Getenv(envCPUs))
+	}
+	if idle := os.Getenv(envIdle); idle != "" {
+		if c.Idle, err = time.ParseDuration(idle); err != nil {
+			return c, fmt.Errorf("%s=%q is not a duration", envIdle, idle)
+		}
 	}
 	return c, nil
 }

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+)
+
+// idleness knows how long a node has had nothing to do. It is the node's own account, since a node whose workers are gone for good
+// hears nothing of that, and costs.
+type idleness struct {
+	interceptor.WorkerInterceptorBase
+	mu    sync.Mutex
+	busy  int
+	since time.Time
+}
+
+func newIdleness() *idleness { return &idleness{since: time.Now()} }
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (i *idleness) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &idleActivity{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, idle: i}
+}
+
+type idleActivity struct {
+	interceptor.ActivityInboundInterceptorBase
+	idle *idleness
+}
+
+func (a *idleActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	a.idle.add(1)
+	defer a.idle.add(-1)
+	return a.Next.ExecuteActivity(ctx, in)
+}
+
+func (i *idleness) add(n int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.busy += n
+	i.since = time.Now()
+}
+
+// left is how much of a limit is left; all of it while there is something to do.
+func (i *idleness) left(limit time.Duration) time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.busy > 0 {
+		return limit
+	}
+	return limit - time.Since(i.since)
+}
+
+// end calls stop when there was nothing to do for as long as limit. It returns when ctx ends.
+func (i *idleness) end(ctx context.Context, limit time.Duration, stop func()) {
+	for {
+		left := i.left(limit)
+		if left <= 0 {
+			stop()
+			return
+		}
+		wait := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+	}
+}

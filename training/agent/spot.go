@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluiceml/sluice/training/ec2/imds"
+)
+
+// spotEvery is how often AWS advises to look.
+const spotEvery = 5 * time.Second
+
+// hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do.
+func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duration) {
+	service := imds.New(metadata)
+	look := time.NewTicker(every)
+	defer look.Stop()
+	for {
+		until, ok, err := service.Interruption(ctx)
+		if ok {
+			err = writeNotice(n.config.Dir, NodeNotice{Until: until})
+		}
+		switch {
+		case ctx.Err() != nil || ok && err == nil:
+			return
+		case err != nil:
+			n.log.Warn("the instance's notice cannot be asked for", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// writeNotice makes the notice appear whole.
+func writeNotice(dir string, notice NodeNotice) error {
+	raw, err := json.Marshal(notice)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, NoticeFile)
+	if err := os.WriteFile(path+".tmp", raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
