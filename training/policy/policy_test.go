@@ -1,0 +1,88 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training/policy"
+)
+
+func TestDecide(t *testing.T) {
+	const h = time.Hour
+	spot, onDemand, both, wait := policy.Decision{Spot: true}, policy.Decision{OnDemand: true}, policy.Decision{Spot: true, OnDemand: true}, policy.Decision{Spot: true}
+	// due is a job of 10 h of which work is left, with so much time to the deadline.
+	due := func(work, left time.Duration, more func(*policy.State)) policy.State {
+		s := policy.State{
+			Deadline: true, Work: work, Left: left, TotalWork: 10 * h, Window: 20 * h, Elapsed: 20*h - left, Changeover: 6 * time.Minute,
+			Tick: time.Minute, Spot: true, OnDemand: true, Prices: dsl.Prices{Spot: 1, OnDemand: 3},
+		}
+		if more != nil {
+			more(&s)
+		}
+		return s
+	}
+	on := func(capacity string) func(*policy.State) { return func(s *policy.State) { s.Running = capacity } }
+	for _, tt := range []struct {
+		name  string
+		state policy.State
+		want  policy.Decision
+	}{
+		{"no deadline", policy.State{Spot: true, OnDemand: true}, both},
+		{"no deadline, spot alone is allowed", policy.State{Spot: true}, spot},
+		{"no deadline, on-demand alone is allowed", policy.State{OnDemand: true}, onDemand},
+		{"no deadline, on-demand runs", policy.State{Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Minute}, both},
+		{"no deadline, a move costs more than it gains", policy.State{
+			Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Hour, SpotUp: time.Hour, SpotLosses: 8,
+		}, onDemand},
+		{"no deadline, spot is dearer", policy.State{
+			Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Minute, Prices: dsl.Prices{Spot: 4, OnDemand: 3},
+		}, onDemand},
+		{"much slack", due(10*h, 20*h, nil), wait},
+		{"no more slack than the changeovers to come need", due(10*h, 11*h, nil), both},
+		{"slack for no changeover to spot and back", due(1*h, 1*h+11*time.Minute, nil), onDemand},
+		{"on spot", due(10*h, 11*h, on(dsl.CapacitySpot)), spot},
+		{"on spot, with no slack", due(1*h, 1*h, on(dsl.CapacitySpot)), spot},
+		{"on on-demand, with slack", due(5*h, 6*h, on(dsl.CapacityOnDemand)), both},
+		{"on on-demand, with no slack", due(5*h, 5*h+11*time.Minute, on(dsl.CapacityOnDemand)), onDemand},
+		{"on on-demand, and spot goes away too soon", due(5*h, 6*h, func(s *policy.State) {
+			s.Running, s.SpotUp, s.SpotLosses = dsl.CapacityOnDemand, 10*time.Minute, 30
+		}), onDemand},
+		{"the speed is not known", due(0, 5*h, nil), both},
+		{"the speed is not known, and spot was lost before it was", due(0, 5*h, func(s *policy.State) { s.SpotLosses = 1 }), onDemand},
+		{"the speed is not known, on on-demand", due(0, 5*h, on(dsl.CapacityOnDemand)), onDemand},
+		{"the deadline has passed", due(5*h, -h, nil), both},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := policy.Decide(tt.state)
+			if (got.Review > 0) != (tt.name == "much slack") {
+				t.Errorf("review after %v", got.Review)
+			}
+			if got.Review = 0; got != tt.want {
+				t.Errorf("%+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A wait ends while there is time for on-demand, however often it is reviewed.
+func TestWaitEnds(t *testing.T) {
+	s := policy.State{
+		Deadline: true, Work: 10 * time.Hour, Left: 20 * time.Hour, TotalWork: 10 * time.Hour, Window: 20 * time.Hour,
+		Changeover: 6 * time.Minute, Tick: time.Minute, Spot: true, OnDemand: true,
+	}
+	for range 1000 {
+		d := policy.Decide(s)
+		if d.OnDemand {
+			if s.Slack() < s.Changeover {
+				t.Errorf("on-demand with a slack of %v is too late", s.Slack())
+			}
+			return
+		}
+		if !d.Spot || d.Review < s.Tick {
+			t.Fatalf("waits: %+v", d)
+		}
+		s.Left, s.Elapsed = s.Left-d.Review, s.Elapsed+d.Review
+	}
+	t.Error("it waits for ever")
+}

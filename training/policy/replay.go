@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// Trace is when spot was to be had of one kind of machine in one place.
+type Trace struct {
+	Zone     string `json:"zone,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	// GapSeconds is how long one character of a window stands for.
+	GapSeconds float64  `json:"gap_seconds"`
+	Windows    []Window `json:"windows"`
+}
+
+// Window is one stretch of a trace: a character for each interval, 1 when spot was to be had and 0 when not.
+type Window struct {
+	Start     int    `json:"start,omitempty"`
+	Available string `json:"available"`
+}
+
+// maxTrace bounds a trace's document.
+const maxTrace = 64 << 20
+
+// ReadTrace reads and checks a trace in JSON.
+func ReadTrace(r io.Reader) (Trace, error) {
+	var t Trace
+	raw, err := io.ReadAll(io.LimitReader(r, maxTrace+1))
+	switch {
+	case err != nil:
+		return t, err
+	case len(raw) > maxTrace:
+		return t, fmt.Errorf("a trace is at most %d MiB", maxTrace>>20)
+	}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return t, fmt.Errorf("a trace is a JSON object with gap_seconds and windows: %w", err)
+	}
+	switch gap := t.GapSeconds; {
+	case !(gap >= 1 && gap <= 86400):
+		return t, fmt.Errorf("gap_seconds is %g; it must be from 1 to 86400", gap)
+	case len(t.Windows) == 0:
+		return t, errors.New("there are no windows")
+	}
+	for i, w := range t.Windows {
+		if w.Available == "" || strings.Trim(w.Available, "01") != "" {
+			return t, fmt.Errorf("windows[%d].available must be of the characters 0 and 1, one at least", i)
+		}
+	}
+	return t, nil
+}
+
+// Gap is how long one character of a window stands for.
+func (t Trace) Gap() time.Duration { return time.Duration(t.GapSeconds * float64(time.Second)) }
+
+// Job is what is trained in a replay.
+type Job struct {
+	// Work is how long it trains, and Within how long it may take.
+	Work, Within time.Duration
+	Changeover   time.Duration
+	Prices       dsl.Prices
+}
+
+// Outcome is how a replay ended.
+type Outcome struct {
+	CostUSD float64
+	// Late is how long after the deadline it was done; not positive: in time.
+	Late time.Duration
+	// Changeovers counts how often nodes were started.
+	Changeovers int
+	// OnSpot and OnDemand are how long nodes were paid for, and Waited how long there were none.
+	OnSpot, OnDemand, Waited time.Duration
+}
+
+// Replay trains a job on a window. Past the window's end there is no spot. A strategy decides once in each interval; nodes that are
+// taken anew train after the changeover.
+func Replay(decide Strategy, job Job, w Window, gap time.Duration) Outcome {
+	r := replay{job: job, decide: decide, work: job.Work}
+	for i := 0; r.work > 0; i++ {
+		r.interval(i < len(w.Available) && w.Available[i] == '1', gap)
+	}
+	r.out.Late = r.elapsed - job.Within
+	return r.out
+}
+
+// replay is the state of a replay.
+type replay struct {
+	job     Job
+	decide  Strategy
+	work    time.Duration
+	elapsed time.Duration
+	running string
+	booting time.Duration // until the nodes that run train
+	losses  int
+	out     Outcome
+}
+
+// interval plays one interval of the trace.
+func (r *replay) interval(available bool, gap time.Duration) {
+	if r.running == dsl.CapacitySpot && !available {
+		r.running = ""
+		r.losses++
+	}
+	if next := r.next(available, gap); next != r.running {
+		r.running = next
+		if next != "" {
+			r.booting = r.job.Changeover
+			r.out.Changeovers++
+		}
+	}
+	r.train(gap)
+}
+
+// next is what runs in the interval.
+func (r *replay) next(available bool, gap time.Duration) string {
+	if r.running == dsl.CapacitySpot {
+		return r.running
+	}
+	d := r.decide(State{
+		Deadline: true, Work: r.work, Left: r.job.Within - r.elapsed, TotalWork: r.job.Work, Window: r.job.Within, Elapsed: r.elapsed,
+		Changeover: r.job.Changeover, Tick: gap, Running: r.running, Spot: true, OnDemand: true, Prices: r.job.Prices,
+		SpotUp: r.out.OnSpot, SpotLosses: r.losses,
+	})
+	switch {
+	case d.Spot && available:
+		return dsl.CapacitySpot
+	case d.OnDemand:
+		return dsl.CapacityOnDemand
+	}
+	return ""
+}
+
+// train lets what runs train for an interval, or until the work is done.
+func (r *replay) train(gap time.Duration) {
+	spent := gap
+	if r.running != "" {
+		boot := min(r.booting, gap)
+		r.booting -= boot
+		done := min(gap-boot, r.work)
+		r.work -= done
+		if r.work == 0 {
+			spent = boot + done
+		}
+	}
+	r.elapsed += spent
+	switch r.running {
+	case dsl.CapacitySpot:
+		r.out.OnSpot += spent
+	case dsl.CapacityOnDemand:
+		r.out.OnDemand += spent
+	default:
+		r.out.Waited += spent
+	}
+	r.out.CostUSD = r.job.cost(r.out.OnSpot, r.out.OnDemand)
+}
+
+func (j Job) cost(spot, onDemand time.Duration) float64 {
+	return spot.Hours()*j.Prices.Spot + onDemand.Hours()*j.Prices.OnDemand
+}
+
+// Bound is what a job costs whoever knows the whole window and changes over for nothing: no strategy costs less.
+func Bound(job Job, w Window, gap time.Duration) float64 {
+	var up time.Duration
+	for i := range w.Available {
+		if w.Available[i] == '1' {
+			up += max(0, min(gap, job.Within-time.Duration(i)*gap))
+		}
+	}
+	up = min(up, job.Work)
+	return job.cost(up, job.Work-up)
+}
