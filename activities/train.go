@@ -125,7 +125,7 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (trai
 	}
 	gang, err := pool.Acquire(ctx, in.Request)
 	switch {
-	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrNoAgent):
+	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
 		return gang, contract.Error(contract.ErrInvalid, "pool "+in.Pool+": "+err.Error(), err)
 	case errors.Is(err, training.ErrNoCapacity):
 		return gang, contract.Error(contract.ErrPreempted, "pool "+in.Pool+": "+err.Error(), err)
