@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
 const (
@@ -106,7 +107,7 @@ func CheckData(spec dsl.DataTrigger) error {
 		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)
 	}
 	if isBucket(spec.URL) {
-		if _, err := dsl.ParseBucket(spec.URL); err != nil {
+		if _, err := objectstore.ParseFolder(spec.URL); err != nil {
 			return invalid("%s cannot be watched: %v", spec.URL, err)
 		}
 		return nil

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -19,15 +18,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/s3test"
 )
 
 // s3Server is an S3 server in this process, with a clock that stands still and one bucket.
 type s3Server struct {
-	url string
+	*s3test.Server
 	// asked counts the requests for lists.
 	asked atomic.Int64
 }
@@ -36,69 +35,30 @@ const testBucket = "acme-mail"
 
 func newS3(t *testing.T) *s3Server {
 	t.Helper()
-	awsEnvironment(t)
-	clock := gofakes3.FixedTimeSource(began)
-	backend := s3mem.New(s3mem.WithTimeSource(clock))
-	if err := backend.CreateBucket(testBucket); err != nil {
-		t.Fatal(err)
-	}
 	s := &s3Server{}
-	inner := gofakes3.New(backend, gofakes3.WithTimeSource(clock), gofakes3.WithTimeSkewLimit(0)).Server()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("list-type") == "2" {
-			s.asked.Add(1)
-		}
-		inner.ServeHTTP(w, r)
-	}))
-	t.Cleanup(web.Close)
-	s.url = web.URL
+	s.Server = s3test.Start(t, testBucket, s3test.Options{
+		Clock: gofakes3.FixedTimeSource(began),
+		Around: func(inner http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("list-type") == "2" {
+					s.asked.Add(1)
+				}
+				inner.ServeHTTP(w, r)
+			})
+		},
+	})
 	return s
-}
-
-// awsEnvironment keeps the SDK to what a test says: nothing of this machine's, and one attempt.
-func awsEnvironment(t *testing.T) {
-	t.Helper()
-	nowhere := filepath.Join(t.TempDir(), "none")
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": "", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere, "AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "", "AWS_CA_BUNDLE": "", "AWS_MAX_ATTEMPTS": "1",
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI": "", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "", "AWS_WEB_IDENTITY_TOKEN_FILE": "",
-	} {
-		t.Setenv(name, value)
-	}
-}
-
-// at is the address of a folder on the server.
-func (s *s3Server) at(folder string) string {
-	return "s3://" + testBucket + "/" + folder + "?endpoint=" + s.url
-}
-
-func (s *s3Server) put(t *testing.T, key, content string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.url+"/"+testBucket+"/"+key, strings.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if said, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
-		t.Fatalf("put %s: %s, %s", key, resp.Status, said)
-	}
 }
 
 // TestDataS3: what settles in turn in a bucket. An object that is written anew is a new version even when neither its size nor its time
 // differ, and none when it is the same to the byte.
 func TestDataS3(t *testing.T) {
 	server := newS3(t)
-	w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: server.at("in"), Glob: "*.csv", Settle: minute, Every: minute}})
+	w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: server.At("in"), Glob: "*.csv", Settle: minute, Every: minute}})
 	for _, other := range []string{"in/a.tmp", "in/folder.csv/", "inner/c.csv", "d.csv"} {
-		server.put(t, other, "")
+		server.Put(t, other, "")
 	}
-	server.put(t, "in/a.csv", "1")
+	server.Put(t, "in/a.csv", "1")
 	step := func(want ...string) {
 		t.Helper()
 		look := w.look(t, 3)
@@ -111,13 +71,13 @@ func TestDataS3(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 	}
 	step() // just seen
-	server.put(t, "in/deep/b.csv", "1")
-	server.put(t, "in/a.csv", "2") // still being written
+	server.Put(t, "in/deep/b.csv", "1")
+	server.Put(t, "in/a.csv", "2") // still being written
 	step()
 	step("in/a.csv", "in/deep/b.csv")
 	step()
-	server.put(t, "in/deep/b.csv", "3")
-	server.put(t, "in/a.csv", "2") // as it is
+	server.Put(t, "in/deep/b.csv", "3")
+	server.Put(t, "in/a.csv", "2") // as it is
 	step()
 	step("in/deep/b.csv")
 	step()
@@ -132,10 +92,10 @@ func TestDataS3Pages(t *testing.T) {
 	var want []string
 	for i := range 2345 {
 		key := fmt.Sprintf("in/%04d", i)
-		server.put(t, key, "x")
+		server.Put(t, key, "x")
 		want = append(want, "s3://"+testBucket+"/"+key)
 	}
-	spec := dsl.DataTrigger{URL: server.at("in/"), Settle: second, Every: second}
+	spec := dsl.DataTrigger{URL: server.At("in/"), Settle: second, Every: second}
 	found, err := listObjects(t.Context(), spec)
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(found))); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
@@ -155,7 +115,7 @@ func TestDataS3Pages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || len(w.started) != 3 {
 		t.Errorf("%d runs, for (-want +got):\n%s", len(w.started), diff)
 	}
-	if whole, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.at(""), Glob: "in/000?"}); len(whole) != 10 || err != nil {
+	if whole, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.At(""), Glob: "in/000?"}); len(whole) != 10 || err != nil {
 		t.Errorf("%d objects of the whole bucket, %v", len(whole), err)
 	}
 }
@@ -163,13 +123,13 @@ func TestDataS3Pages(t *testing.T) {
 // TestDataS3Environment: the server and the region may be the worker's to say, and the address comes first.
 func TestDataS3Environment(t *testing.T) {
 	server := newS3(t)
-	server.put(t, "in/a", "1")
-	t.Setenv("AWS_ENDPOINT_URL_S3", server.url)
+	server.Put(t, "in/a", "1")
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
 	if found, err := listObjects(t.Context(), dsl.DataTrigger{URL: "s3://acme-mail/in"}); len(found) != 1 || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-	if found, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.at("in")}); len(found) != 1 || err != nil {
+	if found, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.At("in")}); len(found) != 1 || err != nil {
 		t.Errorf("against the environment: found %v, %v", found, err)
 	}
 }
@@ -205,7 +165,7 @@ func TestDataS3Errors(t *testing.T) {
 		{"no S3", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Log in") }, contract.ErrInfrastructure, "does not answer as an S3 server does"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			awsEnvironment(t)
+			s3test.Environment(t)
 			web := httptest.NewServer(tt.answer)
 			defer web.Close()
 			checkFault(t, "s3://acme-mail/in?endpoint="+web.URL, tt.typ, tt.want)
@@ -213,24 +173,24 @@ func TestDataS3Errors(t *testing.T) {
 	}
 	t.Run("no bucket", func(t *testing.T) {
 		server := newS3(t)
-		checkFault(t, "s3://no-such-bucket/in?endpoint="+server.url, contract.ErrInvalid, "there is no bucket no-such-bucket")
+		checkFault(t, "s3://no-such-bucket/in?endpoint="+server.URL, contract.ErrInvalid, "there is no bucket no-such-bucket")
 	})
 	t.Run("no region", func(t *testing.T) {
-		awsEnvironment(t)
+		s3test.Environment(t)
 		checkFault(t, "s3://acme-mail/in", contract.ErrInvalid, "write ?region=eu-central-1, or set AWS_REGION")
 	})
 	t.Run("no credentials", func(t *testing.T) {
 		server := newS3(t)
 		t.Setenv("AWS_ACCESS_KEY_ID", "")
-		checkFault(t, server.at("in"), contract.ErrInfrastructure, "no AWS credentials: set AWS_ACCESS_KEY_ID")
+		checkFault(t, server.At("in"), contract.ErrInfrastructure, "no AWS credentials: set AWS_ACCESS_KEY_ID")
 	})
 	t.Run("no profile", func(t *testing.T) {
-		awsEnvironment(t)
+		s3test.Environment(t)
 		t.Setenv("AWS_PROFILE", "nobody")
 		checkFault(t, "s3://acme-mail/in?region=auto", contract.ErrInvalid, "AWS configuration cannot be used: ")
 	})
 	t.Run("nobody there", func(t *testing.T) {
-		awsEnvironment(t)
+		s3test.Environment(t)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -298,7 +258,7 @@ func TestDataS3Endless(t *testing.T) {
 		{"silence", silence, context.DeadlineExceeded.Error()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			awsEnvironment(t)
+			s3test.Environment(t)
 			web := httptest.NewServer(tt.answer)
 			defer web.Close()
 			patience := 30 * time.Second

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
 const defaultPrometheus = "http://127.0.0.1:9090"
@@ -206,7 +208,7 @@ func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
 func (c *checker) checkPlace(at *yaml.Node, url string) {
 	const hint = "write file:///folder or s3://bucket/folder"
 	if strings.HasPrefix(url, "s3://") {
-		if _, err := ParseBucket(url); err != nil {
+		if _, err := objectstore.ParseFolder(url); err != nil {
 			c.src.errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {

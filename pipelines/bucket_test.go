@@ -16,17 +16,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/s3test"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
 // s3Server is an S3 server in this process with one bucket.
 type s3Server struct {
-	url string
+	*s3test.Server
 	// got counts the objects asked for, and then is called before one is handed out.
 	got  atomic.Int64
 	then func(key string)
@@ -34,50 +33,19 @@ type s3Server struct {
 
 func newS3(t *testing.T) *s3Server {
 	t.Helper()
-	nowhere := filepath.Join(t.TempDir(), "none")
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": "", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere, "AWS_PROFILE": "", "AWS_REGION": "", "AWS_DEFAULT_REGION": "",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_S3": "", "AWS_CA_BUNDLE": "", "AWS_MAX_ATTEMPTS": "1",
-	} {
-		t.Setenv(name, value)
-	}
-	backend := s3mem.New()
-	if err := backend.CreateBucket("acme"); err != nil {
-		t.Fatal(err)
-	}
 	s := &s3Server{}
-	inner := gofakes3.New(backend, gofakes3.WithTimeSkewLimit(0)).Server()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if key, ok := strings.CutPrefix(r.URL.Path, "/acme/"); ok && key != "" && r.Method == http.MethodGet {
-			if s.got.Add(1); s.then != nil {
-				s.then(key)
+	s.Server = s3test.Start(t, "acme", s3test.Options{Around: func(inner http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if key, ok := strings.CutPrefix(r.URL.Path, "/acme/"); ok && key != "" && r.Method == http.MethodGet {
+				if s.got.Add(1); s.then != nil {
+					s.then(key)
+				}
 			}
-		}
-		inner.ServeHTTP(w, r)
-	}))
-	t.Cleanup(web.Close)
-	s.url = web.URL
+			inner.ServeHTTP(w, r)
+		})
+	}})
 	return s
 }
-
-func (s *s3Server) put(t *testing.T, key, content string) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodPut, s.url+"/acme/"+key, strings.NewReader(content)) // also when the test ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if said, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
-		t.Fatalf("put %s: %s, %s", key, resp.Status, said)
-	}
-}
-
-func (s *s3Server) path(pattern string) string { return "s3://acme/" + pattern + "?endpoint=" + s.url }
 
 func gzipped(t *testing.T, text string) string {
 	t.Helper()
@@ -100,11 +68,11 @@ func TestReadBucket(t *testing.T) {
 	many := strings.Join(manyRows(120_000), "") // larger than a unit of work
 	files := map[string]string{"in/a.jsonl": many, "in/deep/er/b.jsonl.gz": gzipped(t, `{"id": -1}`+"\n"), "in/empty.jsonl": ""}
 	for key, text := range files {
-		server.put(t, key, text)
+		server.Put(t, key, text)
 	}
-	server.put(t, "in/deep/other.txt", "no row")
-	server.put(t, "inner/c.jsonl", "no row")
-	far := job(t.TempDir(), chain(t, server.path("in/**/*.jsonl*"), fromJSON))
+	server.Put(t, "in/deep/other.txt", "no row")
+	server.Put(t, "inner/c.jsonl", "no row")
+	far := job(t.TempDir(), chain(t, server.At("in/**/*.jsonl*"), fromJSON))
 	out := mustRun(t, far)
 	if want := (dsl.Rows{Read: 120_001, Kept: 120_001}); out.Rows != want {
 		t.Errorf("got %+v, want %+v", out.Rows, want)
@@ -126,8 +94,8 @@ func TestReadBucketParquet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.put(t, "p/a.parquet", string(content))
-	far := job(t.TempDir(), chain(t, server.path("p/*.parquet"), "- {type: ReadFromParquet, config: {path: INPUT}}\n- {type: WriteToJson}"))
+	server.Put(t, "p/a.parquet", string(content))
+	far := job(t.TempDir(), chain(t, server.At("p/*.parquet"), "- {type: ReadFromParquet, config: {path: INPUT}}\n- {type: WriteToJson}"))
 	if out := mustRun(t, far); out.Rows != (dsl.Rows{Read: 2000, Kept: 2000}) {
 		t.Errorf("%+v, %v", out.Rows, out.Reasons)
 	}
@@ -139,14 +107,14 @@ func TestReadBucketParquet(t *testing.T) {
 // TestBucketChanges: an object that is another one than was listed is not read.
 func TestBucketChanges(t *testing.T) {
 	server := newS3(t)
-	server.put(t, "in/a.jsonl", `{"id": 1}`+"\n")
+	server.Put(t, "in/a.jsonl", `{"id": 1}`+"\n")
 	var once atomic.Bool
 	server.then = func(key string) {
 		if once.CompareAndSwap(false, true) {
-			server.put(t, key, `{"id": 2}`+"\n") // of the same size
+			server.Put(t, key, `{"id": 2}`+"\n") // of the same size
 		}
 	}
-	j := job(t.TempDir(), chain(t, server.path("in/*"), fromJSON))
+	j := job(t.TempDir(), chain(t, server.At("in/*"), fromJSON))
 	_, err := run(t, j)
 	if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "s3://acme/in/a.jsonl has been changed or removed since it was listed") {
 		t.Errorf("%v", err)
@@ -156,14 +124,14 @@ func TestBucketChanges(t *testing.T) {
 func TestBucketErrors(t *testing.T) {
 	server := newS3(t)
 	tests := map[string]struct{ path, typ, want string }{
-		"nothing":    {server.path("none/*"), pipelines.TypeUser, "no file matches s3://acme/none/*"},
-		"no bucket":  {"s3://other/a?endpoint=" + server.url, pipelines.TypeInvalid, "list s3://other/"},
+		"nothing":    {server.At("none/*"), pipelines.TypeUser, "no file matches s3://acme/none/*"},
+		"no bucket":  {"s3://other/a?endpoint=" + server.URL, pipelines.TypeInvalid, "list s3://other/"},
 		"no key":     {"s3://acme", pipelines.TypeInvalid, "write s3://BUCKET/PATTERN"},
 		"an option":  {"s3://acme/a?.json", pipelines.TypeInvalid, `".json" is no option of a bucket`},
 		"a scheme":   {"https://acme/a.json", pipelines.TypeInvalid, "files are read from folders, s3:// and gs://"},
-		"a pattern":  {server.path("a/["), pipelines.TypeInvalid, "syntax error in pattern"},
+		"a pattern":  {server.At("a/["), pipelines.TypeInvalid, "syntax error in pattern"},
 		"a server":   {"s3://acme/a?endpoint=http://127.0.0.1:1", pipelines.TypeInfrastructure, "list s3://acme/"},
-		"no options": {"gs://acme/a?region=x", pipelines.TypeInvalid, `"region" is no option of a bucket; there are anonymous`},
+		"no options": {"gs://acme/a?region=x", pipelines.TypeInvalid, `"region" is no option of a bucket: there are anonymous`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -93,11 +93,11 @@ func contentOf(f inputFile, digests map[string]string) string {
 	if d := digests[f.Path]; d != "" {
 		return d
 	}
-	if f.Bucket != "" {
+	if f.inBucket() {
 		if f.Version == "" {
 			return ""
 		}
-		return fmt.Sprintf("object %q in %q of %d bytes, version %q", f.Path, f.Bucket, f.Size, f.Version)
+		return fmt.Sprintf("object %q in %+v of %d bytes, version %q", f.Path, f.Bucket, f.Size, f.Version)
 	}
 	info, err := os.Stat(f.Path)
 	path, absErr := filepath.Abs(f.Path)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
 // inputFile is one file of the input.
@@ -19,9 +21,9 @@ type inputFile struct {
 	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in, or with the bucket.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
-	// Bucket is the address of the bucket that it is in, if it is, and Version tells it from another one at its place.
-	Bucket  string `json:"bucket,omitempty"`
-	Version string `json:"version,omitempty"`
+	// Bucket is what it is in, if it is an object, and Version tells it from another one at its place.
+	Bucket  objectstore.Address `json:"bucket,omitzero"`
+	Version string              `json:"version,omitempty"`
 
 	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }

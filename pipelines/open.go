@@ -17,7 +17,7 @@ func (f inputFile) counting(n int, err error) (int, error) {
 
 // openAt opens the file for the formats that begin at their end.
 func (f inputFile) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
-	if f.Bucket != "" {
+	if f.inBucket() {
 		return countedAt{f, objectAt{ctx, f}}, func() {}, nil
 	}
 	file, err := os.Open(f.Path)
@@ -29,7 +29,7 @@ func (f inputFile) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 
 // open reads the file from an offset on.
 func (f inputFile) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if f.Bucket != "" {
+	if f.inBucket() {
 		r, err := f.object(ctx, offset, -1)
 		if err != nil {
 			return nil, err

@@ -156,7 +156,7 @@ func openParquet(ctx context.Context, in inputFile) (*parquet.File, *parquetSour
 		return nil, nil, err
 	}
 	options := []parquet.FileOption{parquet.SkipBloomFilters(true)}
-	if in.Bucket != "" { // each read is a request
+	if in.inBucket() { // each read is a request
 		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
 	from := &parquetSource{r: r, close: done}

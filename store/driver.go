@@ -26,8 +26,8 @@ var (
 )
 
 // Driver is a flat object store. Keys are slash-separated, clean, relative paths of at most 512 bytes from [A-Za-z0-9._=@+-/],
-// 200 between two slashes. No key may ever be a folder of another, as
-// "a" is of "a/b": a file system holds either.
+// 200 between two slashes. No key may ever be a folder of another, as "a" is of "a/b": a file system holds either. Drivers that could hold
+// both need not find out.
 //
 // An object appears whole or not at all, also when the process or the machine dies during Write, and it is durable when
 // Write returns. Reads see the newest completed Write. All methods are safe for concurrent use by many processes.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"testing"
 
+	"github.com/sluiceml/sluice/internal/s3test"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/storetest"
 )
@@ -19,6 +20,7 @@ func TestDrivers(t *testing.T) {
 var addresses = map[string]func(t *testing.T) string{
 	"file": func(t *testing.T) string { return "file://" + t.TempDir() },
 	"mem":  func(t *testing.T) string { return "mem://" + t.Name() },
+	"s3":   func(t *testing.T) string { return s3test.Start(t, "acme", s3test.Options{}).At("deep/er") },
 }
 
 func open(t *testing.T, url string) *store.Store {

@@ -1,5 +1,5 @@
 // Package store keeps what outlives a step: artifacts, run records, checkpoints, seals, routing documents and the registry. One
-// portable Store holds the logic; a Driver (file, mem, later S3) holds the bytes.
+// portable Store holds the logic; a Driver (file, bucket, mem) holds the bytes.
 //
 // Layout, one prefix per kind of thing:
 //
@@ -21,6 +21,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
 // Store is the portable half: content addressing, artifacts and JSON records on any Driver.
@@ -32,15 +34,23 @@ type Store struct {
 // New makes a Store on a driver; url is what Open would be given to open it again.
 func New(driver Driver, url string) *Store { return &Store{driver: driver, url: url} }
 
-// Open opens the store at url: "file:///absolute/folder" (the rest is the path as it is, without escapes; created when missing) or
-// "mem://name" (this process only).
-func Open(_ context.Context, url string) (*Store, error) {
+// Open opens the store at url: "file:///absolute/folder" (the rest is the path as it is, without escapes; created when missing),
+// "s3://bucket/folder" or "gs://bucket/folder" (see package objectstore for what may follow) or "mem://name" (this process only).
+func Open(ctx context.Context, url string) (*Store, error) {
 	if name, ok := strings.CutPrefix(url, "mem://"); ok {
 		return New(openMem(name), url), nil
 	}
+	if objectstore.IsAddress(url) {
+		driver, err := openBucket(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		return New(driver, url), nil
+	}
 	path, ok := strings.CutPrefix(url, "file://")
 	if !ok || !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("open store %q: not an address of a store; give file:///an/absolute/folder", url)
+		return nil, fmt.Errorf("open store %q: not an address of a store; give file:///an/absolute/folder, s3://bucket/folder or "+
+			"gs://bucket/folder", url)
 	}
 	driver, err := openFile(filepath.Clean(path))
 	if err != nil {

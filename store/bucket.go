@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/internal/objectstore/cloud"
+)
+
+// bucketDriver keeps each object as an object of a bucket, below a folder of it.
+//
+// A bucket shows an object when it has all of it and has made it durable, and create-if-absent is a conditional write. What a bucket does
+// not have is a second name for an object, and keys that no other key may begin with.
+type bucketDriver struct {
+	bucket *blob.Bucket
+	at     objectstore.Address
+}
+
+// openBucket opens the store in a folder of a bucket, and looks whether it can be listed.
+func openBucket(ctx context.Context, url string) (Driver, error) {
+	at, err := objectstore.ParseFolder(url)
+	if err == nil && at.Path != "" {
+		err = checkKey(strings.TrimSuffix(at.Path, "/"))
+	}
+	if err != nil { // without the address, in which somebody may have written a password
+		return nil, fmt.Errorf("open the store in a bucket: %w", err)
+	}
+	b, err := cloud.Open(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", url, err)
+	}
+	d := &bucketDriver{bucket: b, at: at}
+	// Asked now, since of an object in a bucket that is not there it is only said that it is not there.
+	if _, _, err := b.ListPage(ctx, blob.FirstPageToken, 1, &blob.ListOptions{Prefix: at.Path}); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", url, cloud.Explain(at, err))
+	}
+	return d, nil
+}
+
+func (d *bucketDriver) Read(ctx context.Context, key string) (io.ReadCloser, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	r, err := cloud.ReadVersion(ctx, d.bucket, d.at.Path+key, "", 0, -1)
+	if err != nil {
+		return nil, d.fail(ctx, "read", key, err)
+	}
+	return &bucketReader{ctx: ctx, driver: d, key: key, version: cloud.VersionRead(r), from: r}, nil
+}
+
+func (d *bucketDriver) Stat(ctx context.Context, key string) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{}, err
+	}
+	attributes, err := d.bucket.Attributes(ctx, d.at.Path+key)
+	if err != nil {
+		return Info{}, d.fail(ctx, "stat", key, err)
+	}
+	return Info{Key: key, Bytes: attributes.Size, Modified: attributes.ModTime}, nil
+}
+
+func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		if err := checkChars(prefix); err != nil {
+			yield(Info{}, err)
+			return
+		}
+		objects := d.bucket.List(&blob.ListOptions{Prefix: d.at.Path + prefix})
+		for {
+			o, err := objects.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Info{}, d.fail(ctx, "list", prefix, err))
+				return
+			}
+			key := strings.TrimPrefix(o.Key, d.at.Path)
+			if checkKey(key) != nil { // somebody else's, such as the mark of a folder
+				continue
+			}
+			if !yield(Info{Key: key, Bytes: o.Size, Modified: o.ModTime}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Sync implements Driver: what is written is durable.
+func (d *bucketDriver) Sync(context.Context, []string) error { return nil }
+
+func (d *bucketDriver) Delete(ctx context.Context, key string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	err := d.bucket.Delete(ctx, d.at.Path+key)
+	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return d.fail(ctx, "delete", key, err)
+	}
+	return nil
+}
+
+// fail types an error of the bucket and says what it means.
+func (d *bucketDriver) fail(ctx context.Context, op, key string, err error) error {
+	fault := cloud.Explain(d.at, err)
+	looks, writes := op == "read" || op == "stat", op == "write" || op == "delete"
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case looks && gcerrors.Code(err) == gcerrors.NotFound:
+		err = ErrNotFound
+	case writes && fault.Full:
+		err = fmt.Errorf("%w: %w", ErrFull, fault)
+	case writes && fault.Denied:
+		err = fmt.Errorf("%w: %w", ErrReadOnly, fault)
+	default:
+		err = fault
+	}
+	return fmt.Errorf("%s %s in %s: %w", op, key, d.at.Root()+d.at.Path, err)
+}

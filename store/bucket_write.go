@@ -1,0 +1,131 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/internal/objectstore/cloud"
+)
+
+const (
+	// partBytes is how much of a large object travels, and is held in memory, at a time, and partsAtOnce how many such parts of one do.
+	// S3 takes 10,000 of them.
+	partBytes   = 8 << 20
+	partsAtOnce = 2
+	// writeMark names what is stored with an object to tell the write that made it from others.
+	writeMark = "sluice-write"
+	// contended is how often a conditional write is tried that S3 gives up for another one, and contendedWait how long it waits first.
+	contended     = 8
+	contendedWait = 50 * time.Millisecond
+)
+
+func (d *bucketDriver) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
+	if err := checkKeys(key, opts); err != nil {
+		return err
+	}
+	if opts.Also == "" && !opts.IfAbsent {
+		return d.put(ctx, key, r, blob.WriterOptions{})
+	}
+	content, ok := r.(io.ReadSeeker) // it is read more than once
+	if !ok {
+		data, err := io.ReadAll(ctxReader{ctx, r})
+		if err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+		content = bytes.NewReader(data)
+	}
+	if opts.Also != "" {
+		if err := d.put(ctx, opts.Also, content, blob.WriterOptions{}); err != nil {
+			return err
+		}
+		if _, err := content.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+	}
+	if opts.IfAbsent {
+		return d.create(ctx, key, content)
+	}
+	return d.put(ctx, key, content, blob.WriterOptions{})
+}
+
+// create writes an object unless there is one with its key. When an answer is lost, the client asks again and hears that the object is
+// there: what is stored with it tells whether it is ours.
+func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSeeker) error {
+	mark := rand.Text()
+	for try := range contended {
+		err := d.put(ctx, key, content, blob.WriterOptions{IfNotExist: true, Metadata: map[string]string{writeMark: mark}})
+		switch {
+		case err == nil:
+			return nil
+		case cloud.Changed(err):
+			there, err := d.bucket.Attributes(ctx, d.at.Path+key)
+			if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+				return d.fail(ctx, "write", key, err)
+			}
+			if err == nil && there.Metadata[writeMark] == mark {
+				return nil
+			}
+			return fmt.Errorf("write %s: %w", key, ErrExists)
+		case !cloud.Contended(err):
+			return err
+		}
+		select {
+		case <-time.After(contendedWait << try):
+		case <-ctx.Done():
+			return fmt.Errorf("write %s: %w", key, context.Cause(ctx))
+		}
+		if _, err := content.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+	}
+	return fmt.Errorf("write %s: others write it all the time", key)
+}
+
+// put writes one object.
+func (d *bucketDriver) put(ctx context.Context, key string, r io.Reader, opts blob.WriterOptions) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("write %s: %w", key, context.Cause(ctx))
+	}
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	from := &source{r: ctxReader{ctx, r}}
+	if d.at.Scheme == objectstore.Google { // whose client takes the end of what it reads for the end of the object, whatever the reason
+		from.failed = cancel
+	}
+	opts.ContentType, opts.BufferSize, opts.MaxConcurrency = "application/octet-stream", partBytes, partsAtOnce
+	err := d.bucket.Upload(within, d.at.Path+key, from, &opts)
+	switch {
+	case err == nil:
+		return nil
+	case from.err != nil:
+		return fmt.Errorf("write %s: %w", key, from.err)
+	}
+	return d.fail(ctx, "write", key, err)
+}
+
+// source remembers the error of a reader.
+type source struct {
+	r      io.Reader
+	failed context.CancelFunc
+	err    error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+		if s.failed != nil {
+			s.failed()
+		}
+	}
+	return n, err
+}
