@@ -3,12 +3,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
@@ -16,6 +13,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == agent.RankCommand {
+		os.Exit(agent.Rank(os.Args[2], os.Args[3:]))
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice-agent:", err)
 		os.Exit(1)
@@ -27,7 +27,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := agent.Lifetime(config)
 	defer stop()
 	s, err := store.Open(ctx, config.Store)
 	if err != nil {

@@ -21,12 +21,18 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets this test's own executable watch ranks, as the agent's does.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == RankCommand {
+		os.Exit(Rank(os.Args[2], os.Args[3:]))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestConfigTravelsInTheEnvironment(t *testing.T) {
 	want := Config{
 		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
-		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, PythonEnv: "/venv",
+		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt",
 	}
 	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
 	for _, kv := range environ {
@@ -46,9 +52,9 @@ func TestConfigTravelsInTheEnvironment(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
 	}
-	t.Setenv(envQueue, "")
+	t.Setenv(QueueVariable, "")
 	t.Setenv(envStore, "")
-	if _, err := ConfigFromEnv(); err == nil || !strings.Contains(err.Error(), envStore+", "+envQueue) {
+	if _, err := ConfigFromEnv(); err == nil || !strings.Contains(err.Error(), envStore+", "+QueueVariable) {
 		t.Errorf("an environment without queue and store: %v, want both named", err)
 	}
 }
@@ -58,7 +64,7 @@ func TestRankEnvironment(t *testing.T) {
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,
 		spec:   dsl.Train{Checkpoint: dsl.CheckpointSpec{Every: dsl.Duration(90 * time.Second)}},
 		seal:   checkpoint.Seal{Generation: 2, Resume: &checkpoint.Manifest{Step: 7}},
-		folder: &script.Folder{Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
+		folder: &script.Folder{Argv: []string{"/bin/fit"}, Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
 		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"},
 	}
 	in := contract.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
@@ -67,16 +73,23 @@ func TestRankEnvironment(t *testing.T) {
 		"MINE=1", "NODE_RANK=1", "OMP_NUM_THREADS=4", "RANK=1", "SLUICE_CHECKPOINT_DIR=/n/checkpoints", "SLUICE_CHECKPOINT_EVERY=1m30s",
 		"SLUICE_METRICS=/l/m", "SLUICE_OUTPUT_DIR=/n/output", "SLUICE_RESUME_DIR=/n/resume", "WORLD_SIZE=2",
 	}
-	if diff := cmp.Diff(want, rankEnv(Config{Host: "127.0.0.1", CPUs: 4}, p, in)); diff != "" {
+	l, err := launchOf(p, in, "/bin/agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, rankEnv(Config{Host: "127.0.0.1", CPUs: 4}, p, l)); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	p.seal.Resume = nil
 	p.folder.Env = []string{"OMP_NUM_THREADS=1"}
-	env := rankEnv(Config{Host: "10.0.0.7", CPUs: 4}, p, in)
+	env := rankEnv(Config{Host: "10.0.0.7", CPUs: 4, GPUs: []string{"GPU-a", "GPU-b"}}, p, l)
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "SLUICE_RESUME_DIR=") || strings.HasPrefix(kv, "GLOO_SOCKET_IFNAME=") {
 			t.Errorf("%s is set for a first generation on another machine", kv)
 		}
+	}
+	if !slices.Contains(env, "CUDA_VISIBLE_DEVICES=GPU-a,GPU-b") {
+		t.Errorf("the ranks see other GPUs than the node's: %v", env)
 	}
 	if !slices.Contains(env, "OMP_NUM_THREADS=1") {
 		t.Errorf("the step's own OMP_NUM_THREADS is lost: %v", env)

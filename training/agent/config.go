@@ -35,26 +35,33 @@ type Config struct {
 	Metadata string
 	// Idle is how long the node may have nothing to do before the agent ends itself; 0: for ever. For machines that cost.
 	Idle time.Duration
+	// Grace is how long the node lives on after the agent's first SIGTERM, which is then its notice; 0: SIGTERM ends the agent.
+	Grace time.Duration
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
 }
 
-// The environment variables of Config.
+// The environment variables of what a machine knows of itself better than who starts it.
+const (
+	QueueVariable = "SLUICE_NODE_QUEUE"
+	HostVariable  = "SLUICE_NODE_HOST"
+	CPUsVariable  = "SLUICE_NODE_CPUS"
+)
+
+// The environment variables of the rest of Config.
 const (
 	envAddress   = "SLUICE_TEMPORAL_ADDRESS"
 	envNamespace = "SLUICE_TEMPORAL_NAMESPACE"
 	envToken     = "SLUICE_TEMPORAL_TOKEN"
 	envCodecKeys = "SLUICE_CODEC_KEYS"
 	envStore     = "SLUICE_STORE"
-	envQueue     = "SLUICE_NODE_QUEUE"
 	envDir       = "SLUICE_NODE_DIR"
 	envLogDir    = "SLUICE_LOG_DIR"
-	envHost      = "SLUICE_NODE_HOST"
-	envCPUs      = "SLUICE_NODE_CPUS"
 	envGPUs      = "SLUICE_NODE_GPUS"
 	envPython    = "SLUICE_PYTHON_ENV"
 	envMetadata  = "SLUICE_IMDS"
 	envIdle      = "SLUICE_NODE_IDLE"
+	envGrace     = "SLUICE_NODE_GRACE"
 	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
 )
 
@@ -67,9 +74,9 @@ func (c Config) Environ(base []string) []string {
 	return append(environ,
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
 		envCodecKeys+"="+c.CodecKeys,
-		envQueue+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, envHost+"="+c.Host,
-		envCPUs+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
-		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envRequires+"="+c.Requirements,
+		QueueVariable+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, HostVariable+"="+c.Host,
+		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
+		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
 	)
 }
 
@@ -77,8 +84,8 @@ func (c Config) Environ(base []string) []string {
 func ConfigFromEnv() (Config, error) {
 	c := Config{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
-		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(envQueue), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
-		Host: os.Getenv(envHost), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
+		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
+		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")
@@ -88,10 +95,10 @@ func ConfigFromEnv() (Config, error) {
 		{envAddress, c.Address},
 		{envNamespace, c.Namespace},
 		{envStore, c.Store},
-		{envQueue, c.Queue},
+		{QueueVariable, c.Queue},
 		{envDir, c.Dir},
 		{envLogDir, c.LogDir},
-		{envHost, c.Host},
+		{HostVariable, c.Host},
 	} {
 		if v.value == "" {
 			missing = append(missing, v.name)
@@ -101,12 +108,14 @@ func ConfigFromEnv() (Config, error) {
 		return c, fmt.Errorf("the environment lacks %s: the agent is started by a pool, not by hand", strings.Join(missing, ", "))
 	}
 	var err error
-	if c.CPUs, err = strconv.Atoi(os.Getenv(envCPUs)); err != nil || c.CPUs < 1 {
-		return c, fmt.Errorf("%s=%q is not a number of cores", envCPUs, os.Getenv(envCPUs))
+	if c.CPUs, err = strconv.Atoi(os.Getenv(CPUsVariable)); err != nil || c.CPUs < 1 {
+		return c, fmt.Errorf("%s=%q is not a number of cores", CPUsVariable, os.Getenv(CPUsVariable))
 	}
-	if idle := os.Getenv(envIdle); idle != "" {
-		if c.Idle, err = time.ParseDuration(idle); err != nil {
-			return c, fmt.Errorf("%s=%q is not a duration", envIdle, idle)
+	for name, to := range map[string]*time.Duration{envIdle: &c.Idle, envGrace: &c.Grace} {
+		if text := os.Getenv(name); text != "" {
+			if *to, err = time.ParseDuration(text); err != nil {
+				return c, fmt.Errorf("%s=%q is not a duration", name, text)
+			}
 		}
 	}
 	return c, nil
