@@ -30,9 +30,11 @@ const (
 
 // Upstream answers inference requests for one model. Its methods may be called concurrently; Close is called once, last.
 type Upstream interface {
+	// Inputs and Outputs describe the model; both are empty for one that is not described.
 	Inputs() []oip.TensorMetadata
 	Outputs() []oip.TensorMetadata
-	// Infer returns all outputs, in the order of Outputs. Inputs that do not fit the model are an oip.Error with status 400.
+	// Infer returns all outputs, in the order of Outputs. Inputs that do not fit the description are an oip.Error with status 400, which
+	// is nobody's failure but the client's; every other error is the release's.
 	Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error)
 	Close() error
 }

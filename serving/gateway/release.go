@@ -91,6 +91,9 @@ func (g *Gateway) fail(r *release, err error) {
 func (g *Gateway) warmUp(ctx context.Context, version string, upstream Upstream) {
 	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
 	defer cancel()
+	if len(upstream.Inputs()) == 0 {
+		return
+	}
 	inputs := make([]oip.Tensor, len(upstream.Inputs()))
 	for i, meta := range upstream.Inputs() {
 		tensor, err := oip.Zero(meta)
@@ -177,8 +180,11 @@ func (g *Gateway) admit(r *release) {
 	r.state, r.err, r.opened = Ready, nil, false
 }
 
-// compatible reports why clients of one model could not use another.
+// compatible reports why clients of one model could not use another, as far as both describe themselves.
 func compatible(old, candidate Upstream) error {
+	if len(old.Inputs()) == 0 || len(candidate.Inputs()) == 0 {
+		return nil
+	}
 	for _, want := range old.Outputs() {
 		if !slices.ContainsFunc(candidate.Outputs(), func(o oip.TensorMetadata) bool { return o.Name == want.Name && o.Datatype == want.Datatype }) {
 			return fmt.Errorf("it has no output %q of type %s", want.Name, want.Datatype)

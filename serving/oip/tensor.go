@@ -28,6 +28,12 @@ const (
 	Bytes  Datatype = "BYTES" // text; JSON has no other bytes
 )
 
+// Supported reports whether Sluice carries the type.
+func (d Datatype) Supported() bool {
+	_, ok := elements[d]
+	return ok
+}
+
 // maxElements bounds a tensor before anything is allocated for it.
 const maxElements = 1 << 28
 

@@ -163,7 +163,7 @@ func (s *Session) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor,
 	if s.session == nil {
 		return nil, ErrClosed
 	}
-	ordered, err := s.match(inputs)
+	ordered, err := oip.Match(s.inputs, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -208,46 +208,6 @@ func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 		}
 	}
 	return outputs, nil
-}
-
-// match orders the inputs as the graph has them and checks names, types and shapes.
-func (s *Session) match(inputs []oip.Tensor) ([]oip.Tensor, error) {
-	byName := make(map[string]oip.Tensor, len(inputs))
-	for _, t := range inputs {
-		byName[t.Name] = t
-	}
-	ordered := make([]oip.Tensor, len(s.inputs))
-	for i, want := range s.inputs {
-		t, ok := byName[want.Name]
-		if !ok {
-			return nil, oip.Invalid("input %q is missing", want.Name)
-		}
-		delete(byName, want.Name)
-		if t.Datatype() != want.Datatype {
-			return nil, oip.Invalid("input %q has datatype %s, the model wants %s", want.Name, t.Datatype(), want.Datatype)
-		}
-		if !fits(t.Shape, want.Shape) {
-			return nil, oip.Invalid("input %q has shape %v, the model wants %v", want.Name, t.Shape, want.Shape)
-		}
-		ordered[i] = t
-	}
-	for name := range byName {
-		return nil, oip.Invalid("the model has no input %q", name)
-	}
-	return ordered, nil
-}
-
-// fits reports whether a shape has no empty dimension and agrees with a model's, where -1 is any size.
-func fits(shape, want []int64) bool {
-	if len(shape) != len(want) {
-		return false
-	}
-	for i, d := range shape {
-		if d < 1 || want[i] >= 0 && d != want[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Close unloads the model after the inferences under way have ended. Closing twice is no error.

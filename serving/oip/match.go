@@ -1,0 +1,41 @@
+package oip
+
+// Match orders inputs as a model describes them and checks names, types and shapes. Its errors are Errors with status 400.
+func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
+	byName := make(map[string]Tensor, len(inputs))
+	for _, t := range inputs {
+		byName[t.Name] = t
+	}
+	ordered := make([]Tensor, len(described))
+	for i, want := range described {
+		t, ok := byName[want.Name]
+		if !ok {
+			return nil, Invalid("input %q is missing", want.Name)
+		}
+		delete(byName, want.Name)
+		if t.Datatype() != want.Datatype {
+			return nil, Invalid("input %q has datatype %s, the model wants %s", want.Name, t.Datatype(), want.Datatype)
+		}
+		if !fits(t.Shape, want.Shape) {
+			return nil, Invalid("input %q has shape %v, the model wants %v", want.Name, t.Shape, want.Shape)
+		}
+		ordered[i] = t
+	}
+	for name := range byName {
+		return nil, Invalid("the model has no input %q", name)
+	}
+	return ordered, nil
+}
+
+// fits reports whether a shape has no empty dimension and agrees with a model's, where -1 is any size.
+func fits(shape, want []int64) bool {
+	if len(shape) != len(want) {
+		return false
+	}
+	for i, d := range shape {
+		if d < 1 || want[i] >= 0 && d != want[i] {
+			return false
+		}
+	}
+	return true
+}
