@@ -30,12 +30,6 @@ type Environment struct {
 	SMTP SMTP `json:"smtp,omitzero"`
 }
 
-// StoreSpec says where the store is.
-type StoreSpec struct {
-	// URL: file:///folder.
-	URL string `json:"url,omitempty"`
-}
-
 // Target is where a model is served: exactly one driver key.
 type Target struct {
 	// Embedded serves from the Sluice process on ONNX Runtime.
@@ -92,6 +86,7 @@ func loadEnvironment(src *source, data []byte) *Environment {
 	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", poolDrivers)
 	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", targetDrivers)
 	setDefaults(reflect.ValueOf(env))
+	checkStore(src, root, env)
 	checkPools(src, root, env)
 	checkPorts(src, root, env)
 	checkSecrets(src, root, env)

@@ -1,0 +1,34 @@
+package dsl
+
+import (
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
+)
+
+// StoreSpec says where the store is.
+type StoreSpec struct {
+	// URL: file:///folder, or s3://bucket/folder or gs://bucket/folder with what may follow a bucket: ?region= and, for a server that is
+	// not AWS's, &endpoint=.
+	URL string `json:"url,omitempty"`
+}
+
+// checkStore reports an address that no store can have.
+func checkStore(src *source, root *yaml.Node, env *Environment) {
+	at := lookup(lookup(root, "store"), "url")
+	if at == nil {
+		return
+	}
+	const hint = "write such as s3://bucket?region=eu-central-1, gs://bucket/folder or file:///folder"
+	url := env.Store.URL
+	if objectstore.IsAddress(url) {
+		if _, err := objectstore.ParseFolder(url); err != nil {
+			src.errorf(at, "url", hint, "no store can be there: %v", err)
+		}
+	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
+		src.errorf(at, "url", hint, "%q is no address of a store", url)
+	}
+}
