@@ -82,15 +82,16 @@ func (c *committer) last(ctx context.Context) error {
 }
 
 func (c *committer) progress(ctx context.Context) {
-	step := c.ranks.metrics.state().Step
-	if step == c.said {
+	now := c.ranks.metrics.state()
+	if now.Step == c.said {
 		return
 	}
-	if err := checkpoint.PutProgress(ctx, c.store, c.ranks.key, checkpoint.Progress{Step: step}); err != nil {
+	p := checkpoint.Progress{Step: now.Step, Of: now.Of, At: now.At, FirstStep: now.FirstStep, FirstAt: now.FirstAt}
+	if err := checkpoint.PutProgress(ctx, c.store, c.ranks.key, p); err != nil {
 		c.ranks.node.log.Warn("progress cannot be recorded", "error", err)
 		return
 	}
-	c.said = step
+	c.said = now.Step
 }
 
 // newest commits the newest checkpoint, if it is newer than what is committed.

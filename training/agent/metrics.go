@@ -38,6 +38,9 @@ type metricsState struct {
 	Step, Of int64
 	Loss     float64
 	Rate     float64 // steps a second, over the last steps
+	// At is when Step was seen, FirstAt when FirstStep, the first of the generation, was.
+	At, FirstAt time.Time
+	FirstStep   int64
 }
 
 // metrics follows the file that rank 0 appends a JSON line to with each step.
@@ -129,7 +132,10 @@ func (m *metrics) pace(steps int64) {
 			m.now.Rate = float64(len(recent)) / sum.Seconds()
 		}
 	}
-	m.stepAt = now
+	m.stepAt, m.now.At = now, now
+	if m.now.FirstAt.IsZero() {
+		m.now.FirstAt, m.now.FirstStep = now, m.now.Step
+	}
 }
 
 // stalled reports whether no step has come for far longer than usual.

@@ -56,6 +56,9 @@ func TestMetricsAreFollowed(t *testing.T) {
 		if first != tt.first || got.Step != tt.step || got.Loss != tt.loss || got.Of != 50 {
 			t.Errorf("after %.40q: first %v, %+v, want first %v, step %d, loss %v of 50", tt.write, first, got, tt.first, tt.step, tt.loss)
 		}
+		if got.FirstStep != 6 || got.FirstAt.IsZero() || got.At.Before(got.FirstAt) {
+			t.Errorf("after %.40q: the first step is %d at %v, and the last at %v; want step 6, and it first", tt.write, got.FirstStep, got.FirstAt, got.At)
+		}
 	}
 }
 

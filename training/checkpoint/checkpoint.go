@@ -55,6 +55,20 @@ func (s Seal) FromStep() int64 {
 // Progress is how far a generation is known to have come.
 type Progress struct {
 	Step int64 `json:"step"`
+	// Of is how many steps make the whole job, as the script says it; 0 when it does not.
+	Of int64 `json:"of,omitempty"`
+	// At is when Step was seen, FirstAt when FirstStep, the first of the generation, was.
+	At        time.Time `json:"at,omitzero"`
+	FirstStep int64     `json:"first_step,omitempty"`
+	FirstAt   time.Time `json:"first_at,omitzero"`
+}
+
+// Pace is how long a step takes, with what happens between steps; 0 when that is not known yet.
+func (p Progress) Pace() time.Duration {
+	if p.Step <= p.FirstStep || p.FirstAt.IsZero() {
+		return 0
+	}
+	return p.At.Sub(p.FirstAt) / time.Duration(p.Step-p.FirstStep)
 }
 
 func folder(k training.Key) string { return path.Join("checkpoints", k.Run, k.Step) }

@@ -230,3 +230,20 @@ func TestProgress(t *testing.T) {
 		}
 	}
 }
+
+func TestPace(t *testing.T) {
+	at := time.Unix(100, 0)
+	for _, tt := range []struct {
+		progress checkpoint.Progress
+		want     time.Duration
+	}{
+		{checkpoint.Progress{}, 0},
+		{checkpoint.Progress{Step: 7}, 0},
+		{checkpoint.Progress{Step: 7, At: at, FirstStep: 7, FirstAt: at}, 0},
+		{checkpoint.Progress{Step: 17, At: at.Add(5 * time.Second), FirstStep: 7, FirstAt: at}, 500 * time.Millisecond},
+	} {
+		if got := tt.progress.Pace(); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.progress, got, tt.want)
+		}
+	}
+}
