@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ type pack struct {
 	data []byte
 }
 
-// putAside writes the data of packs to a file of the work folder and returns in its place where it lies there: 8 bytes each for offset
-// and length, big endian, and the file's name. That is all that Beam groups, since prism holds what it groups in memory, several times.
+// putAside writes the data of packs to a file of the work folder and returns references in its place. That is all that Beam groups, since
+// prism holds what it groups in memory, several times.
 func putAside(work, name string, packs []pack) ([]pack, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
@@ -28,9 +29,7 @@ func putAside(work, name string, packs []pack) ([]pack, error) {
 	at := uint64(0)
 	for i, p := range packs {
 		_, _ = out.Write(p.data) // an error stays with the writer
-		ref := binary.BigEndian.AppendUint64(nil, at)
-		ref = binary.BigEndian.AppendUint64(ref, uint64(len(p.data)))
-		refs[i] = pack{p.key, append(ref, name...)}
+		refs[i] = pack{p.key, newReference(at, len(p.data), name)}
 		at += uint64(len(p.data))
 	}
 	if err := errors.Join(out.Flush(), f.Close()); err != nil {
@@ -39,14 +38,101 @@ func putAside(work, name string, packs []pack) ([]pack, error) {
 	return refs, nil
 }
 
-// fetch calls yield with the data of each pack of a group.
-func fetch(work string, refs func(*[]byte) bool, yield func([]byte) error) error {
+// reference says where something was put aside: 8 bytes each for offset and length, big endian, and the file's name.
+type reference []byte
+
+func newReference(at uint64, size int, name string) reference {
+	ref := binary.BigEndian.AppendUint64(nil, at)
+	return append(binary.BigEndian.AppendUint64(ref, uint64(size)), name...)
+}
+
+// collect takes the references of a group out of Beam's hands, which are good for as long as it says.
+func collect(packed func(*[]byte) bool) ([]reference, error) {
+	var refs []reference
 	var ref []byte
-	for refs(&ref) {
+	for packed(&ref) {
 		if len(ref) < 16 {
-			return errors.New("a reference to marks is cut off")
+			return nil, errors.New("a reference to marks is cut off")
 		}
-		data := make([]byte, binary.BigEndian.Uint64(ref[8:]))
+		refs = append(refs, bytes.Clone(ref))
+	}
+	return refs, nil
+}
+
+// size is how long what was put aside is.
+func (r reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
+
+func sizeOfAll(refs []reference) (size int64) {
+	for _, r := range refs {
+		size += r.size()
+	}
+	return size
+}
+
+// maxGroup is how many bytes of marks are in memory at a time, about, of a group that can be divided.
+const maxGroup = 32 << 20
+
+// parts calls yield with the references of a group of marks: with all at once, or when these are too many for the memory with those of one
+// range of keys after the other, in their order.
+func parts(work, group string, refs []reference, yield func([]reference) error) error {
+	n := min(1+sizeOfAll(refs)/maxGroup, maxParts)
+	if n == 1 {
+		return yield(refs)
+	}
+	divided, err := divide(work, asideName("marks", "parts-"+group), refs, int(n))
+	if err != nil {
+		return fmt.Errorf("divide marks: %w", err)
+	}
+	for _, part := range divided {
+		if err := yield(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A group is divided into up to maxParts, and what of a part is written at a time is so large.
+const (
+	maxParts  = 256
+	partBlock = 64 << 10
+)
+
+// divide writes the marks of a group to a file, n ranges of keys apart, and returns the references of each.
+func divide(work, name string, refs []reference, n int) ([][]reference, error) {
+	f, err := os.Create(filepath.Join(work, name))
+	if err != nil {
+		return nil, err
+	}
+	divided := make([][]reference, n)
+	blocks := make([][]byte, n)
+	at := uint64(0)
+	flush := func(i int) error {
+		divided[i] = append(divided[i], newReference(at, len(blocks[i]), name))
+		at += uint64(len(blocks[i]))
+		_, err := f.Write(blocks[i])
+		blocks[i] = blocks[i][:0]
+		return err
+	}
+	err = fetch(work, refs, func(batch []byte) error {
+		var failed error
+		err := marks(batch, func(m packedMark) {
+			i := int(unit(digest(m[:16])) * float64(n))
+			if blocks[i] = append(blocks[i], m...); len(blocks[i]) >= partBlock {
+				failed = errors.Join(failed, flush(i))
+			}
+		})
+		return errors.Join(err, failed)
+	})
+	for i := range blocks {
+		err = errors.Join(err, flush(i))
+	}
+	return divided, errors.Join(err, f.Close())
+}
+
+// fetch calls yield with what references stand for, one after the other.
+func fetch(work string, refs []reference, yield func([]byte) error) error {
+	for _, ref := range refs {
+		data := make([]byte, ref.size())
 		if err := readAt(filepath.Join(work, string(ref[16:])), data, binary.BigEndian.Uint64(ref)); err != nil {
 			return fmt.Errorf("read marks: %w", err)
 		}

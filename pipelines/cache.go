@@ -83,12 +83,8 @@ func (r *unitResult) add(o unitResult) {
 
 // move returns packed marks whose rows lie elsewhere.
 func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error) {
-	out := make([]byte, 0, len(packed))
-	err := marks(packed, func(m mark) {
-		m.segment, m.unit, m.offset = segment, unit, m.offset+by
-		out = m.append(out)
-	})
-	return out, err
+	out := bytes.Clone(packed)
+	return out, marks(out, func(m packedMark) { m.move(segment, unit, by) })
 }
 
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -144,41 +143,4 @@ func every(interval time.Duration, f func()) (stop func()) {
 		}
 	}()
 	return func() { close(quit); <-done }
-}
-
-// guardEvery is the time between two looks at the memory in use.
-const guardEvery = 50 * time.Millisecond
-
-// gcPercent lets the heap grow to some times of what is alive, which is little, before it is collected: rows are garbage soon. The limit
-// holds all the same.
-const gcPercent = 200
-
-// guardMemory tells the collector to keep within the limit, and cancels the job with an error that says so when the process gets
-// larger all the same. A limit on the address space would not do: Go reserves far more of it than it uses.
-func guardMemory(limit int64, cancel context.CancelCauseFunc) (stop func()) {
-	_, files := residentBytes()
-	debug.SetMemoryLimit(max(limit-files, limit/4) / 10 * 8)
-	debug.SetGCPercent(gcPercent)
-	look := func() {
-		if used, _ := residentBytes(); used > limit {
-			cancel(fault(TypeUser, "cleaning needs more memory than its limit of %d MiB; set clean.memory in the environment higher", limit>>20))
-		}
-	}
-	look()
-	return every(guardEvery, look)
-}
-
-// residentBytes is the memory this process has in use, and how much of that is the program's own file, of which the collector does not
-// know. Both are 0 when it is not known.
-func residentBytes() (all, files int64) {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0, 0
-	}
-	var size, resident, shared int64
-	if _, err := fmt.Sscan(string(text), &size, &resident, &shared); err != nil {
-		return 0, 0
-	}
-	page := int64(os.Getpagesize())
-	return resident * page, shared * page
 }

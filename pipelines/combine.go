@@ -108,9 +108,13 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	if err != nil {
 		return err
 	}
+	refs, err := collect(packed)
+	if err != nil {
+		return f.session.failed(err)
+	}
 	var rows []mark
-	err = fetch(f.job.WorkDir, packed, func(batch []byte) error {
-		return marks(batch, func(m mark) { rows = append(rows, m) })
+	err = fetch(f.job.WorkDir, refs, func(batch []byte) error {
+		return marks(batch, func(m packedMark) { rows = append(rows, m.mark()) })
 	})
 	if err != nil {
 		return f.session.failed(err)

@@ -1,26 +1,17 @@
 package pipelines
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
-
-func init() {
-	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&surviveFn{})
-	register.Iter1[[]byte]()
-	register.Emitter2[string, []byte]()
-}
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
 type ranking struct {
@@ -101,7 +92,7 @@ func (d *deduper) key(r row, whole digest) (digest, error) {
 
 // build implements cut.
 func (d *deduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
-	kept := beam.ParDo(scope, &surviveFn{Rule: d.name, Work: at.work}, beam.GroupByKey(scope, marks))
+	kept := beam.ParDo(scope, &surviveFn{Rule: d.name, Work: at.work, Workers: at.workers}, beam.GroupByKey(scope, marks))
 	return beam.ParDo(scope, &resumeFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, kept))
 }
 
@@ -137,39 +128,4 @@ func orderFloat(f float64) []byte {
 		bits |= 1 << 63
 	}
 	return binary.BigEndian.AppendUint64([]byte{2}, bits)
-}
-
-// surviveFn decides, in one group of marks, which row of each key stays. It emits the places of those rows by unit.
-type surviveFn struct {
-	// Rule is the name of the Deduplicate, Work the work folder.
-	Rule, Work string
-}
-
-// ProcessElement takes the packed marks of one group. Memory: one mark for each key of the group.
-func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	best := map[digest]mark{}
-	twice := map[digest]bool{} // keys of several rows
-	total := 0
-	err := fetch(f.Work, packed, func(batch []byte) error {
-		return marks(batch, func(m mark) {
-			total++
-			held, ok := best[m.key]
-			if ok {
-				twice[m.key] = true
-			}
-			if !ok || m.before(held) {
-				best[m.key] = m
-			}
-		})
-	})
-	keep := placed{}
-	for _, m := range best {
-		keep.add(m)
-	}
-	counts := ledger{{countDropped, f.Rule}: int64(total - len(best)), {countGroups, f.Rule}: int64(len(twice))}
-	counts.inc(ctx)
-	if err = errors.Join(err, keep.emit(f.Work, group, emit), counts.keep(f.Work, "survive/"+group)); err != nil {
-		return sessionOf(f.Work).failed(err)
-	}
-	return nil
 }

@@ -17,11 +17,12 @@
 // end it is appended to the segment's spill file of the unit, and a mark emitted for it: a digest, a sort key and where the row lies.
 // Grouping happens on marks, under few keys, which begin with the end. Marks are put aside in files, and Beam groups references to them.
 // The next segment reads the rows from the spill files of the segments before, the sinks read them in the order of their digests; a
-// row that goes from a cut to a sink as it is stays where it lies. So the memory depends on the marks of the largest group, some 130
-// bytes a row, and on those of the largest shard, 40 bytes a row, and the dataset depends on the rows alone: not on their order in
-// the files, the number of files or of workers.
+// row that goes from a cut to a sink as it is stays where it lies. Two groups are
+// worked on at a time, and one of more marks than fit the memory is divided first, on the disk, into ranges of their keys. So the memory
+// does not depend on how many rows there are, and the dataset depends on the rows alone: not on their order in the files, the number of
+// files or of workers.
 //
-// Deduplicate by minhash has a single group, since whether a row stays depends on all before it: some 200 bytes a row with its 14 bands,
+// Only Deduplicate by minhash holds something of each row. It has a single group, since whether a row stays depends on all before it: some 200 bytes a row with its 14 bands,
 // and as many again for one that stays. See package minhash.
 //
 // Shards are written as JSON lines. What those of CSV, text and Parquet have in common, the columns, is known when all rows are

@@ -62,6 +62,7 @@ type cut interface {
 type site struct {
 	job     []byte // as JSON
 	work    string
+	workers int
 	segment int
 }
 
@@ -115,12 +116,12 @@ func (p *plan) endsAfter(entry int) []int {
 
 // build makes the Beam graph: what flows are marks, by end and group. With spread, a runner works on several units of the input at a
 // time; without, the worker that made the list of them gets them all, and has a pool of its own.
-func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte, spread bool) {
+func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, elements map[int][][]byte, spread bool) {
 	marks := map[int][]beam.PCollection{} // by end
 	for i, s := range p.segments {
 		n := &p.nodes[s.entry]
 		named := scope.Scope(n.name)
-		here := site{job: job, work: work, segment: i}
+		here := site{job: job, work: work, workers: workers, segment: i}
 		var rows beam.PCollection
 		if c, ok := n.end.(cut); ok {
 			rows = c.build(named, here, beam.Flatten(named, marks[s.entry]...))

@@ -41,29 +41,25 @@ func (m mark) append(b []byte) []byte {
 // markHead is the length of a mark without its order and bands.
 const markHead = 16 + 16 + 2 + 4 + 8 + 4 + 2 + 2
 
-// readMark reads the first mark packed in b, which is not empty, and returns what follows it. The mark holds on to b.
-func readMark(b []byte) (m mark, rest []byte, err error) {
+// packedMark is one mark as append made it.
+type packedMark []byte
+
+// cutMark returns the first of the marks in b, which is not empty, and the others.
+func cutMark(b []byte) (first packedMark, rest []byte, err error) {
 	if len(b) < markHead {
-		return m, nil, fmt.Errorf("a mark of %d bytes is cut off", len(b))
+		return nil, nil, fmt.Errorf("a mark of %d bytes is cut off", len(b))
 	}
-	m = mark{
-		key: digest(b[:16]), tie: digest(b[16:32]),
-		segment: binary.BigEndian.Uint16(b[32:]), unit: binary.BigEndian.Uint32(b[34:]),
-		offset: binary.BigEndian.Uint64(b[38:]), size: binary.BigEndian.Uint32(b[46:]),
+	size := markHead + int(binary.BigEndian.Uint16(b[50:])) + int(binary.BigEndian.Uint16(b[52:]))
+	if len(b) < size {
+		return nil, nil, fmt.Errorf("the order and the bands of a mark are cut off: %d of %d bytes", len(b), size)
 	}
-	order, bands := int(binary.BigEndian.Uint16(b[50:])), int(binary.BigEndian.Uint16(b[52:]))
-	b = b[markHead:]
-	if len(b) < order+bands {
-		return m, nil, fmt.Errorf("the order and the bands of a mark are cut off: %d of %d bytes", len(b), order+bands)
-	}
-	m.order, m.bands = b[:order:order], b[order:order+bands:order+bands]
-	return m, b[order+bands:], nil
+	return b[:size:size], b[size:], nil
 }
 
-// marks calls yield for each mark packed in b. What the marks hold is b's.
-func marks(b []byte, yield func(mark)) error {
+// marks calls yield for each mark in b.
+func marks(b []byte, yield func(packedMark)) error {
 	for len(b) > 0 {
-		m, rest, err := readMark(b)
+		m, rest, err := cutMark(b)
 		if err != nil {
 			return err
 		}
@@ -73,16 +69,31 @@ func marks(b []byte, yield func(mark)) error {
 	return nil
 }
 
-// before reports whether m's row comes before o's: by order, then by content. Rows equal in both are interchangeable, so the
+// mark returns the mark, which holds on to p.
+func (p packedMark) mark() mark {
+	return mark{
+		key: digest(p[:16]), tie: digest(p[16:32]),
+		segment: binary.BigEndian.Uint16(p[32:]), unit: binary.BigEndian.Uint32(p[34:]),
+		offset: binary.BigEndian.Uint64(p[38:]), size: binary.BigEndian.Uint32(p[46:]),
+		order: p.order(), bands: p[markHead+len(p.order()):],
+	}
+}
+
+func (p packedMark) order() []byte {
+	return p[markHead : markHead+int(binary.BigEndian.Uint16(p[50:]))]
+}
+
+// compare tells which of the rows of two marks comes first: by order, then by content. Rows equal in both are interchangeable, so the
 // place decides only which copy is kept, not what is in it.
-func (m mark) before(o mark) bool {
-	if c := bytes.Compare(m.order, o.order); c != 0 {
-		return c < 0
-	}
-	if c := bytes.Compare(m.tie[:], o.tie[:]); c != 0 {
-		return c < 0
-	}
-	return cmp.Or(cmp.Compare(m.segment, o.segment), cmp.Compare(m.unit, o.unit), cmp.Compare(m.offset, o.offset)) < 0
+func (p packedMark) compare(o packedMark) int {
+	return cmp.Or(bytes.Compare(p.order(), o.order()), bytes.Compare(p[16:46], o[16:46])) // tie and place
+}
+
+// move makes the mark one of a row that lies elsewhere, so many bytes further on.
+func (p packedMark) move(segment uint16, unit uint32, by uint64) {
+	binary.BigEndian.PutUint16(p[32:], segment)
+	binary.BigEndian.PutUint32(p[34:], unit)
+	binary.BigEndian.PutUint64(p[38:], binary.BigEndian.Uint64(p[38:])+by)
 }
 
 // unit maps a digest to [0, 1) evenly.

@@ -95,7 +95,7 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 	keep, dropped, groups := placed{}, 0, map[int]bool{}
 	for i, first := range of {
 		if first == minhash.Kept {
-			keep.add(all.mark(i))
+			keep.add(all[i].mark())
 			continue
 		}
 		dropped++
@@ -103,8 +103,12 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 	}
 	counts := ledger{{countDropped, d.name}: int64(dropped), {countGroups, d.name}: int64(len(groups))}
 	counts.inc(ctx)
-	if err := errors.Join(keep.emit(f.job.WorkDir, group, emit), counts.keep(f.job.WorkDir, "resemble/"+group)); err != nil {
+	kept, err := keep.putAside(f.job.WorkDir, group)
+	if err = errors.Join(err, counts.keep(f.job.WorkDir, "resemble/"+group)); err != nil {
 		return f.session.failed(err)
+	}
+	for _, p := range kept {
+		emit(p.key, p.data)
 	}
 	return nil
 }
@@ -115,43 +119,24 @@ func (f *resembleFn) StartBundle(context.Context, func(string, []byte)) {}
 // FinishBundle does nothing.
 func (f *resembleFn) FinishBundle(context.Context, func(string, []byte)) error { return nil }
 
-// packedMarks are marks as they were emitted, which takes less memory than marks that are read: where each of them begins.
-type packedMarks [][]byte
+// packedMarks are marks as they were emitted, which takes less memory than marks that are read.
+type packedMarks []packedMark
 
-// rankedMarks reads where marks begin, and puts them into the order of their rows.
+// rankedMarks reads all marks and puts them into the order of their rows.
 func rankedMarks(work string, packed func(*[]byte) bool) (packedMarks, error) {
+	refs, err := collect(packed)
+	if err != nil {
+		return nil, err
+	}
 	var all packedMarks
-	err := fetch(work, packed, func(b []byte) error {
-		for len(b) > 0 {
-			_, rest, err := readMark(b)
-			if err != nil {
-				return err
-			}
-			all = append(all, b[:len(b)-len(rest)])
-			b = rest
-		}
-		return nil
+	err = fetch(work, refs, func(b []byte) error {
+		return marks(b, func(m packedMark) { all = append(all, m) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b []byte) int {
-		x, _, _ := readMark(a)
-		y, _, _ := readMark(b)
-		switch {
-		case x.before(y):
-			return -1
-		case y.before(x):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, packedMark.compare)
 	return all, nil
-}
-
-func (p packedMarks) mark(i int) mark {
-	m, _, _ := readMark(p[i]) // it was read before
-	return m
 }
 
 // bands returns a function that returns the bands of row i, until it is called again.
@@ -159,7 +144,7 @@ func (p packedMarks) bands() func(i int) []uint32 {
 	var list []uint32
 	return func(i int) []uint32 {
 		list = list[:0]
-		for b := p.mark(i).bands; len(b) > 0; b = b[4:] {
+		for b := p[i].mark().bands; len(b) > 0; b = b[4:] {
 			list = append(list, binary.BigEndian.Uint32(b))
 		}
 		return list
@@ -192,7 +177,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if set, ok := r.sets[i]; ok {
 		return set, nil
 	}
-	m := r.marks.mark(i)
+	m := r.marks[i].mark()
 	text := make([]byte, m.size)
 	if err := r.spills.read(spillID{m.segment, m.unit}, m.offset, text); err != nil {
 		return nil, err

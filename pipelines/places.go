@@ -25,24 +25,24 @@ func (p placed) add(m mark) {
 	p[id] = binary.BigEndian.AppendUint64(b, m.offset)
 }
 
-// emit puts the places of a group aside and emits references to them, under the units' numbers: all that is kept of a unit is worked on
-// together.
-func (p placed) emit(work, group string, emit func(string, []byte)) error {
+// putAside puts the places of a group aside and returns references to them, under the units' numbers: all that is kept of a unit is worked
+// on together.
+func (p placed) putAside(work, group string) ([]pack, error) {
 	packs := make([]pack, 0, len(p))
 	for id, packed := range p {
 		packs = append(packs, pack{strconv.FormatUint(uint64(id.unit), 10), packed})
 	}
-	refs, err := putAside(work, asideName("places", group), packs)
-	for _, ref := range refs {
-		emit(ref.key, ref.data)
-	}
-	return err
+	return putAside(work, asideName("places", group), packs)
 }
 
 // places reads what was emitted for one unit: offsets by segment, sorted.
 func places(work string, packed func(*[]byte) bool) (map[uint16][]uint64, error) {
+	refs, err := collect(packed)
+	if err != nil {
+		return nil, err
+	}
 	found := map[uint16][]uint64{}
-	err := fetch(work, packed, func(batch []byte) error {
+	err = fetch(work, refs, func(batch []byte) error {
 		if len(batch)%8 != 2 {
 			return errors.New("a list of offsets is cut off")
 		}

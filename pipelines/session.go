@@ -23,21 +23,24 @@ type session struct {
 	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
 	sources, inputBytes int64
 	sourcesRead, bytes  atomic.Int64
-	secrets             map[string]string // which the Beam graph, that a runner may keep, does not hold
-	tallies             sync.Map          // of *tally by transform
-	held                sync.Map          // of func() (*overlap.Set, error) by transform
-	programs            *programs
-	cached              atomic.Int64 // bytes added to the cache
-	mu                  sync.Mutex
-	first               error
-	tell                func(first error) // tells the process that started the job; nil in that process
+	// turns are as many as there may be of what takes memory for each of its rows: prism works on up to 8 bundles at a time.
+	turns    chan struct{}
+	secrets  map[string]string // which the Beam graph, that a runner may keep, does not hold
+	tallies  sync.Map          // of *tally by transform
+	held     sync.Map          // of func() (*overlap.Set, error) by transform
+	programs *programs
+	cached   atomic.Int64 // bytes added to the cache
+	mu       sync.Mutex
+	first    error
+	tell     func(first error) // tells the process that started the job; nil in that process
 }
 
 var sessions sync.Map // of *session by work folder
 
 // openSession registers a session; close it with sessions.Delete.
 func openSession(job Job) *session {
-	s := &session{allUnits: 1, secrets: job.Secrets}
+	s := newSession()
+	s.secrets = job.Secrets
 	sessions.Store(job.WorkDir, s)
 	return s
 }
@@ -49,7 +52,22 @@ func sessionOf(work string) *session {
 	if inWorker.Load() {
 		return farSession(work)
 	}
-	return &session{allUnits: 1}
+	return newSession()
+}
+
+func newSession() *session { return &session{allUnits: 1, turns: make(chan struct{}, maxTurns)} }
+
+// maxTurns is how many groups of marks are in memory at a time.
+const maxTurns = 2
+
+// turn waits until there is room for a group of marks, which there is again when the function it returns is called.
+func (s *session) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func (s *session) rowRead()       { s.read.Add(1) }

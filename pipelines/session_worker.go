@@ -37,7 +37,7 @@ func farSession(work string) *session {
 	path := filepath.Join(newsDir(work), fmt.Sprintf("%s-%d.json", host, os.Getpid()))
 	var writing sync.Mutex
 	var failure error // stays
-	fresh := &session{allUnits: 1}
+	fresh := newSession()
 	fresh.tell = func(first error) {
 		writing.Lock()
 		defer writing.Unlock()

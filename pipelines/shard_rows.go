@@ -22,10 +22,13 @@ type shardRow struct {
 	segment uint16
 }
 
-func shardRows(work string, packed func(*[]byte) bool) ([]shardRow, error) {
-	var rows []shardRow
-	err := fetch(work, packed, func(batch []byte) error {
-		return marks(batch, func(m mark) { rows = append(rows, shardRow{m.key, m.offset, m.unit, m.size, m.segment}) })
+func shardRows(work string, refs []reference) ([]shardRow, error) {
+	rows := make([]shardRow, 0, sizeOfAll(refs)/markHead)
+	err := fetch(work, refs, func(batch []byte) error {
+		return marks(batch, func(p packedMark) {
+			m := p.mark()
+			rows = append(rows, shardRow{m.key, m.offset, m.unit, m.size, m.segment})
+		})
 	})
 	slices.SortFunc(rows, func(a, b shardRow) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return rows, err

@@ -148,12 +148,17 @@ func (f *writeFn) Setup(context.Context) error {
 	return err
 }
 
-// ProcessElement takes the packed marks of one shard, whose path in the dataset follows the end in the key. Memory: 40 bytes for each
-// row of the shard and some chunks of rows.
+// ProcessElement takes the marks of one shard, whose path in the dataset follows the end in the key. Memory: 40 bytes for each row of a
+// part of the shard, and some chunks of rows.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	s := sessionOf(f.work)
+	done, err := s.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	_, path, _ := strings.Cut(key, "/")
-	p, err := f.write(ctx, s, path, packed)
+	p, err := f.write(ctx, s, key, path, packed)
 	if err != nil {
 		return s.failed(fmt.Errorf("write %s: %w", path, err))
 	}
@@ -171,23 +176,32 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 	return nil
 }
 
-func (f *writeFn) write(ctx context.Context, s *session, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
-	rows, err := shardRows(f.work, packed)
-	if err != nil {
-		return nil, err
-	}
+func (f *writeFn) write(ctx context.Context, s *session, key, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
 	part := filepath.Dir(path)
 	p := profile.New(part)
 	path = filepath.Join(f.work, "out", path)
-	done := s.writing.shard(int64(len(rows)))
-	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p, wrote: func(n int) {
-		s.rowsKept(n)
-		done(int64(n))
-	}}
+	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p}
 	if linesPath(path) != path {
 		w.shapes = shapes{}
 	}
-	err = createSynced(linesPath(path), func(out io.Writer) error { return w.write(ctx, rows, out) })
+	refs, err := collect(packed)
+	if err != nil {
+		return nil, err
+	}
+	done := s.writing.shard(sizeOfAll(refs) / markHead)
+	w.wrote = func(n int) {
+		s.rowsKept(n)
+		done(int64(n))
+	}
+	err = createSynced(linesPath(path), func(out io.Writer) error {
+		return parts(f.work, key, refs, func(refs []reference) error {
+			rows, err := shardRows(f.work, refs)
+			if err != nil {
+				return err
+			}
+			return w.write(ctx, rows, out)
+		})
+	})
 	if w.shapes != nil && err == nil {
 		err = writeJSON(shapesPath(path), w.shapes)
 	}

@@ -216,13 +216,13 @@ func TestMarksRoundTrip(t *testing.T) {
 			packed = m.append(packed)
 		}
 		got := []mark{}
-		if err := marks(packed, func(m mark) { got = append(got, m) }); err != nil {
+		if err := marks(packed, func(m packedMark) { got = append(got, m.mark()) }); err != nil {
 			rt.Fatal(err)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(list) {
 			rt.Fatalf("got %v, want %v", got, list)
 		}
-		if len(packed) > 0 && marks(packed[:len(packed)-1], func(mark) {}) == nil {
+		if len(packed) > 0 && marks(packed[:len(packed)-1], func(packedMark) {}) == nil {
 			rt.Fatal("no error for marks that are cut off")
 		}
 	})
