@@ -146,6 +146,8 @@ type KubernetesPool struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Queue is the Kueue queue that admits gangs. Default: none; the scheduler places the pods.
 	Queue string `json:"queue,omitempty"`
+	// ServiceAccount of the pods, by which they reach the store without keys. Default: the namespace's; the pods get the worker's keys then.
+	ServiceAccount string `json:"service_account,omitempty"`
 }
 
 // EC2Pool runs each node as an instance.
@@ -156,4 +158,11 @@ type EC2Pool struct {
 	Types []string `json:"types" dsl:"single"`
 	// Subnets the instances may be in; the gang is in one zone.
 	Subnets []string `json:"subnets" dsl:"single"`
+	// InstanceProfile gives the instances their role, which must be able to use the store.
+	InstanceProfile string `json:"instance_profile,omitempty" dsl:"default=sluice-node"`
+	// SecurityGroups of the instances, by ID, which must let them reach each other. Default: the VPC's own, which does.
+	SecurityGroups []string `json:"security_groups,omitempty" dsl:"single"`
+	// Image is the machine image, by ID (ami-...) or as the parameter of AWS Systems Manager that holds the ID (/aws/service/...). It has
+	// curl, and Docker where the runtime is an image. Default: the newest of AWS's Deep Learning Base images, with the NVIDIA driver.
+	Image string `json:"image,omitempty"`
 }

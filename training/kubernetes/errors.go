@@ -1,0 +1,58 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/sluiceml/sluice/training"
+)
+
+// apiError says what an answer of the API means. What the API refuses for good is a training.ErrRefused; a quota that is used up is no
+// capacity. That something is there already, or not there, is left to the caller.
+func apiError(doing string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		return err
+	// The API has no other sign of it than the text; its own controllers go by that too.
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		return fmt.Errorf("%s: %w: %w", doing, training.ErrNoCapacity, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%s: %w: %w: see docs/kubernetes.md for the role that workers need", doing, training.ErrRefused, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s: %w: the cluster does not know these credentials: %w", doing, training.ErrRefused, err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fmt.Errorf("%s: %w: %w", doing, training.ErrRefused, err)
+	case errors.As(err, &status):
+		return fmt.Errorf("%s: the cluster's API: %w", doing, err)
+	}
+	return fmt.Errorf("%s: reach the cluster's API: %w", doing, err)
+}
+
+// orElse returns an error, with what went wrong on the way out of it.
+func orElse(err, also error) error {
+	if also == nil {
+		return err
+	}
+	return errors.Join(err, also)
+}
+
+// waitError: the gang still waits for machines.
+type waitError struct {
+	why    string
+	placed int  // pods that have a machine
+	queued bool // it is in a queue, and has not been admitted
+}
+
+func (e *waitError) Error() string { return e.why + ": " + e.Unwrap().Error() }
+
+// Unwrap tells the kind of the error.
+func (e *waitError) Unwrap() error {
+	if e.queued {
+		return training.ErrQueued
+	}
+	return training.ErrNoCapacity
+}

@@ -1,0 +1,171 @@
+// Package kubernetes is a pool whose nodes are pods. The cluster is the pool's only memory, so that any worker can go on with what
+// another began. A gang is
+//
+//   - a ConfigMap, its claim: it exists from before the first pod until after the last, owns all that follows, and says how many nodes
+//     there are. Claims count against the pool's limits in the order in which they were made;
+//   - a Secret with what its agents are told;
+//   - a pod for each node;
+//   - a second ConfigMap once all of them run, which is the gang as it was handed out.
+//
+// Every name follows from the gang's key and, but for the claim's, from the claim's identity.
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+)
+
+const (
+	// patience is how long a gang may wait for machines, or in its queue, before Acquire says that there is no capacity: autoscalers add
+	// machines within minutes.
+	patience = 5 * time.Minute
+	// imagePatience is how long an image may fail to be pulled: registries have hiccups.
+	imagePatience = 30 * time.Second
+	// callLimit bounds one call of the API.
+	callLimit = 30 * time.Second
+)
+
+// Options configure a pool.
+type Options struct {
+	// Name of the pool, as its environment calls it.
+	Name string
+	// Client of the cluster's API, and the namespace of the pods.
+	Client    corev1.CoreV1Interface
+	Namespace string
+	// Spec is the pool as its environment describes it.
+	Spec dsl.Pool
+	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.
+	Agent agent.Config
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	Token func(queuePrefix, workflow string) string
+	// Program lends the agent's executable, for a time.
+	Program func(ctx context.Context, life time.Duration) (delivery.Item, error)
+}
+
+// Pool implements training.Pool.
+type Pool struct {
+	opts                    Options
+	patience, imagePatience time.Duration
+}
+
+// New makes a pool.
+func New(o Options) *Pool { return &Pool{opts: o, patience: patience, imagePatience: imagePatience} }
+
+// Acquire implements training.Pool.
+func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
+	if err := p.fits(r); err != nil {
+		return training.Gang{}, err
+	}
+	most := r.MaxNodes
+	for {
+		g, err := p.claim(ctx, r, most)
+		if err != nil {
+			return training.Gang{}, err
+		}
+		gang, err := p.start(ctx, g, r)
+		if err == nil {
+			return gang, nil
+		}
+		fewer, keep := outcome(err, r, g.nodes)
+		if keep || ctx.Err() != nil { // who asks again finds it, and whoever does not releases it
+			return training.Gang{}, err
+		}
+		if err := p.remove(ctx, g); err != nil {
+			return training.Gang{}, err
+		}
+		if fewer == 0 {
+			return training.Gang{}, err
+		}
+		most = fewer
+	}
+}
+
+// outcome says of a gang that was not started with how many nodes less to try again, if at all, and whether it keeps what it has.
+func outcome(err error, r training.Request, nodes int) (fewer int, keep bool) {
+	wait, ok := err.(*waitError) //nolint:errorlint // start returns it as it is
+	switch {
+	case !ok:
+		return 0, false
+	case r.MinNodes < nodes && (wait.queued || wait.placed >= r.MinNodes):
+		return max(r.MinNodes, wait.placed), false
+	}
+	return 0, wait.queued
+}
+
+// Release implements training.Pool.
+func (p *Pool) Release(ctx context.Context, key training.Key) error {
+	g, found, err := p.find(ctx, key)
+	if err == nil && found {
+		err = p.remove(ctx, g)
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	return nil
+}
+
+// Watch implements training.Pool.
+func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
+	g, found, err := p.find(ctx, key)
+	if err != nil {
+		return training.Loss{}, err
+	}
+	if !found {
+		return training.Loss{Reason: "the pool has no record of the gang"}, nil
+	}
+	started, known, err := p.started(ctx, g)
+	if err != nil {
+		return training.Loss{}, err
+	}
+	if !known {
+		return training.Loss{Reason: "the gang was never whole"}, nil
+	}
+	return p.watch(ctx, g, started)
+}
+
+// gang is a gang as its claim says.
+type gang struct {
+	key      training.Key
+	name     string // of the claim; all other names begin with it
+	uid      types.UID
+	version  string // of the claim, which is never changed: the place in the order of claims
+	nodes    int
+	capacity string
+}
+
+// incarnation begins the names of all that belongs to this claim and none before it.
+func (g gang) incarnation() string { return g.name + "-" + string(g.uid[:8]) }
+
+func (g gang) podName(node int) string { return fmt.Sprintf("%s-%d", g.incarnation(), node) }
+
+// fits refuses what the pool never has.
+func (p *Pool) fits(r training.Request) error {
+	has, wants := p.opts.Spec.Node, r.Resources
+	var short string
+	switch {
+	case r.MinNodes > p.limit(r.Capacity):
+		short = fmt.Sprintf("%d nodes are wanted of a pool that is limited to %d", r.MinNodes, p.limit(r.Capacity))
+	case has.CPU > 0 && wants.CPU > has.CPU:
+		short = fmt.Sprintf("each node must have %v cores, and the pool's have %v", wants.CPU, has.CPU)
+	case has.Memory > 0 && wants.Memory > has.Memory:
+		short = fmt.Sprintf("each node must have %s of memory, and the pool's have %s", wants.Memory, has.Memory)
+	case has.GPU > 0 && wants.GPU > has.GPU:
+		short = fmt.Sprintf("each node must have %d GPUs, and the pool's have %d", wants.GPU, has.GPU)
+	case len(wants.GPUType) > 0 && len(p.gpuTypes(r)) == 0:
+		short = fmt.Sprintf("each node must have a GPU of %v, and the pool's are %s", wants.GPUType, has.GPUType)
+	case r.Image == "" && p.opts.Spec.Runtime.Image == "":
+		return fmt.Errorf("neither the step's `runtime` nor the pool's names an image: %w", training.ErrRefused)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", short, training.ErrTooLarge)
+}

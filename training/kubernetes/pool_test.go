@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/kubetest"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/pooltest"
+)
+
+// worker is the user that pools of these tests are.
+const worker = "sluice-worker"
+
+// shared is the control plane of all tests here: it takes seconds to start.
+var shared = sync.OnceValues(func() (*kubetest.Cluster, error) {
+	return kubetest.Start(context.Background(), worker, "nobody")
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if cluster, err := shared(); err == nil {
+		cluster.Stop()
+	}
+	os.Exit(code)
+}
+
+func cluster(t *testing.T) *kubetest.Cluster {
+	t.Helper()
+	if _, err := kubetest.Program(); err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	c, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// role is what docs/kubernetes.md says that workers need, and no more.
+var role = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "get", "list", "delete"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "delete"}},
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "list", "watch", "delete"}},
+}
+
+// program stands for the agent: it does nothing, for long.
+const program = "#!/bin/sh\nexec sleep 3600\n"
+
+// lender lends the program.
+func lender(t *testing.T) func(context.Context, time.Duration) (delivery.Item, error) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, program) }))
+	t.Cleanup(server.Close)
+	sum := sha256.Sum256([]byte(program))
+	return func(context.Context, time.Duration) (delivery.Item, error) {
+		return delivery.Item{URL: server.URL + "/agent", SHA256: hex.EncodeToString(sum[:])}, nil
+	}
+}
+
+// site is a namespace with a pool.
+type site struct {
+	*kubetest.Cluster
+	t         *testing.T
+	namespace string
+	pool      *Pool
+}
+
+// newSite makes a pool in a namespace of its own. Its cluster has no machines yet.
+func newSite(t *testing.T, spec dsl.Pool) *site {
+	t.Helper()
+	c := cluster(t)
+	s := &site{Cluster: c, t: t, namespace: c.Namespace(t)}
+	c.Allow(t, worker, s.namespace, role)
+	if spec.Kubernetes == nil {
+		spec.Kubernetes = &dsl.KubernetesPool{}
+	}
+	if spec.Runtime.Image == "" {
+		spec.Runtime.Image = "acme/train:1"
+	}
+	s.pool = New(Options{
+		Name: "burst", Client: c.As(t, worker).CoreV1(), Namespace: s.namespace, Spec: spec,
+		Agent: agent.Config{Address: "temporal:7233", Namespace: "default", Store: "s3://acme"},
+		Token: func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t),
+	})
+	return s
+}
+
+// other is the pool as another worker has it.
+func (s *site) other() *Pool {
+	again := *s.pool
+	return &again
+}
+
+func request(generation, minimum, maximum int) training.Request {
+	return training.Request{
+		Key: training.Key{Run: "r1", Step: "fit", Generation: generation}, MinNodes: minimum, MaxNodes: maximum,
+		Workflow: "w", Capacity: dsl.CapacityOnDemand,
+	}
+}
+
+func (s *site) acquire(r training.Request) training.Gang {
+	s.t.Helper()
+	gang, err := s.pool.Acquire(bounded(s.t), r)
+	if err != nil {
+		s.t.Fatalf("Acquire: %v", err)
+	}
+	s.t.Cleanup(func() { s.release(r.Key) })
+	return gang
+}
+
+func (s *site) release(key training.Key) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute)
+	defer cancel()
+	if err := s.pool.Release(ctx, key); err != nil {
+		s.t.Errorf("Release: %v", err)
+	}
+}
+
+// nothingLeft checks that the namespace has nothing of the pool's any more.
+func (s *site) nothingLeft() {
+	s.t.Helper()
+	core := s.Client.CoreV1()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute) // it is asked when the test is over, too
+	defer cancel()
+	options := metav1.ListOptions{LabelSelector: labelManaged + "=sluice"}
+	pods, err := core.Pods(s.namespace).List(ctx, options)
+	secrets, err2 := core.Secrets(s.namespace).List(ctx, options)
+	maps, err3 := core.ConfigMaps(s.namespace).List(ctx, options)
+	if err := errors.Join(err, err2, err3); err != nil {
+		s.t.Fatal(err)
+	}
+	if len(pods.Items)+len(secrets.Items)+len(maps.Items) > 0 {
+		s.t.Errorf("%d pods, %d secrets and %d config maps are left", len(pods.Items), len(secrets.Items), len(maps.Items))
+	}
+}
+
+// pods are those of a gang, by name.
+func (s *site) pods(key training.Key) map[string]corev1.Pod {
+	s.t.Helper()
+	pods, _, err := s.pool.list(bounded(s.t), gang{name: s.pool.nameOf(key)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pods
+}
+
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestPool(t *testing.T) {
+	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
+		s := newSite(t, dsl.Pool{Limits: dsl.PoolLimits{Nodes: 3}})
+		machine := s.AddNode(t, "m1", kubetest.Machine{})
+		t.Cleanup(s.nothingLeft)
+		return pooltest.Harness{
+			Nodes: 3, Pool: s.pool,
+			Reopen: func() training.Pool { return s.other() },
+			Kill: func(t *testing.T, key training.Key, node int) {
+				for name, pod := range s.pods(key) {
+					if pod.Labels[labelNode] == fmt.Sprint(node) {
+						machine.Crash(s.namespace, name)
+					}
+				}
+			},
+			Alive: func(_ *testing.T, key training.Key) int {
+				return machine.Running(s.namespace, labelGang, s.pool.nameOf(key))
+			},
+		}
+	})
+}
