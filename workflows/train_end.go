@@ -52,7 +52,7 @@ func (l *life) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasRefused, l.wasUnusable, l.wasLost, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
 	} {
 		if explains(&end) {
 			return end
@@ -140,13 +140,31 @@ func failedBefore(a, b contract.RanksEnded) bool {
 	return a.EndedAt.Before(b.EndedAt)
 }
 
+// rank is the number of the rank that node i tells of, among all ranks.
+func (l *life) rank(i int) int {
+	r := l.nodes[i].result
+	return i*max(1, r.Ranks) + r.Local
+}
+
+// starved: a rank was killed for want of memory, which the same program will want again.
+func (l *life) starved(end *trainEnd) bool {
+	i := l.first(func(r contract.RanksEnded) bool { return r.OverMemory != "" })
+	if i < 0 {
+		return false
+	}
+	r := l.nodes[i].result
+	end.how, end.errType = dsl.EndCrashed, contract.ErrUser
+	end.reason, end.tail = fmt.Sprintf("rank %d was killed: %s", l.rank(i), r.OverMemory), r.Tail
+	return true
+}
+
 func (l *life) hung(end *trainEnd) bool {
 	i := l.first(func(r contract.RanksEnded) bool { return r.Hung })
 	if i < 0 {
 		return false
 	}
 	end.how, end.errType = dsl.EndHung, contract.ErrInfrastructure
-	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", i, end.step), l.nodes[i].result.Tail
+	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
 	return true
 }
 
@@ -157,7 +175,7 @@ func (l *life) crashed(end *trainEnd) bool {
 	}
 	r := l.nodes[i].result
 	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
-	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", i, r.Signal, syscall.Signal(r.Signal)), r.Tail
+	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", l.rank(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
 	return true
 }
 
@@ -173,7 +191,7 @@ func (l *life) userFailed(end *trainEnd) bool {
 	if i < 0 {
 		return false
 	}
-	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", i, l.nodes[i].result.Code), l.nodes[i].result.Tail
+	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", l.rank(i), l.nodes[i].result.Code), l.nodes[i].result.Tail
 	return true
 }
 
@@ -207,7 +225,7 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
 			end.how = dsl.EndNodeLost
-			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", i)
+			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", l.rank(i))
 			return true
 		}
 	}

@@ -34,6 +34,8 @@ func TestClassifyGeneration(t *testing.T) {
 		failsA   = ended(contract.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
 		failsB   = ended(contract.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
 		hung     = ended(contract.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
+		second   = ended(contract.RanksEnded{Code: 3, EndedAt: at(2), Ranks: 4, Local: 2})
+		hungry   = ended(contract.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than memory: 16GiB"})
 		silent   = nodeState{prepared: true, started: true, gone: true}
 		running  = nodeState{prepared: true, started: true}
 		waiting  = nodeState{}
@@ -73,6 +75,8 @@ func TestClassifyGeneration(t *testing.T) {
 		{"the peers of a killed rank fail", life{nodes: []nodeState{failsA, killed}}, dsl.EndCrashed, contract.ErrInfrastructure, "rank 1 was killed by signal 9"},
 		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, dsl.EndUserError, contract.ErrUser, "the real reason"},
 		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, dsl.EndUserError, contract.ErrUser, "rank 0"},
+		{"a rank of several on its node", life{nodes: []nodeState{ok, second}}, dsl.EndUserError, contract.ErrUser, "rank 6 ended with exit code 3"},
+		{"a rank that wants too much memory", life{nodes: []nodeState{failsA, hungry}}, dsl.EndCrashed, contract.ErrUser, "rank 1 was killed: it used 17GiB, more than memory: 16GiB"},
 		{"a hang", life{nodes: []nodeState{hung, cutShort}}, dsl.EndHung, contract.ErrInfrastructure, "rank 0 hung"},
 		{"canceled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, dsl.EndCanceled, "", "canceled"},
 		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},

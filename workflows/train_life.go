@@ -2,7 +2,9 @@ package workflows
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -210,6 +212,9 @@ func (l *life) run(ctx workflow.Context, i int) {
 	in := contract.RunRanksInput{
 		Protocol: contract.AgentProtocol, Generation: l.current.Index, Node: i, Nodes: len(l.nodes),
 		MasterAddress: l.gang.Nodes[0].Address, MasterPort: l.nodes[0].port,
+	}
+	for j, peer := range l.gang.Nodes {
+		in.Peers = append(in.Peers, net.JoinHostPort(peer.Address, strconv.Itoa(l.nodes[j].port)))
 	}
 	options := workflow.ActivityOptions{
 		TaskQueue:              l.gang.Nodes[i].Queue,

@@ -10,7 +10,7 @@ import (
 )
 
 // AgentProtocol numbers what workers and node agents say to each other. An agent refuses another number than its own.
-const AgentProtocol = 1
+const AgentProtocol = 2
 
 // Activity types of a train step on a worker. PlanActivity runs as a local activity.
 const (
@@ -119,7 +119,7 @@ type PrepareInput struct {
 
 // PrepareOutput is what a node says when it is ready.
 type PrepareOutput struct {
-	// MasterPort is a free port of the node; that of node 0 is used.
+	// MasterPort is a free port of the node. That of node 0 is where the ranks meet.
 	MasterPort int `json:"master_port"`
 	// Unusable says why the checkpoint cannot be resumed from; empty when it can.
 	Unusable string `json:"unusable,omitempty"`
@@ -133,16 +133,23 @@ type RunRanksInput struct {
 	Nodes         int    `json:"nodes"`
 	MasterAddress string `json:"master_address"`
 	MasterPort    int    `json:"master_port"`
+	// Peers are the addresses of all nodes, each with the port that it found free.
+	Peers []string `json:"peers,omitempty"`
 }
 
 // RanksEnded says how a node's ranks ended. An error of RunRanks in its place is the user's (no such program, a missing output) or
 // the node's.
 type RanksEnded struct {
+	// Ranks is how many there are on the node, and Local which of them the rest is said of: the first that failed, if any did.
+	Ranks int `json:"ranks,omitempty"`
+	Local int `json:"local,omitempty"`
 	// Code is the exit code, -1 when a signal ended the rank; Signal that signal's number.
 	Code   int `json:"code"`
 	Signal int `json:"signal,omitempty"`
 	// Stopped: the end followed a Stop or a cancel, and says nothing about the program.
 	Stopped bool `json:"stopped,omitempty"`
+	// OverMemory says why the rank was killed when it was for want of memory.
+	OverMemory string `json:"over_memory,omitempty"`
 	// Hung: no step was reported for far longer than usual, and the rank was killed.
 	Hung    bool      `json:"hung,omitempty"`
 	EndedAt time.Time `json:"ended_at"`

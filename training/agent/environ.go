@@ -1,29 +1,28 @@
 package agent
 
 import (
+	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
-// rankEnv is the environment of the node's rank: the program's own as the step laid it out, without what is the agent's, plus the two
-// contracts with the script: torchrun's and Sluice's.
-func rankEnv(c Config, p *prepared, in contract.RunRanksInput) []string {
-	rank, world := strconv.Itoa(p.index), strconv.Itoa(in.Nodes)
+// rankEnv is the environment of the node's ranks: the program's own as the step laid it out, without what is the agent's, plus the two
+// contracts with the script: the launcher's and Sluice's.
+func rankEnv(c Config, p *prepared, l launch) []string {
 	vars := map[string]string{
-		"RANK": rank, "GROUP_RANK": rank, "NODE_RANK": rank, "WORLD_SIZE": world,
-		"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-		"MASTER_ADDR": in.MasterAddress, "MASTER_PORT": strconv.Itoa(in.MasterPort),
-
 		"SLUICE_CHECKPOINT_DIR": p.dirs.checkpoints,
 		"SLUICE_OUTPUT_DIR":     p.folder.Output,
 		"SLUICE_METRICS":        p.dirs.metrics,
+	}
+	maps.Copy(vars, l.vars)
+	if len(c.GPUs) > 0 {
+		vars["CUDA_VISIBLE_DEVICES"] = strings.Join(c.GPUs, ",")
 	}
 	if every := time.Duration(p.spec.Checkpoint.Every); every > 0 {
 		vars["SLUICE_CHECKPOINT_EVERY"] = every.String()
@@ -36,12 +35,12 @@ func rankEnv(c Config, p *prepared, in contract.RunRanksInput) []string {
 	}
 	base := scrub(p.folder.Env)
 	if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "OMP_NUM_THREADS=") }) {
-		vars["OMP_NUM_THREADS"] = strconv.Itoa(threads(c, p.spec.Resources))
+		vars["OMP_NUM_THREADS"] = strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks))
 	}
 	return script.Merge(base, vars)
 }
 
-// threads is how many a rank should compute with: as many as the step asked cores for, else what the node has.
+// threads is how many the ranks of a node should compute with: as many as the step asked cores for, else what the node has.
 func threads(c Config, r dsl.Resources) int {
 	if r.CPU > 0 {
 		return max(1, int(r.CPU))

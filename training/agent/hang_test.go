@@ -62,7 +62,7 @@ func TestHang(t *testing.T) {
 		case <-limit:
 			r.kill()
 			<-r.done
-			t.Fatalf("the rank makes no steps; it said:\n%s", r.tail)
+			t.Fatalf("the rank makes no steps; it said:\n%s", r.said.tail)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "hang"), nil, 0o600); err != nil {
@@ -73,7 +73,7 @@ func TestHang(t *testing.T) {
 	case <-limit:
 		r.kill()
 		<-r.done
-		t.Fatalf("a rank without steps is not killed; it said:\n%s", r.tail)
+		t.Fatalf("a rank without steps is not killed; it said:\n%s", r.said.tail)
 	}
 	if r.err != nil || !r.ended.Hung || r.ended.Stopped || syscall.Signal(r.ended.Signal) != syscall.SIGKILL {
 		t.Errorf("ended %+v, %v, want a hang and SIGKILL", r.ended, r.err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,22 +33,28 @@ const (
 // TrainingFile appears in the node's folder with the first training step of a generation.
 const TrainingFile = "training"
 
-// ranks are the processes of one generation on this node: one rank a node.
+// ranks are the processes of one generation on this node.
 type ranks struct {
 	key     training.Key
 	node    *node
 	p       *prepared
+	launch  launch
 	proc    *proc.Process
 	log     *script.Log
-	tail    *proc.Tail
-	out     io.WriteCloser // log and tail, without secrets
-	said    *bothWriter
+	said    *bothWriter    // what the ranks print
+	started *bothWriter    // what proc prints: the only rank, or a launcher
+	out     io.WriteCloser // started, without secrets
+	pipe    *pipe          // brings what the ranks of a launcher print; nil without one
 	metrics *metrics
 	commits *committer
+
+	oomKills int64     // of the kernel, before
+	weighed  time.Time // when their memory was last looked at
 
 	mu      sync.Mutex
 	stopped time.Time // when somebody asked for the end while the rank was running
 	hung    bool
+	over    string // why it was killed for its memory
 
 	done  chan struct{} // closed when ended and err are set
 	ended contract.RanksEnded
@@ -61,14 +67,11 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "open the rank's log: "+err.Error(), err)
 	}
-	log := script.NewLog(file)
 	r := &ranks{
-		key: p.key, node: n, p: p, log: log, tail: proc.NewTail(tailLines),
+		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
 		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
-	r.said = &bothWriter{log: r.log, tail: r.tail}
-	r.out = p.mask.Writer(r.said)
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
 		file.Close()
@@ -82,30 +85,35 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 }
 
 func (r *ranks) start(c Config, in contract.RunRanksInput) error {
-	argv, work := r.p.folder.Argv, r.p.folder.Work
-	env := rankEnv(c, r.p, in)
-	path, err := script.LookPath(argv[0], work, env)
+	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
+	if r.launch, err = launchOf(r.p, in, self); err != nil {
+		return err
+	}
+	work, env := r.p.folder.Work, rankEnv(c, r.p, r.launch)
+	path, err := script.LookPath(r.launch.argv[0], work, env)
+	if err != nil {
+		return err
+	}
+	shared := &rankLog{log: r.log}
+	r.said = &bothWriter{log: shared, tail: proc.NewTail(tailLines)}
+	r.started = r.said
+	if r.launch.watched() {
+		r.started = &bothWriter{log: shared, tail: proc.NewTail(tailLines)}
+		if r.pipe, err = openPipe(r.launch.dir, r.p.mask.Writer(r.said)); err != nil {
+			return err
+		}
+	}
+	r.out = r.p.mask.Writer(r.started)
 	r.proc, err = proc.Start(context.Background(), proc.Command{
-		Path: path, Args: argv[1:], Env: env, Dir: work, Stdout: r.out, Stderr: r.out,
+		Path: path, Args: r.launch.argv[1:], Env: env, Dir: work, Stdout: r.out, Stderr: r.out,
 	})
+	if err != nil && r.pipe != nil {
+		err = errors.Join(err, r.pipe.close())
+	}
 	return err
-}
-
-// bothWriter writes a rank's output to its log and to the tail. A log that cannot be written, on a full disk, must not end the
-// training.
-type bothWriter struct {
-	log  *script.Log
-	tail *proc.Tail
-	last atomic.Int64 // when it was last written to, in nanoseconds since 1970
-}
-
-func (w *bothWriter) Write(b []byte) (int, error) {
-	w.last.Store(time.Now().UnixNano())
-	_, _ = w.log.Write(b)
-	return w.tail.Write(b)
 }
 
 // supervise watches the rank until it has ended, then commits what it left and collects what it made.
@@ -121,16 +129,18 @@ func (r *ranks) supervise() {
 	close(quit)
 	<-committed
 	leaked, scrubErr := r.metrics.scrub()
-	err = errors.Join(err, r.out.Close(), scrubErr)
+	err = errors.Join(err, r.out.Close(), r.pipe.close(), scrubErr)
+	end, endErr := r.outcome(exit)
+	err = errors.Join(err, endErr)
 
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
-	r.ended = r.ending(exit, r.commits.last(ctx))
+	r.ended = r.ending(end, r.commits.last(ctx))
 	switch {
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = contract.Error(contract.ErrInfrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
-	case !exit.OK():
-		r.ended.Tail = r.tail.String()
+	case !end.ok():
+		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
 	case leaked:
 		r.err = contract.Error(contract.ErrUser, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
 	case r.p.index == 0:
@@ -150,6 +160,8 @@ func (r *ranks) watch() (proc.Exit, error) {
 			r.metrics.read()
 			return r.proc.Wait()
 		case now := <-tick.C:
+			r.weigh(now)
+			r.clear(now)
 			if first := r.metrics.read(); first {
 				r.markTraining()
 			}
@@ -163,6 +175,17 @@ func (r *ranks) watch() (proc.Exit, error) {
 	}
 }
 
+// clear kills what outlives the end of the node's ranks.
+func (r *ranks) clear(now time.Time) {
+	if !r.launch.watched() {
+		return
+	}
+	ends, err := readEnds(r.launch.dir)
+	if limit := patience(ends, r.launch.ranks); err == nil && !limit.IsZero() && now.After(limit) {
+		r.proc.Kill()
+	}
+}
+
 // markTraining tells the pool that training is under way.
 func (r *ranks) markTraining() {
 	if err := os.WriteFile(filepath.Join(r.node.config.Dir, TrainingFile), nil, 0o644); err != nil {
@@ -170,13 +193,23 @@ func (r *ranks) markTraining() {
 	}
 }
 
-func (r *ranks) ending(exit proc.Exit, commitErr error) contract.RanksEnded {
+// outcome is how the node's ranks ended.
+func (r *ranks) outcome(exit proc.Exit) (rankEnd, error) {
+	end := rankEnd{Code: exit.Code, Signal: int(exit.Signal), EndedAt: r.proc.EndedAt()}
+	if !r.launch.watched() {
+		return end, nil
+	}
+	ends, err := readEnds(r.launch.dir)
+	return outcome(ends, r.launch.ranks, end), err
+}
+
+func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.proc.EndedAt()
 	e := contract.RanksEnded{
 		// A rank that had ended when it was told to was not stopped: it may be why the others were.
-		Code: exit.Code, Signal: int(exit.Signal), Stopped: !r.stopped.IsZero() && at.After(r.stopped), Hung: r.hung, EndedAt: at,
+		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
+		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
 		Step: r.metrics.state().Step, CommittedStep: r.commits.committed(),
 	}
 	if last := r.said.last.Load(); last != 0 {
@@ -235,8 +268,8 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	}
 	r.mu.Unlock()
 	if first {
-		if err := r.proc.SignalGroup(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			r.node.log.Warn("SIGTERM to the rank", "error", err)
+		if err := r.tell(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			r.node.log.Warn("tell the ranks to stop", "error", err)
 		}
 	}
 	timer := time.NewTimer(grace)
@@ -249,6 +282,19 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	}
 	r.proc.Kill()
 	<-r.proc.Done()
+}
+
+// tell tells the ranks to stop. A launcher hears nothing of it once it has started ranks.
+func (r *ranks) tell() error {
+	if r.launch.watched() {
+		if err := os.WriteFile(filepath.Join(r.launch.dir, stopFile), nil, 0o644); err != nil {
+			return err
+		}
+		if started, err := filepath.Glob(filepath.Join(r.launch.dir, startedFiles+"*")); err != nil || len(started) > 0 {
+			return err
+		}
+	}
+	return r.proc.SignalGroup(syscall.SIGTERM)
 }
 
 // kill ends the rank at once.

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
+)
+
+// launch is how the ranks of a node are started.
+type launch struct {
+	argv []string
+	// vars are the launcher's part of the environment.
+	vars map[string]string
+	// ranks is how many there are on the node.
+	ranks int
+	// dir is the folder that the ranks' own watchers share with the agent; empty where the agent starts the only rank itself.
+	dir string
+}
+
+// watched reports whether each rank has a watcher of its own, since another program starts it.
+func (l launch) watched() bool { return l.dir != "" }
+
+// launchOf says how the node's command is started. self is the agent's own program, which watches each rank of a launcher: it keeps how
+// the rank ended, which launchers make an exit code of their own of, and gives ranks that are told to stop the time they are due, which
+// launchers do not.
+func launchOf(p *prepared, in contract.RunRanksInput, self string) (launch, error) {
+	rank, nodes, port := strconv.Itoa(p.index), strconv.Itoa(in.Nodes), strconv.Itoa(in.MasterPort)
+	command := p.folder.Argv
+	if !strings.Contains(command[0], "/") {
+		path, err := script.LookPath(command[0], p.folder.Work, p.folder.Env)
+		if err != nil {
+			return launch{}, err
+		}
+		command = append([]string{path}, command[1:]...)
+	}
+	l := launch{argv: command, ranks: 1}
+	switch p.spec.Launcher {
+	case dsl.LauncherTorchrun:
+		l.ranks, l.dir = max(1, p.spec.Resources.GPU), filepath.Join(p.dirs.root, "ranks")
+		l.argv = append([]string{
+			pythonOf(p.folder.Argv), "-m", "torch.distributed.run", "--nnodes=" + nodes, "--node_rank=" + rank,
+			"--nproc_per_node=" + strconv.Itoa(l.ranks), "--master_addr=" + in.MasterAddress, "--master_port=" + port,
+			"--max_restarts=0", "--monitor_interval=0.5",
+			// What is the default of these, 0, fails torch 1.13 on Python 3.11. The ranks print elsewhere: it is about their watchers.
+			"--redirects=1", "--tee=1", "--log_dir=" + filepath.Join(l.dir, "torchrun"),
+			"--no_python", self, RankCommand, l.dir,
+		}, command...)
+	case dsl.LauncherMPI:
+		l.ranks, l.dir = max(1, p.spec.Resources.GPU, int(p.spec.Resources.CPU)), filepath.Join(p.dirs.root, "ranks")
+		if p.spec.Resources.GPU > 0 {
+			l.ranks = p.spec.Resources.GPU
+		}
+		l.argv = append([]string{"mpirun", "-n", strconv.Itoa(l.ranks), self, RankCommand, l.dir}, command...)
+		// What Open MPI would refuse to do: to run as root, as containers do, and to start more ranks than it counts cores. The shares of
+		// cores are the operating system's.
+		l.vars = map[string]string{
+			"MASTER_ADDR": in.MasterAddress, "MASTER_PORT": port,
+			"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+			"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+			"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
+		}
+	case dsl.LauncherTensorFlow:
+		config, err := tensorflowConfig(p.index, in.Peers)
+		if err != nil {
+			return launch{}, err
+		}
+		l.vars = map[string]string{"TF_CONFIG": config}
+	default:
+		l.vars = map[string]string{
+			"RANK": rank, "GROUP_RANK": rank, "NODE_RANK": rank, "WORLD_SIZE": nodes,
+			"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": in.MasterAddress, "MASTER_PORT": port,
+		}
+	}
+	return l, nil
+}
+
+// pythonOf is the interpreter that torchrun runs by: the command's own, for it is the one that has torch.
+func pythonOf(argv []string) string {
+	if strings.HasPrefix(filepath.Base(argv[0]), "python") {
+		return argv[0]
+	}
+	return "python3"
+}
+
+// tensorflowConfig is TF_CONFIG: who the workers of tf.distribute's MultiWorkerMirroredStrategy are, and which of them this one is.
+func tensorflowConfig(index int, peers []string) (string, error) {
+	if index >= len(peers) {
+		return "", errors.New("the addresses of the nodes are not known: use sluice and sluice-agent of the same release")
+	}
+	type task struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+	}
+	config, err := json.Marshal(struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    task                `json:"task"`
+	}{map[string][]string{"worker": peers}, task{"worker", index}})
+	if err != nil {
+		return "", fmt.Errorf("TF_CONFIG: %w", err)
+	}
+	return string(config), nil
+}

@@ -1,0 +1,155 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// weighEvery is how often the memory of the ranks is looked at.
+const weighEvery = time.Second
+
+// weigh kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the kernel
+// is faster; elsewhere nothing else keeps a node from taking its neighbours' memory.
+func (r *ranks) weigh(now time.Time) {
+	limit := r.p.spec.Resources.Memory
+	if limit <= 0 || now.Sub(r.weighed) < weighEvery {
+		return
+	}
+	r.weighed = now
+	if used := treeMemory("/proc", r.proc.PID(), limit); used > limit {
+		r.mu.Lock()
+		r.over = fmt.Sprintf("it used %s, more than memory: %s", used, limit)
+		if r.launch.ranks > 1 {
+			r.over = fmt.Sprintf("the node's ranks used %s together, more than memory: %s", used, limit)
+		}
+		r.mu.Unlock()
+		r.proc.Kill()
+	}
+}
+
+// treeMemory is how much memory a process and its descendants use, if that may be more than limit: pages that several share are counted
+// once then, which takes longer to find out; else what is returned is too much, and below limit.
+func treeMemory(procfs string, command int, limit dsl.Size) dsl.Size {
+	tree := household(procfs, command)
+	var sum dsl.Size
+	for _, pid := range tree {
+		sum += resident(procfs, pid)
+	}
+	if sum <= limit {
+		return sum
+	}
+	sum = 0
+	for _, pid := range tree {
+		sum += proportional(procfs, pid)
+	}
+	return sum
+}
+
+// household lists a command and all that comes from it. What outlives its parent becomes the keeper's, which is the command's parent.
+func household(procfs string, command int) []int {
+	children, parents := map[int][]int{}, map[int]int{}
+	entries, _ := os.ReadDir(procfs)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(procfs, entry.Name(), "stat"))
+		if err != nil {
+			continue // it has ended
+		}
+		// The second field is the program's name in parentheses, which may itself hold blanks and parentheses.
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+		if len(fields) < 2 {
+			continue
+		}
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
+			children[parent], parents[pid] = append(children[parent], pid), parent
+		}
+	}
+	keeper, ok := parents[command]
+	if !ok {
+		return nil // it has ended
+	}
+	all := slices.Clone(children[keeper])
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// resident is what a process has in memory; 0 when it has ended.
+func resident(procfs string, pid int) dsl.Size {
+	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "statm"))
+	fields := strings.Fields(string(raw))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return dsl.Size(pages * int64(os.Getpagesize()))
+}
+
+// proportional is the same with its share of what it has in common with others.
+func proportional(procfs string, pid int) dsl.Size {
+	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "smaps_rollup"))
+	if err != nil {
+		return resident(procfs, pid)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "Pss: %d kB", &kib); n == 1 {
+			return dsl.Size(kib << 10)
+		}
+	}
+	return resident(procfs, pid)
+}
+
+// oomKills counts the processes that the kernel has killed in this control group for want of memory, as far as can be seen. root is "/",
+// but for tests.
+func oomKills(root string) int64 {
+	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	var kills int64
+	for line := range strings.Lines(string(groups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case parts[0] == "0" && parts[1] == "":
+			kills += counter(filepath.Join(root, "sys/fs/cgroup"), parts[2], "memory.events")
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
+			kills += counter(filepath.Join(root, "sys/fs/cgroup/memory"), parts[2], "memory.oom_control")
+		}
+	}
+	return kills
+}
+
+// counter reads oom_kill of a control group, whose path inside a container is not the one that the process is told.
+func counter(top, group, file string) int64 {
+	raw, err := os.ReadFile(filepath.Join(top, group, file))
+	if err != nil {
+		raw, _ = os.ReadFile(filepath.Join(top, file))
+	}
+	for line := range strings.Lines(string(raw)) {
+		var n int64
+		if found, _ := fmt.Sscanf(line, "oom_kill %d", &n); found == 1 {
+			return n
+		}
+	}
+	return 0
+}
+
+// starved says that the kernel killed a rank for want of memory, if it did; "" otherwise.
+func (r *ranks) starved(end rankEnd) string {
+	if end.Signal != int(syscall.SIGKILL) || oomKills("/") == r.oomKills {
+		return ""
+	}
+	return "the node had no memory left"
+}

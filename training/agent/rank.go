@@ -1,0 +1,303 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// RankCommand is the first argument of the agent's program when a launcher starts it to watch one rank. The folder it shares with the
+// agent and the rank's command follow.
+const RankCommand = "rank"
+
+const (
+	// rankLook is how often a watcher looks for what it cannot wait for.
+	rankLook = 50 * time.Millisecond
+	// agreedLimit is how long a rank that has stopped, though its node has not been told to, waits for that: its peers on another node
+	// have been told, and agreed with it.
+	agreedLimit = 10 * time.Second
+)
+
+// The files in the folder that a node's watchers share with the agent: what the ranks print, the word to stop, and of each rank that it
+// has been started and how it ended.
+const (
+	outputPipe   = "output"
+	stopFile     = "stop"
+	startedFiles = "started-"
+	endedFiles   = "ended-"
+)
+
+// rankEnd is how a rank ended.
+type rankEnd struct {
+	Local   int       `json:"local"` // its number on the node
+	Code    int       `json:"code"`  // -1 when a signal ended it
+	Signal  int       `json:"signal,omitempty"`
+	EndedAt time.Time `json:"ended_at"`
+}
+
+func (e rankEnd) ok() bool      { return e.Code == 0 && e.Signal == 0 }
+func (e rankEnd) stopped() bool { return e.Code == exitStopped }
+
+// Rank runs the command of one rank for a launcher, and returns the exit code for this process. The rank hears SIGTERM when the node is
+// told to stop, from here and not from the launcher. Of ranks that stop none ends for the launcher before all have: it would take the
+// end of the first for a failure, and kill those that still write a checkpoint.
+func Rank(dir string, argv []string) int {
+	w := watcher{dir: dir}
+	end, err := w.run(argv)
+	if err == nil {
+		err = w.record(end)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sluice-agent: rank:", err)
+		return 1
+	}
+	w.hold(end)
+	if end.Signal != 0 {
+		return 128 + end.Signal
+	}
+	return end.Code
+}
+
+// watcher watches one rank.
+type watcher struct {
+	dir          string
+	local, ranks int      // which rank of how many on the node
+	vars         []string // what the launcher does not set
+	stopping     bool     // the rank has been told to stop
+}
+
+func (w *watcher) run(argv []string) (rankEnd, error) {
+	if err := w.place(); err != nil {
+		return rankEnd{}, err
+	}
+	end := rankEnd{Local: w.local, Code: exitStopped}
+	if w.toldToStop() {
+		end.EndedAt = time.Now()
+		return end, nil
+	}
+	out, err := os.OpenFile(filepath.Join(w.dir, outputPipe), os.O_WRONLY, 0)
+	if err != nil {
+		return end, err
+	}
+	defer out.Close()
+	// The kernel kills the rank when the thread that started it goes, so that one must not be taken from this process's life.
+	runtime.LockOSThread()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), w.vars...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	heard := make(chan os.Signal, 4)
+	signal.Notify(heard, syscall.SIGTERM, syscall.SIGINT)
+	if err := cmd.Start(); err != nil {
+		return end, err
+	}
+	if err := os.WriteFile(filepath.Join(w.dir, startedFiles+strconv.Itoa(w.local)), nil, 0o644); err != nil {
+		return end, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	err = w.watch(cmd.Process.Pid, heard, ended)
+	end.EndedAt = time.Now()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return end, err
+	}
+	end.Code = cmd.ProcessState.ExitCode()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		end.Signal = int(status.Signal())
+	}
+	return end, nil
+}
+
+// watch passes on what the rank must hear until it has ended.
+func (w *watcher) watch(pid int, heard <-chan os.Signal, ended <-chan error) error {
+	look := time.NewTicker(rankLook)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-heard: // the launcher gives up: another rank has failed, or it was told to end
+		case <-look.C:
+			if w.stopping || !w.toldToStop() {
+				continue
+			}
+			w.stopping = true
+		}
+		_ = syscall.Kill(-pid, syscall.SIGTERM) // it may have ended just now
+	}
+}
+
+func (w *watcher) toldToStop() bool {
+	_, err := os.Stat(filepath.Join(w.dir, stopFile))
+	return err == nil
+}
+
+// place finds out which rank this is: torchrun says so in its own variables, which every script reads; for MPI's they are derived.
+func (w *watcher) place() error {
+	var err error
+	if w.local, err = number("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"); err != nil {
+		return err
+	}
+	if w.ranks, err = number("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"); err != nil {
+		return err
+	}
+	for _, v := range []struct {
+		name string
+		from []string
+	}{
+		{"RANK", []string{"OMPI_COMM_WORLD_RANK", "PMI_RANK"}},
+		{"WORLD_SIZE", []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}},
+		{"LOCAL_RANK", []string{"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}},
+		{"LOCAL_WORLD_SIZE", []string{"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
+	} {
+		if os.Getenv(v.name) != "" {
+			continue
+		}
+		if n, err := number(v.from...); err == nil {
+			w.vars = append(w.vars, v.name+"="+strconv.Itoa(n))
+		}
+	}
+	return nil
+}
+
+// number is the first of these variables that is set.
+func number(names ...string) (int, error) {
+	for _, name := range names {
+		if text := os.Getenv(name); text != "" {
+			return strconv.Atoi(text)
+		}
+	}
+	return 0, fmt.Errorf("the launcher sets none of %s", strings.Join(names, ", "))
+}
+
+// record says how the rank ended, whole or not at all.
+func (w *watcher) record(end rankEnd) error {
+	raw, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(w.dir, endedFiles+strconv.Itoa(w.local))
+	if err := os.WriteFile(path+".tmp", raw, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// hold waits, when the rank has stopped, until the others on the node have. The agent's patience bounds it.
+func (w *watcher) hold(end rankEnd) {
+	if !w.stopping && !end.stopped() {
+		return
+	}
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	for limit := time.Now().Add(agreedLimit); time.Now().Before(limit) || w.toldToStop(); time.Sleep(rankLook) {
+		if ends, err := readEnds(w.dir); err != nil || len(ends) >= w.ranks {
+			return
+		}
+	}
+}
+
+// readEnds reads how the ranks of a node ended that have, by their number.
+func readEnds(dir string) ([]rankEnd, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var ends []rankEnd
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), endedFiles) || strings.HasSuffix(entry.Name(), ".tmp") {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		var end rankEnd
+		if err := json.Unmarshal(raw, &end); err != nil {
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
+		}
+		ends = append(ends, end)
+	}
+	slices.SortFunc(ends, func(a, b rankEnd) int { return a.Local - b.Local })
+	return ends, nil
+}
+
+// outcome is how the ranks of a node ended as a whole: the first to fail, else one that stopped, else one that finished. The launcher's own
+// end tells of those that nothing else is known of.
+func outcome(ends []rankEnd, ranks int, launcher rankEnd) rankEnd {
+	if len(ends) == 0 {
+		return launcher
+	}
+	worst := slices.MinFunc(ends, func(a, b rankEnd) int {
+		return cmp.Or(a.blame()-b.blame(), a.EndedAt.Compare(b.EndedAt))
+	})
+	for local := range ranks {
+		if worst.blame() > blameTerminated && !slices.ContainsFunc(ends, func(e rankEnd) bool { return e.Local == local }) {
+			return rankEnd{Local: local, Code: -1, Signal: int(syscall.SIGKILL), EndedAt: launcher.EndedAt} // its watcher was killed too
+		}
+	}
+	if worst.ok() && !launcher.ok() {
+		return launcher
+	}
+	return worst
+}
+
+const (
+	// failedLimit is how long ranks may outlive one on their node that failed, and launcherLimit how long their launcher may outlive them
+	// all. torchrun would wait minutes for the other nodes, which cannot know.
+	failedLimit   = 5 * time.Second
+	launcherLimit = time.Second
+)
+
+// patience is when what is left on a node is killed; zero for not at all.
+func patience(ends []rankEnd, ranks int) time.Time {
+	var last, failed time.Time
+	for _, e := range ends {
+		if e.EndedAt.After(last) {
+			last = e.EndedAt
+		}
+		if e.blame() < blameStopped && (failed.IsZero() || e.EndedAt.Before(failed)) {
+			failed = e.EndedAt
+		}
+	}
+	switch all := len(ends) >= ranks; {
+	case all && slices.ContainsFunc(ends, func(e rankEnd) bool { return !e.ok() }):
+		return last.Add(launcherLimit)
+	case !failed.IsZero():
+		return failed.Add(failedLimit)
+	}
+	return time.Time{}
+}
+
+// How far an end explains those of the other ranks, the farthest first.
+const (
+	blameKilled = iota
+	blameFailed
+	blameTerminated // by the launcher, because of another
+	blameStopped
+	blameNone
+)
+
+func (e rankEnd) blame() int {
+	switch {
+	case e.Signal == int(syscall.SIGTERM):
+		return blameTerminated
+	case e.Signal != 0:
+		return blameKilled
+	case e.stopped():
+		return blameStopped
+	case e.Code != 0:
+		return blameFailed
+	}
+	return blameNone
+}
