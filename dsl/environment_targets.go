@@ -1,0 +1,87 @@
+package dsl
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
+)
+
+// Target is where a model is served: exactly one driver key.
+type Target struct {
+	// Embedded serves from the Sluice process on ONNX Runtime.
+	Embedded *EmbeddedTarget `json:"embedded,omitempty"`
+	// KServe serves from a Kubernetes cluster that runs KServe.
+	KServe *KServeTarget `json:"kserve,omitempty"`
+}
+
+// EmbeddedTarget serves the Open Inference Protocol on loopback.
+type EmbeddedTarget struct {
+	// Port to listen on. Default 8080.
+	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
+}
+
+// KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.
+type KServeTarget struct {
+	// Context of the kubeconfig. Default: the current one; inside a cluster, that cluster.
+	Context string `json:"context,omitempty"`
+	// Namespace of the InferenceServices. Default: the context's.
+	Namespace string `json:"namespace,omitempty"`
+	// Port the gateway listens on, on loopback. Default 8081.
+	Port int `json:"port,omitempty" dsl:"default=8081,min=1,max=65535"`
+	// Models is a bucket, or a folder of one, that KServe gets copies of the models from: s3://bucket/folder or gs://bucket/folder.
+	// Default: serving/ in the store, which then must be in a bucket.
+	Models string `json:"models,omitempty"`
+	// ServiceAccount is the pods'; its secrets let KServe read the bucket. Default: the namespace's.
+	ServiceAccount string `json:"service_account,omitempty"`
+	// Server is what answers in the pods: NVIDIA Triton or OpenVINO Model Server. Default triton.
+	Server string `json:"server,omitempty" dsl:"enum=triton|openvino,default=triton"`
+	// Runtime is the ServingRuntime, or ClusterServingRuntime, with that server. Default: KServe's own, kserve-tritonserver or
+	// kserve-openvino.
+	Runtime string `json:"runtime,omitempty"`
+	// Ingress is the address of the cluster's ingress, http://10.0.0.5, where the names of InferenceServices cannot be resolved.
+	Ingress string `json:"ingress,omitempty"`
+}
+
+// port is the one that the target listens on; ok is false for a target without a driver.
+func (t Target) port() (port int, ok bool) {
+	switch {
+	case t.Embedded != nil:
+		return t.Embedded.Port, true
+	case t.KServe != nil:
+		return t.KServe.Port, true
+	}
+	return 0, false
+}
+
+// checkTargets reports two targets on one port, models where KServe cannot be, and addresses that are none.
+func checkTargets(src *source, root *yaml.Node, env *Environment) {
+	taken := map[int]string{}
+	for key, body := range mappingOf(root, "targets") {
+		target := env.Targets[key.Value]
+		if port, ok := target.port(); ok {
+			if other, ok := taken[port]; ok {
+				src.errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
+			}
+			taken[port] = key.Value
+		}
+		if target.KServe != nil {
+			checkKServe(src, key, lookup(body, "kserve"), *target.KServe, env.Store.URL)
+		}
+	}
+}
+
+func checkKServe(src *source, key, body *yaml.Node, t KServeTarget, store string) {
+	if t.Models == "" {
+		if !objectstore.IsAddress(store) {
+			src.errorf(key, "required", "write such as `models: s3://bucket/folder`, or have the store in a bucket",
+				"KServe has nowhere to read the models of `%s` from", key.Value)
+		}
+	} else if _, err := objectstore.ParseFolder(t.Models); err != nil {
+		src.errorf(lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
+	}
+	if at := lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
+		src.errorf(at, "url", "write such as http://10.0.0.5", "%q is no address of an ingress", t.Ingress)
+	}
+}
