@@ -15,8 +15,11 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// blobsPrefix is where blobs are. Everything else is a record.
+// blobsPrefix is where blobs are. Everything else is a record, but what is below ServingPrefix.
 const blobsPrefix = "blobs/"
+
+// ServingPrefix is where copies of models are for servers that read the bucket themselves. The target whose they are removes them.
+const ServingPrefix = "serving/"
 
 // digestIn finds the digests in a record.
 var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
@@ -51,7 +54,7 @@ func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(info.Key, blobsPrefix) {
+		if strings.HasPrefix(info.Key, blobsPrefix) || strings.HasPrefix(info.Key, ServingPrefix) {
 			continue
 		}
 		text, err := s.readAll(ctx, info.Key, info.Bytes)
