@@ -117,21 +117,6 @@ func (s *Session) follow(ctx context.Context) (err error) {
 // Alone reports, of a session with Options.Follow, whether no other process follows a run. From then on none begins to until Close.
 func (s *Session) Alone() (bool, error) { return s.follower.Alone() }
 
-// StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
-const StoreVariable = "SLUICE_STORE"
-
-// OpenStore opens the store that StoreVariable names, else the state folder's own. It needs nothing to be running.
-func OpenStore(ctx context.Context, state string) (*store.Store, error) {
-	if url := os.Getenv(StoreVariable); url != "" {
-		return store.Open(ctx, url)
-	}
-	dir, err := filepath.Abs(filepath.Join(state, "store"))
-	if err != nil {
-		return nil, err
-	}
-	return store.Open(ctx, "file://"+dir)
-}
-
 // openLog opens the log of this process's Temporal client and worker.
 func (s *Session) openLog() (*slog.Logger, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {

@@ -149,8 +149,7 @@ func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract
 // pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
 func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (err error) {
 	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
-		return fmt.Errorf("%s wants the store %s, but Sluice runs on %s: set SLUICE_STORE=%s where it is started",
-			req.EnvFile, want, s.Store.URL(), want)
+		return elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
 	}
 	if sub.Workspace, err = s.snapshot(ctx, req); err != nil {
 		return irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))

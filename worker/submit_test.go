@@ -92,7 +92,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"no environment", SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
 		{"another store", SubmitRequest{
 			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
-		}, other, "SLUICE_STORE=file:///somewhere/else"},
+		}, other, "wants the store file:///somewhere/else, but runs of the state folder "},
 		{"a broken pattern", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
 	}
 	before, err := activities.Runs(t.Context(), s.Store)

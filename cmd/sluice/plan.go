@@ -73,10 +73,7 @@ take over now that the files were edited, with that run's parameters.
 // that says so.
 func foresee(cmd *cobra.Command, req worker.SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
 	ctx := cmd.Context()
-	s, err := openStore(cmd)
-	if errors.Is(err, errNoRuns) && against == "" {
-		s, err = store.Open(ctx, "mem://nothing-has-run")
-	}
+	s, err := plannedStore(cmd, req, against)
 	if err != nil {
 		return nil, activities.Forecast{}, err
 	}
@@ -93,4 +90,20 @@ func foresee(cmd *cobra.Command, req worker.SubmitRequest, against string) (*dsl
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
 	}
 	return program, forecast, err
+}
+
+// plannedStore opens the store that a run would be kept in; an empty one when nothing was ever run.
+func plannedStore(cmd *cobra.Command, req worker.SubmitRequest, against string) (*store.Store, error) {
+	url, err := worker.EnvironmentStore(stateOf(cmd), req)
+	if err != nil {
+		return nil, err
+	}
+	if url != "" {
+		return store.Open(cmd.Context(), url)
+	}
+	s, err := openStore(cmd)
+	if errors.Is(err, errNoRuns) && against == "" {
+		return store.Open(cmd.Context(), "mem://nothing-has-run")
+	}
+	return s, err
 }

@@ -51,6 +51,9 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		if _, _, err := worker.Compile(req); err != nil {
 			return err // before anything is started
 		}
+		if err := worker.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
+			return err
+		}
 		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
 			return s.Submit(ctx, req)
 		})

@@ -51,6 +51,9 @@ A trigger runs the pipeline, its environment and its folder as they are now. Pau
 			return err
 		}
 		req := worker.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
+		if err := worker.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
+			return err
+		}
 		return withServer(cmd, func(s *worker.Session) error {
 			plan, err := s.PlanTriggers(cmd.Context(), req)
 			if err != nil {
