@@ -47,6 +47,26 @@ transforms:
 	}
 }
 
+// TestCombineShort: Beam YAML's short forms are what they are short for.
+func TestCombineShort(t *testing.T) {
+	spec := func(combine string) string {
+		text := "transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Combine, config: {group_by: k, combine: " + combine + "}}\n  - {type: WriteToJson}\n"
+		program, diags := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(text)}, dsl.File{}, nil)
+		if program == nil {
+			t.Fatal(diags.Text(false))
+		}
+		resolved, err := program.ResolveAlone(dsl.BlockStep, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(resolved.Spec)
+	}
+	want := spec(`{a: {value: row.a, fn: sum}, A1: {value: row.A1, fn: min}, a-b: {value: 'row["a-b"]', fn: max}, in: {value: 'row["in"]', fn: any}, n: {value: row.x, fn: all}}`)
+	if got := spec(`{a: sum, A1: {type: min}, a-b: max, in: any, n: {value: row.x, fn: {type: all}}}`); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestBlockFindings: what is wrong with a block is found where it is written.
 func TestBlockFindings(t *testing.T) {
 	tests := map[string]struct{ source, want string }{

@@ -82,8 +82,12 @@ func (r rowShape) afterCombine(config *yaml.Node) rowShape {
 	}
 	for i := 0; i+1 < len(combine.Content); i += 2 {
 		t := cel.DynType
-		if fn := lookup(combine.Content[i+1], "fn"); fn != nil && fn.Value == "count" {
+		switch fn := lookup(combine.Content[i+1], "fn"); {
+		case fn == nil:
+		case fn.Value == "count":
 			t = cel.IntType
+		case fn.Value == "group":
+			t = cel.ListType(cel.DynType)
 		}
 		out = out.with(combine.Content[i].Value, t)
 	}

@@ -84,6 +84,14 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 	case groupOutputsType:
 		name := map[string]any{"type": "string"}
 		return map[string]any{"anyOf": []any{name, map[string]any{"type": "object", "additionalProperties": name}}}
+	case aggregatesType:
+		fn := s.of(reflect.TypeFor[string](), rules{enum: fieldsOf(reflect.TypeFor[Aggregate]())[1].rules.enum}, fixed)
+		short := map[string]any{"type": "object", "properties": map[string]any{"type": fn}, "required": []string{"type"}, "additionalProperties": false}
+		s.structure(t.Elem(), fixed)
+		whole := s.defs["Aggregate"].(map[string]any)["properties"].(map[string]any)["fn"].(map[string]any)
+		delete(whole, "enum")
+		whole["anyOf"] = []any{fn, short}
+		return map[string]any{"type": "object", "additionalProperties": map[string]any{"anyOf": []any{fn, short, s.structure(t.Elem(), fixed)}}}
 	case inputsType:
 		name := map[string]any{"type": "string"}
 		return map[string]any{"anyOf": []any{

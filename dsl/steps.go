@@ -177,6 +177,7 @@ func (l *loader) bodyForms(d *decoder) {
 	d.forms[transformType] = func(n *yaml.Node, _ rules) (value, bool) { return readTransform(d, n), true }
 	d.forms[reflect.PointerTo(transformType)] = d.forms[transformType]
 	d.forms[groupOutputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readOutputs(n) }
+	d.forms[aggregatesType] = func(n *yaml.Node, _ rules) (value, bool) { writeOutAggregates(n); return nil, false }
 	d.forms[inputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readInputs(d, n) }
 	d.forms[nodesType] = func(n *yaml.Node, _ rules) (value, bool) { return readNodes(d, n) }
 }

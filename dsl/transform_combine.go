@@ -1,19 +1,21 @@
 package dsl
 
 import (
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // Combine makes one row of all that are equal in the fields of `group_by`: these fields, and what `combine` computes of the others. Of n
-// rows n-1 are dropped, counted under the transform's name, and of none comes none. Values are equal when they are written alike: 1 is
-// not 1.0. As in SQL's GROUP BY nulls make a group of their own, and are left out of what is computed, which is null when nothing else
-// is there.
+// rows n-1 are dropped, counted under the transform's name, and of none comes none. Numbers are equal by what they are: 1 is 1.0. As in
+// SQL's GROUP BY nulls make a group of their own, and are left out of what is computed, which is null when nothing else is there.
 type Combine struct {
 	// GroupBy are the fields that must be equal. None, []: all rows make one.
 	GroupBy []string `json:"group_by" dsl:"single"`
-	// Combine has the fields that are computed, by name.
+	// Combine has the fields that are computed, by name. {size: sum} is short for {size: {value: row.size, fn: sum}}.
 	Combine map[string]Aggregate `json:"combine"`
 	// Language of the expressions: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
@@ -25,12 +27,41 @@ type Aggregate struct {
 	// Value is a CEL expression over each of the rows. Only a count of rows goes without.
 	Value Expr `json:"value,omitempty"`
 	// Fn: sum and mean of numbers, without rounding errors; min and max of bools, numbers and texts, in that order; count of values that
-	// are not null, or of rows; any and all of bools.
-	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all"`
+	// are not null, or of rows; any and all of bools; group, a list of the values.
+	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all|group"`
+}
+
+var aggregatesType = reflect.TypeFor[map[string]Aggregate]()
+
+// celField is a name that can stand behind a dot, but for a few words.
+var celField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// writeOutAggregates puts in place of the short forms that Beam YAML has what they are short for: {size: sum} is
+// {size: {value: row.size, fn: sum}}, and {fn: {type: sum}} is {fn: sum}.
+func writeOutAggregates(combine *yaml.Node) {
+	if combine.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(combine.Content); i += 2 {
+		name, of := combine.Content[i], behindAlias(combine.Content[i+1])
+		if of.Kind == yaml.ScalarNode || len(of.Content) == 2 && of.Content[0].Value == "type" {
+			field := "row." + name.Value
+			if !celField.MatchString(name.Value) || slices.Contains([]string{"in", "true", "false", "null"}, name.Value) {
+				field = "row[" + strconv.Quote(name.Value) + "]"
+			}
+			of = mappingAt(of, scalarAt(name, "value"), scalarAt(name, field), scalarAt(of, "fn"), of)
+			combine.Content[i+1] = of
+		}
+		for j := 0; of.Kind == yaml.MappingNode && j+1 < len(of.Content); j += 2 {
+			if fn := behindAlias(of.Content[j+1]); of.Content[j].Value == "fn" && len(fn.Content) == 2 && fn.Content[0].Value == "type" {
+				of.Content[j+1] = fn.Content[1]
+			}
+		}
+	}
 }
 
 // valueFns are the functions that need a value.
-var valueFns = []string{"sum", "mean", "min", "max", "any", "all"}
+var valueFns = []string{"sum", "mean", "min", "max", "any", "all", "group"}
 
 func (Combine) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	by := lookup(config, "group_by")

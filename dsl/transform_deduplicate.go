@@ -3,8 +3,8 @@ package dsl
 import "go.yaml.in/yaml/v3"
 
 // Deduplicate drops all rows but one of those that are equal in the given fields, or, by minhash, those whose text is nearly that of
-// another. Values are equal when they are written alike: 1 is not 1.0. The transform's name is the rule they are counted under. Which one stays depends on the rows alone, not on their order in
-// the files.
+// another. Numbers are equal by what they are: 1 is 1.0. The transform's name is the rule they are counted under. Which one stays depends
+// on the rows alone, not on their order in the files.
 type Deduplicate struct {
 	// Method: exact (default), or minhash. By minhash a row is dropped when its text resembles that of a row which comes earlier in
 	// the order of `order_by` and stays. So rows that are added to a dataset later, and come later in that order, change nothing about

@@ -12,7 +12,8 @@ import (
 // writes to stdout for each, in any order, a line with the same _row: the row as it shall be, or {"_row": 7, "_drop": "rule"}, or
 // {"_row": 7, "_reject": "reason"}. Rules are counted as TRANSFORM/RULE. It runs in a copy of the workspace with the step's env and
 // secrets; what it writes to stderr goes to the step's log. A row it gives no answer to is rejected as no_answer, and one that it
-// dies of, twice and the second time alone, as crashed; how it exits when all rows have their answers does not matter. It must answer equal rows equally, whatever came before them.
+// dies of, twice and the second time alone, as crashed. When all rows have their answers it must exit with 0, or the step fails. It must
+// answer equal rows equally, whatever came before them.
 type Exec struct {
 	// Command is the program and its arguments, without a shell. Several of it run at a time.
 	Command []string `json:"command"`

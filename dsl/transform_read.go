@@ -8,7 +8,9 @@ import (
 )
 
 // ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
-// and so is what is lost of a file that is damaged. It must be the first transform.
+// and so is what is lost of a file that is damaged, and an object that could not be kept as it is written: with a field that is there
+// twice (repeated_field), a number beyond 64 bits or too small for them (number_range), or half a character (bad_encoding, which
+// `on_invalid` says more of). Numbers with a fraction or an exponent are doubles. It must be the first transform.
 type ReadFromJSON struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
@@ -60,7 +62,8 @@ type TextEncodingKeys struct {
 	// Encoding of the files by its IANA name: windows-1252, Shift_JIS, UTF-16LE. Default: UTF-8. A byte order mark in a file
 	// tells more than this key.
 	Encoding string `json:"encoding,omitempty"`
-	// OnInvalid: reject (default) the rows with bytes that are not valid in the encoding, or replace those by U+FFFD.
+	// OnInvalid: reject (default) the rows with bytes that are not valid in the encoding, or replace those by U+FFFD; the same with what
+	// stands for half a character in JSON.
 	OnInvalid string `json:"on_invalid,omitempty" dsl:"enum=reject|replace"`
 }
 

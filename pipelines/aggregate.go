@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 // aggregate is what a Combine computes of values.
@@ -26,6 +28,7 @@ var newAggregate = map[string]func() aggregate{
 	"count": func() aggregate { return &countOf{} },
 	"any":   func() aggregate { return &quantifier{decides: true} },
 	"all":   func() aggregate { return &quantifier{decides: false} },
+	"group": func() aggregate { return &listOf{} },
 }
 
 // sumPrecision is enough bits for any sum of doubles and 64-bit integers to be exact: from the least that a double can be to 2^63 times
@@ -167,3 +170,30 @@ func (q *quantifier) add(v any) {
 }
 
 func (q *quantifier) value() (any, error) { return q.got, nil }
+
+// listOf lists the values, as long as a row has place for them.
+type listOf struct {
+	list []any
+	size int
+}
+
+func (*listOf) check(any) error { return nil }
+
+func (l *listOf) add(v any) {
+	if l.size > maxRow {
+		return // value says so
+	}
+	text, err := rowjson.Append(nil, v)
+	if err != nil {
+		l.size = maxRow // a value that came out of a row can be written
+	}
+	l.list = append(l.list, v)
+	l.size += len(text) + 1
+}
+
+func (l *listOf) value() (any, error) {
+	if l.size > maxRow {
+		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, and a row cannot", maxRow)
+	}
+	return l.list, nil
+}

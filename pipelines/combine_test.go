@@ -52,6 +52,11 @@ func TestCombine(t *testing.T) {
 			},
 		},
 		{
+			"{group_by: [k], combine: {n: {value: row.n, fn: group}}}",
+			dsl.Rows{Read: 10, Kept: 3, Dropped: 6, Rejected: 1},
+			[]string{`{"k":"a","n":[1,2,"3"]}`, `{"k":"b","n":[9007199254740992,0,-9007199254740992]}`, `{"k":null,"n":[9223372036854776000,9223372036854776000]}`},
+		},
+		{
 			"{group_by: [], combine: {least: {value: row.n, fn: min}, most: {value: row.n, fn: max}}}",
 			dsl.Rows{Read: 10, Kept: 1, Dropped: 9},
 			[]string{`{"least":-9007199254740992,"most":"3"}`},
