@@ -96,7 +96,7 @@ func (c charset) decode(raw []byte, offset int64) ([]byte, error) {
 	}
 	text, err := c.encoding.NewDecoder().Bytes(raw)
 	if err != nil {
-		return text, reject("bad_encoding", "not valid %s: %v", c.name, err)
+		return text, reject(reasonEncoding, "not valid %s: %v", c.name, err)
 	}
 	if !bytes.ContainsRune(text, utf8.RuneError) {
 		return text, nil
@@ -112,7 +112,7 @@ func (c charset) invalid(raw []byte, at int, offset int64) error {
 	if c.replace {
 		return nil
 	}
-	return reject("bad_encoding", "byte 0x%02x at offset %d is not valid %s", raw[at], offset+int64(at), c.name)
+	return reject(reasonEncoding, "byte 0x%02x at offset %d is not valid %s", raw[at], offset+int64(at), c.name)
 }
 
 // firstInvalid returns the index of the first byte that is not valid UTF-8.

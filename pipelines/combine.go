@@ -82,14 +82,13 @@ func (c *combiner) take(r row) (text []byte, group string, m mark, err error) {
 			return nil, "", m, reject("expression", "%s: %v", f.name, err)
 		}
 	}
-	key, err := encodeRow(row{"by": by})
-	if err != nil {
+	if m.key, err = keyOf(by); err != nil {
 		return nil, "", m, err
 	}
 	if text, err = encodeRow(row{"by": by, "of": of}); err != nil {
 		return nil, "", m, err
 	}
-	m.key, m.tie = digestOf(key), digestOf(text)
+	m.tie = digestOf(text)
 	return text, strconv.Itoa(bucket(m.key, groups)), m, nil
 }
 

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -10,7 +11,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
@@ -66,13 +66,16 @@ func (d *deduper) take(r row) (text []byte, group string, m mark, err error) {
 	if text, m, err = d.rank(r); err != nil {
 		return nil, "", m, err
 	}
-	m.key, err = d.key(r, m.tie)
+	m.key, err = d.key(r, text, m.tie)
 	return text, strconv.Itoa(bucket(m.key, groups)), m, err
 }
 
-// key returns the digest of what must be equal; whole is that of the row.
-func (d *deduper) key(r row, whole digest) (digest, error) {
-	if len(d.fields) == 0 {
+// key returns the digest of what must be equal; whole is that of the row's text.
+func (d *deduper) key(r row, text []byte, whole digest) (digest, error) {
+	switch {
+	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
+		return keyOf(map[string]any(r))
+	case len(d.fields) == 0:
 		return whole, nil
 	}
 	values := make([]any, len(d.fields))
@@ -83,12 +86,11 @@ func (d *deduper) key(r row, whole digest) (digest, error) {
 		}
 		values[i] = v
 	}
-	text, err := rowjson.Append(nil, values)
-	if err != nil {
-		return whole, fmt.Errorf("encode a row: %w", err)
-	}
-	return digestOf(text), nil
+	return keyOf(values)
 }
+
+// wholeFraction is in the text of each row that has a number such as 1.0.
+var wholeFraction = []byte(".0")
 
 // build implements cut.
 func (d *deduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {

@@ -48,10 +48,19 @@ func (p *programs) pool(transform string, c dsl.Exec) (*program.Pool, error) {
 	}
 	p.pools[transform] = program.NewPool(p.ctx, program.Spec{
 		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
-		Decode:  func(text []byte) (map[string]any, error) { return decodeRow(text) },
+		Decode:  decodeAnswer,
 		MaxLine: maxRow + maxRow/2, // a row that is a little too long is rejected, and no fault of the program's
 	})
 	return p.pools[transform], nil
+}
+
+// decodeAnswer reads an answer of a program.
+func decodeAnswer(text []byte) (map[string]any, error) {
+	r, err := decodeRow(text)
+	if why := (*rejection)(nil); r != nil && errors.As(err, &why) {
+		return r, &program.Unfit{Reason: why.reason, Message: why.message}
+	}
+	return r, err
 }
 
 // close ends the programs.

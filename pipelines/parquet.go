@@ -202,7 +202,7 @@ func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error)
 		return func(v parquet.Value) (any, error) {
 			raw := v.ByteArray()
 			if at := firstInvalid(raw); at < len(raw) {
-				return nil, reject("bad_encoding", "byte 0x%02x of a text is not valid UTF-8", raw[at])
+				return nil, reject(reasonEncoding, "byte 0x%02x of a text is not valid UTF-8", raw[at])
 			}
 			return string(raw), nil
 		}

@@ -172,7 +172,7 @@ func avroScalar(s avro.Schema, v any) (any, error) {
 		return finite(v)
 	case string:
 		if at := firstInvalid([]byte(v)); at < len(v) {
-			return nil, reject("bad_encoding", "byte 0x%02x of a text is not valid UTF-8", v[at])
+			return nil, reject(reasonEncoding, "byte 0x%02x of a text is not valid UTF-8", v[at])
 		}
 		return v, nil
 	case []byte:

@@ -23,13 +23,17 @@ func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
+	decode := decodeRow
+	if set.replace {
+		decode = decodeMended
+	}
 	switch format {
 	case formatDocument:
-		return reader{c.Path, jsonDocument{textFile{set}}}, nil
+		return reader{c.Path, jsonDocument{textFile{set}, decode}}, nil
 	case formatDeadLetter:
-		return reader{c.Path, jsonLines{textFile{set}, decodeElement}}, nil
+		return reader{c.Path, jsonLines{textFile{set}, func(text []byte) (row, error) { return decodeElement(text, decode) }}}, nil
 	}
-	return reader{c.Path, jsonLines{textFile{set}, decodeRow}}, nil
+	return reader{c.Path, jsonLines{textFile{set}, decode}}, nil
 }
 
 // jsonLines has a row a line. Blank lines are none.
@@ -52,8 +56,8 @@ func (f jsonLines) read(ctx context.Context, p piece, yield func(record) error) 
 }
 
 // decodeElement takes the row out of a line of a dead letter. What was no row when it was read is read again.
-func decodeElement(text []byte) (row, error) {
-	r, err := decodeRow(text)
+func decodeElement(text []byte, decode func([]byte) (row, error)) (row, error) {
+	r, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +65,16 @@ func decodeElement(text []byte) (row, error) {
 	case map[string]any:
 		return element, nil
 	case string:
-		return decodeRow([]byte(element))
+		return decode([]byte(element))
 	}
 	return nil, reject("not_dead_letter", "the line has no `element` that was a row or its text")
 }
 
 // jsonDocument is one row.
-type jsonDocument struct{ textFile }
+type jsonDocument struct {
+	textFile
+	decode func([]byte) (row, error)
+}
 
 func (jsonDocument) cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
 
@@ -76,5 +83,5 @@ func (f jsonDocument) read(ctx context.Context, p piece, yield func(record) erro
 	if err != nil {
 		return err
 	}
-	return yield(l.record(decodeRow))
+	return yield(l.record(f.decode))
 }

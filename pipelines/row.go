@@ -33,12 +33,18 @@ func (*dropped) Error() string { return "dropped by a rule" }
 
 var errDropped error = &dropped{}
 
-// decodeRow reads one JSON object, in UTF-8. Its errors are rejections.
+// decodeRow reads one JSON object, in UTF-8. Its errors are rejections. What is an object, and cannot be kept as it is written, is
+// returned beside the rejection, as near as can be.
 func decodeRow(text []byte) (row, error) {
 	value, err := rowjson.Decode(text)
+	reason := ""
 	switch {
 	case errors.Is(err, rowjson.ErrRange):
-		return nil, reject("number_range", "%v", err)
+		reason = "number_range"
+	case errors.Is(err, rowjson.ErrRepeated):
+		reason = "repeated_field"
+	case errors.Is(err, rowjson.ErrSurrogate):
+		reason = reasonEncoding
 	case err != nil:
 		return nil, reject("not_json", "%v", err)
 	}
@@ -46,8 +52,23 @@ func decodeRow(text []byte) (row, error) {
 	if !ok {
 		return nil, reject("not_object", "a row must be a JSON object")
 	}
+	if err != nil {
+		return object, reject(reason, "%v", err)
+	}
 	return object, nil
 }
+
+// decodeMended is decodeRow with U+FFFD in place of what is half a character.
+func decodeMended(text []byte) (row, error) {
+	r, err := decodeRow(text)
+	if why := (*rejection)(nil); r != nil && errors.As(err, &why) && why.reason == reasonEncoding {
+		return r, nil
+	}
+	return r, err
+}
+
+// reasonEncoding is that of text that is none.
+const reasonEncoding = "bad_encoding"
 
 // encodeRow returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
 func encodeRow(r row) ([]byte, error) {
@@ -65,4 +86,13 @@ type digest [16]byte
 func digestOf(text []byte) digest {
 	sum := sha256.Sum256(text)
 	return digest(sum[:16])
+}
+
+// keyOf is the digest of what values are compared by: 1 is 1.0.
+func keyOf(v any) (digest, error) {
+	text, err := rowjson.AppendComparable(nil, v)
+	if err != nil {
+		return digest{}, fmt.Errorf("encode a row: %w", err)
+	}
+	return digestOf(text), nil
 }

@@ -21,11 +21,11 @@ func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
 		if err != nil {
 			return reject("expression", "key: %v", err)
 		}
-		text, err := encodeRow(row{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
+		of, err := keyOf(map[string]any{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
 		if err != nil {
 			return err
 		}
-		if unit(digestOf(text)) >= float64(c.Fraction) {
+		if unit(of) >= float64(c.Fraction) {
 			return errDropped
 		}
 		return nil

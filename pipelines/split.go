@@ -70,11 +70,11 @@ func (s *splitter) part(r row) (string, error) {
 	if err != nil {
 		return "", reject("expression", "key: %v", err)
 	}
-	text, err := encodeRow(row{"split": v})
+	key, err := keyOf(map[string]any{"split": v})
 	if err != nil {
 		return "", err
 	}
-	at := unit(digestOf(text))
+	at := unit(key)
 	for _, p := range s.parts[:len(s.parts)-1] {
 		if at < p.upper {
 			return p.name, nil

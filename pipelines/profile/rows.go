@@ -6,12 +6,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 // RowDiff says how the rows of a newer dataset differ from those of an older one.
@@ -74,13 +75,15 @@ func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string,
 type record [recordSize]byte
 
 func recordOf(side byte, text []byte, key []string) (r record, err error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var row map[string]any
-	if err := d.Decode(&row); err != nil {
-		return r, fmt.Errorf("the row %.80q is no JSON object: %w", text, err)
+	value, err := rowjson.Decode(text)
+	if err != nil {
+		return r, fmt.Errorf("the row %.80q cannot be read: %w", text, err)
 	}
-	whole, err := json.Marshal(row)
+	row, ok := value.(map[string]any)
+	if !ok {
+		return r, fmt.Errorf("the row %.80q is no JSON object", text)
+	}
+	whole, err := rowjson.Append(nil, row)
 	if err != nil {
 		return r, err
 	}
@@ -99,7 +102,7 @@ func recordOf(side byte, text []byte, key []string) (r record, err error) {
 		}
 		values[i] = v
 	}
-	if whole, err = json.Marshal(values); err != nil {
+	if whole, err = rowjson.AppendComparable(nil, values); err != nil {
 		return r, err
 	}
 	sum = sha256.Sum256(whole)

@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -121,7 +122,7 @@ func (f *Feed) quiet(sends bool) (<-chan time.Time, func() bool) {
 // hush ends the input of a process that says nothing, or a process that does not end without.
 func (f *Feed) hush() {
 	if f.proc.ended() {
-		f.proc.child.Kill()
+		f.proc.cut()
 	} else {
 		f.proc.endInput()
 	}
@@ -184,12 +185,17 @@ func (it *item) lineOf(n int64) []byte {
 // answer hands an answer to the row it is of.
 func (f *Feed) answer(line []byte) error {
 	object, err := f.pool.spec.Decode(line)
-	if err != nil {
+	var unfit *Unfit
+	if err != nil && !errors.As(err, &unfit) {
 		return fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
 	}
-	number, ok := whole(object["_row"])
-	if !ok {
+	given, answers := object["_row"]
+	number, ok := whole(given)
+	switch {
+	case !answers:
 		return fault("the program wrote an answer without the _row of its row: %s", show(line))
+	case !ok:
+		return fault("the _row of an answer must be the whole number that its row came with: %s", show(line))
 	}
 	it, ok := f.flight[number]
 	if !ok {
@@ -198,6 +204,9 @@ func (f *Feed) answer(line []byte) error {
 	answer, err := read(object)
 	if err != nil {
 		return fault("%s: %s", err, show(line))
+	}
+	if unfit != nil && answer.Row != nil {
+		answer = Answer{Reject: unfit.Reason, Message: "the answer of the program: " + unfit.Message}
 	}
 	if word := answer.Drop + answer.Reject; word != "" && !f.pool.knows(word) {
 		return fault("the program has more than %d different rules and reasons, which rows are counted by: %s", maxWords, show(line))
@@ -275,8 +284,8 @@ func (f *Feed) over() error {
 		return p.fault
 	case f.pool.ctx.Err() != nil:
 		return context.Cause(f.pool.ctx)
-	case ended && len(left) == 0: // however it ended
-		return nil
+	case ended && len(left) == 0:
+		return f.pool.lastExit(p)
 	case ended && p.exit.OK():
 		for _, it := range left {
 			if err := it.done(Answer{Reject: NoAnswer, Message: "the program read all rows and ended without an answer to this one"}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/internal/proc"
@@ -22,6 +23,7 @@ type process struct {
 	exit    proc.Exit
 	fault   error
 	endedAt time.Time // of the input
+	wasCut  atomic.Bool
 
 	sent     int64 // lines, and the number of the last
 	answered int64
@@ -63,6 +65,12 @@ func (p *process) endInput() {
 	close(p.in)
 }
 
+// cut kills a program that does not end, although it has answered all its rows and its input has ended.
+func (p *process) cut() {
+	p.wasCut.Store(true)
+	p.child.Kill()
+}
+
 // ended reports whether the input was ended.
 func (p *process) ended() bool { return !p.endedAt.IsZero() }
 
@@ -100,7 +108,7 @@ func (p *process) read(from io.ReadCloser, maxLine int) {
 		p.fault = fault("the program wrote a line of more than %d MiB, which begins with %s", maxLine>>20, show(lines.Bytes()))
 		p.child.Kill()
 	}
-	timer := time.AfterFunc(stopGrace, p.child.Kill) // it has closed its output, and can answer no more
+	timer := time.AfterFunc(stopGrace, p.cut) // it has closed its output, and can answer no more
 	defer timer.Stop()
 	exit, err := p.child.Wait()
 	if errors.Is(err, proc.ErrLost) {

@@ -31,7 +31,8 @@ type Spec struct {
 	Stderr io.Writer
 	// MaxRestarts is how often all processes together may be started again because they died.
 	MaxRestarts int
-	// Decode reads an object, with whole numbers as int64. MaxLine bounds a line in bytes.
+	// Decode reads an object, with whole numbers as int64. With an *Unfit it returns one that cannot be a row. MaxLine bounds a line in
+	// bytes.
 	Decode  func([]byte) (map[string]any, error)
 	MaxLine int
 }
@@ -40,6 +41,11 @@ type Spec struct {
 type Fault struct{ message string }
 
 func (f *Fault) Error() string { return f.message }
+
+// Unfit is the error of an object that cannot be a row, for which the row it answers is rejected.
+type Unfit struct{ Reason, Message string }
+
+func (u *Unfit) Error() string { return u.Reason + ": " + u.Message }
 
 func fault(format string, args ...any) error { return &Fault{fmt.Sprintf(format, args...)} }
 
@@ -89,13 +95,22 @@ func (p *Pool) Close() error {
 		one.endInput()
 	}
 	for _, one := range idle {
-		timer := time.AfterFunc(stopGrace, one.child.Kill)
+		timer := time.AfterFunc(stopGrace, one.cut)
 		for line := range one.out {
 			all = append(all, fault("the program wrote a line after it had answered every row: %s", show(line)))
 		}
 		timer.Stop()
+		all = append(all, p.lastExit(one))
 	}
 	return errors.Join(all...)
+}
+
+// lastExit returns an error when a process that has answered all its rows ended by itself, and not well: it says that something went wrong.
+func (p *Pool) lastExit(one *process) error {
+	if one.fault != nil || one.exit.OK() || one.wasCut.Load() || p.ctx.Err() != nil {
+		return one.fault
+	}
+	return fault("the program answered every row and then ended with %s%s", one.exit, p.lastWords())
 }
 
 // take returns a process that waits for rows.

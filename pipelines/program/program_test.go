@@ -204,6 +204,9 @@ func TestFaults(t *testing.T) {
 		{"a rule for each row", `for i in range(101): print(json.dumps({"_row": row["_row"] + i, "_drop": f"r{i}"}))`, "more than 100 different"},
 		{"both", `row["_drop"] = row["_reject"] = "a"`, "not both"},
 		{"a long line", `row["n"] = "x" * (1 << 21)`, "more than 1 MiB"},
+		{"a number that is text", `row["_row"] = str(row["_row"])`, "must be the whole number"},
+		{"exits badly when all is answered", `if row["n"] == 0: import atexit; atexit.register(lambda: (print("not saved", file=sys.stderr, flush=True), os._exit(3)))
+row["t"] = 1`, "answered every row and then ended with exit code 3; its last words:\nnot saved"},
 		{"never answers", `sys.exit("no model")`, "has never answered a row; its last words:\nno model"},
 		{"dies all the time", "if row[\"n\"]: os._exit(1)", "max_restarts is 10"},
 	}

@@ -3,6 +3,7 @@ package rowjson
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -12,10 +13,19 @@ import (
 // maxDepth is how deep lists and objects may be nested.
 const maxDepth = 10_000
 
-// ErrRange is the error of a number that is neither an int64 nor a float64.
-var ErrRange = errors.New("does not fit 64 bits")
+// The errors of what is JSON and no value of a row.
+var (
+	// ErrRange is that of a number that is neither an int64 nor a float64.
+	ErrRange = errors.New("does not fit 64 bits")
+	// ErrRepeated is that of an object with two fields of one name.
+	ErrRepeated = errors.New("is there twice")
+	// ErrSurrogate is that of half a character: a surrogate without the other one of its pair.
+	ErrSurrogate = errors.New("is half a character")
+)
 
-// Decode reads one JSON value, with nothing but white space around it. What it returns does not hold on to text.
+// Decode reads one JSON value, with nothing but white space around it. What it returns does not hold on to text. With one of the errors
+// above, it returns what is left of the value too: the last of several fields, U+FFFD for half a character, the nearest number. Of
+// several it is the last but for ErrSurrogate, which any other one overrules.
 func Decode(text []byte) (any, error) {
 	d := decoder{text: text}
 	v, err := d.value(0)
@@ -25,12 +35,20 @@ func Decode(text []byte) (any, error) {
 	if d.space(); d.at < len(text) {
 		return nil, d.unexpected("after the JSON value")
 	}
-	return v, nil
+	return v, d.lost
 }
 
 type decoder struct {
 	text []byte
 	at   int
+	lost error
+}
+
+// lose notes that something could not be kept.
+func (d *decoder) lose(what string, err error) {
+	if d.lost == nil || !errors.Is(err, ErrSurrogate) {
+		d.lost = fmt.Errorf("%s %w", what, err)
+	}
 }
 
 // space skips white space.
@@ -101,7 +119,7 @@ func (d *decoder) object(depth int) (any, error) {
 		d.at++
 		return object, nil
 	}
-	for {
+	for fields := 1; ; fields++ {
 		if d.next() != '"' {
 			return nil, d.unexpected("where the name of a field is wanted")
 		}
@@ -115,6 +133,10 @@ func (d *decoder) object(depth int) (any, error) {
 		d.at++
 		if object[name], err = d.value(depth + 1); err != nil {
 			return nil, err
+		}
+		if len(object) < fields {
+			fields--
+			d.lose(fmt.Sprintf("the field %.40q", name), ErrRepeated)
 		}
 		switch d.next() {
 		case ',':
@@ -180,13 +202,23 @@ func (d *decoder) number() (any, error) {
 	}
 	text := string(d.text[start:d.at])
 	if whole {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n, nil
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			d.lose(fmt.Sprintf("the number %.40s", text), ErrRange)
 		}
-	} else if f, err := strconv.ParseFloat(text, 64); err == nil {
-		return f, nil
+		return n, nil
 	}
-	return nil, fmt.Errorf("the number %.40s %w", text, ErrRange)
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || f == 0 && !zero(text) {
+		d.lose(fmt.Sprintf("the number %.40s", text), ErrRange)
+		f = max(-math.MaxFloat64, min(f, math.MaxFloat64))
+	}
+	return f, nil
+}
+
+// zero reports whether a number has no other digits than 0 before its exponent.
+func zero(text string) bool {
+	return !strings.ContainsAny(text[:strings.IndexAny(text+"e", "eE")], "123456789")
 }
 
 // digits skips at least one digit.
@@ -283,6 +315,7 @@ func (d *decoder) escape() (rune, error) {
 			}
 			d.at = before
 		}
+		d.lose(fmt.Sprintf(`\u%04x`, r), ErrSurrogate)
 		return utf8.RuneError, nil
 	}
 	d.at--

@@ -11,8 +11,20 @@ import (
 )
 
 // Append appends the canonical JSON of a value: sorted keys, no white space, no escapes that JSON does not demand but those of U+2028
-// and U+2029. Equal values have equal bytes.
-func Append(to []byte, v any) ([]byte, error) {
+// and U+2029. Equal values have equal bytes, but 1 and 1.0 have not.
+func Append(to []byte, v any) ([]byte, error) { return encoder{}.value(to, v) }
+
+// AppendComparable is Append for what values are compared by: also 1 and 1.0 have equal bytes.
+func AppendComparable(to []byte, v any) ([]byte, error) {
+	return encoder{comparable: true}.value(to, v)
+}
+
+type encoder struct {
+	// comparable numbers have no fraction where they are whole.
+	comparable bool
+}
+
+func (e encoder) value(to []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
 		return append(to, "null"...), nil
@@ -21,31 +33,34 @@ func Append(to []byte, v any) ([]byte, error) {
 	case int64:
 		return strconv.AppendInt(to, v, 10), nil
 	case float64:
+		if n := int64(v); e.comparable && float64(n) == v && -1<<63 <= v && v < 1<<63 {
+			return strconv.AppendInt(to, n, 10), nil
+		}
 		return appendFloat(to, v)
 	case string:
 		return appendString(to, v), nil
 	case []any:
-		return appendList(to, v)
+		return e.list(to, v)
 	case map[string]any:
-		return appendObject(to, v)
+		return e.object(to, v)
 	}
 	return nil, fmt.Errorf("a row has no place for a %T", v)
 }
 
-func appendList(to []byte, list []any) (_ []byte, err error) {
+func (e encoder) list(to []byte, list []any) (_ []byte, err error) {
 	to = append(to, '[')
 	for i, v := range list {
 		if i > 0 {
 			to = append(to, ',')
 		}
-		if to, err = Append(to, v); err != nil {
+		if to, err = e.value(to, v); err != nil {
 			return nil, err
 		}
 	}
 	return append(to, ']'), nil
 }
 
-func appendObject(to []byte, object map[string]any) (_ []byte, err error) {
+func (e encoder) object(to []byte, object map[string]any) (_ []byte, err error) {
 	var few [16]string
 	names := few[:0]
 	for name := range object {
@@ -58,7 +73,7 @@ func appendObject(to []byte, object map[string]any) (_ []byte, err error) {
 			to = append(to, ',')
 		}
 		to = append(appendString(to, name), ':')
-		if to, err = Append(to, object[name]); err != nil {
+		if to, err = e.value(to, object[name]); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,7 @@
 //
 // The values are nil, bool, int64, float64, string, []any and map[string]any. What is accepted, what is written and how text that is no
 // Unicode is mended are as in encoding/json, but for numbers: one without a fraction or an exponent is an int64, and a float64 has one. So
-// what is written is read as the same values.
+// what is written is read as the same values. What could only be read as another value is said.
 package rowjson
 
 import "math/bits"
