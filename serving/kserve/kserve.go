@@ -1,0 +1,231 @@
+// Package kserve is the serving target on a Kubernetes cluster that runs KServe: each release is an InferenceService of its own, in
+// KServe's Standard mode, and a gateway in this process splits the traffic between them and counts the answers. KServe's own canaries
+// are not used: the statistics need to see every answer, and a shadow's too.
+//
+// The routing document is the truth, as for every target. The gateway makes the InferenceServices that it names, whoever has removed
+// them, and removes those that it no longer does; nothing else in the namespace is touched.
+package kserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/remote"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+const (
+	// patience is how long trouble that may pass, such as an image that cannot be pulled, must last before a release fails by it.
+	patience = 45 * time.Second
+	// readyWithin is how long a release may take to be ready: machines may have to be started and images of gigabytes be pulled.
+	readyWithin = 15 * time.Minute
+	lookEvery   = 2 * time.Second
+)
+
+// Serve starts the gateway of a target on a loopback port. The cluster is asked for nothing yet. gateway.ErrPortInUse when the port is
+// taken.
+func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, log *slog.Logger) (*gateway.Server, error) {
+	config, namespace, inside, err := configOf(spec)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	t, err := newReleases(s, target, spec, config, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	t.inside = inside
+	return t.serve(ctx, spec.Port, log)
+}
+
+// releases makes and removes the InferenceServices of one target.
+type releases struct {
+	cluster *cluster
+	models  *models
+	store   *store.Store
+	target  string
+	spec    dsl.KServeTarget
+	inside  bool // this process is a pod of the cluster
+
+	patience, readyWithin, lookEvery time.Duration
+}
+
+func newReleases(s *store.Store, target string, spec dsl.KServeTarget, config *rest.Config, namespace string) (*releases, error) {
+	models, err := newModels(s, spec)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newCluster(config, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &releases{
+		cluster: c, models: models, store: s, target: target, spec: spec,
+		patience: patience, readyWithin: readyWithin, lookEvery: lookEvery,
+	}, nil
+}
+
+func (t *releases) serve(ctx context.Context, port int, log *slog.Logger) (*gateway.Server, error) {
+	return gateway.Serve(ctx, port, gateway.Options{Store: t.store, Target: t.target, Open: t.open, Sweep: t.sweep, Logger: log})
+}
+
+// open is a gateway.Opener: it makes the InferenceService of a release, if there is none, and waits until its model answers.
+func (t *releases) open(ctx context.Context, r routing.Release, waiting func(string)) (gateway.Upstream, error) {
+	w := &wait{releases: t, release: r, name: serviceName(t.target, r.Version), began: time.Now()}
+	ticker := time.NewTicker(t.lookEvery)
+	defer ticker.Stop()
+	for {
+		model, err := w.look(ctx)
+		if err == nil {
+			return model, nil
+		}
+		var soon *notYet
+		if !errors.As(err, &soon) || ctx.Err() != nil {
+			return nil, err
+		}
+		waiting(soon.Error())
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+// notYet is a reason to look again.
+type notYet struct{ what string }
+
+// Error implements error.
+func (e *notYet) Error() string { return e.what }
+
+// wait is one wait for a release.
+type wait struct {
+	*releases
+	release routing.Release
+	name    string
+	began   time.Time
+	trouble string // what stands in the way since troubled
+	since   time.Time
+}
+
+// look returns the model when it answers, notYet when it may later, and another error when it will not.
+func (w *wait) look(ctx context.Context) (*remote.Model, error) {
+	service, err := w.ensure(ctx)
+	if err == nil {
+		err = w.judge(ctx, service)
+	}
+	if err == nil {
+		at := remote.Options{URL: service.url(w.inside), Model: w.name}
+		if w.spec.Ingress != "" {
+			at.URL, at.Host = w.spec.Ingress, service.host()
+		}
+		var model *remote.Model
+		if model, err = remote.Open(ctx, at); err == nil {
+			return model, nil
+		}
+		if errors.Is(err, remote.ErrNotReady) {
+			err = &notYet{fmt.Sprintf("InferenceService %s is ready, but %s cannot be asked from here: %v; `ingress` of the target says how "+
+				"to reach it", w.name, at.URL, err)}
+		}
+	}
+	if soon, ok := errors.AsType[*notYet](err); ok && time.Since(w.began) > w.readyWithin {
+		return nil, fmt.Errorf("it is not ready after %v: %s", w.readyWithin, soon.what)
+	}
+	return nil, err
+}
+
+// ensure returns the InferenceService, made if it is not there.
+func (w *wait) ensure(ctx context.Context) (*service, error) {
+	owner, err := identity(ctx, w.store)
+	if err != nil {
+		return nil, err
+	}
+	found, err := w.cluster.get(ctx, w.name)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil {
+		uri, err := w.models.publish(ctx, owner, w.target, w.name, w.release)
+		if err != nil {
+			return nil, err
+		}
+		if found, err = w.cluster.create(ctx, w.object(owner, uri)); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case found.labels[labelStore] != owner || found.annotations[annotationModel] != w.release.Model.Digest:
+		return nil, fmt.Errorf("namespace %s has an InferenceService %s that is not this release: another Sluice, with a store of its own, "+
+			"seems to have a target %s there; give one of them another namespace or name", w.cluster.namespace, w.name, w.target)
+	case found.deleted:
+		return nil, &notYet{fmt.Sprintf("InferenceService %s is being deleted", w.name)}
+	}
+	return found, nil
+}
+
+// judge reads from the InferenceService and its pods how far it is.
+func (w *wait) judge(ctx context.Context, s *service) error {
+	if s.ready(w.inside || w.spec.Ingress != "") {
+		return nil
+	}
+	if why := s.hopeless(); why != "" {
+		return errors.New(why)
+	}
+	why, passing := s.trouble(), "InferenceService "+w.name+" is not ready: "+s.waitsFor()
+	if why == "" {
+		bad, pending, err := w.cluster.pods(ctx, w.name)
+		if err != nil {
+			return err
+		}
+		why = bad
+		if pending != "" {
+			passing = pending
+		}
+	}
+	if (why == "") != (w.trouble == "") {
+		w.since = time.Now()
+	}
+	w.trouble = why
+	switch {
+	case why == "":
+		return &notYet{passing}
+	case time.Since(w.since) < w.patience:
+		return &notYet{why}
+	}
+	return errors.New(why)
+}
+
+// sweep is a gateway's Sweep: it removes the InferenceServices and models of versions that were dropped. A version of which the document
+// does not know yet is a newer document's.
+func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
+	owner, err := identity(ctx, t.store)
+	if err != nil {
+		return err
+	}
+	dropped := func(version string) bool {
+		_, named := doc.Release(version)
+		n, err := strconv.ParseInt(version, 10, 64)
+		return err == nil && n <= doc.Versions && !named
+	}
+	services, err := t.cluster.list(ctx, owner, t.target)
+	if err != nil {
+		return err
+	}
+	for _, s := range services {
+		if dropped(s.labels[labelVersion]) && !s.deleted {
+			err = errors.Join(err, t.cluster.remove(ctx, s.name))
+		}
+	}
+	if err != nil {
+		return err // its models may still be wanted
+	}
+	return t.models.remove(ctx, owner, t.target, dropped)
+}

@@ -1,0 +1,207 @@
+// Package kservetest plays KServe for tests, on an API server that is real: a CustomResourceDefinition that takes InferenceServices as
+// they are, and a controller that serves each of them from this process and reports on it as KServe does. Models are read from the bucket
+// by the rules of KServe's storage initializer, and must lie as NVIDIA Triton wants them.
+package kservetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	services    = schema.GroupVersionResource{Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"}
+)
+
+const lookEvery = 20 * time.Millisecond
+
+// Install makes the cluster know InferenceServices.
+func Install(ctx context.Context, config *rest.Config) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = client.Resource(definitions).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": services.Resource + "." + services.Group},
+		"spec": map[string]any{
+			"group": services.Group, "scope": "Namespaced",
+			"names": map[string]any{"plural": services.Resource, "singular": "inferenceservice", "kind": "InferenceService", "listKind": "InferenceServiceList"},
+			"versions": []any{map[string]any{
+				"name": services.Version, "served": true, "storage": true,
+				"subresources": map[string]any{"status": map[string]any{}},
+				"schema":       map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if _, err = client.Resource(services).List(ctx, metav1.ListOptions{}); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the cluster does not know InferenceServices: %w", err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Controller plays KServe's controller in one namespace.
+type Controller struct {
+	services dynamic.ResourceInterface
+	// query is what follows the bucket's address where Sluice has it, and KServe has by its secrets.
+	query string
+
+	mu       sync.Mutex
+	running  map[string]*predictor
+	statuses map[string]func(object *unstructured.Unstructured) map[string]any
+}
+
+// Play serves the InferenceServices of a namespace until the test ends. query is what follows a bucket's address: ?endpoint=...
+func Play(t testing.TB, config *rest.Config, namespace, query string) *Controller {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{
+		services: client.Resource(services).Namespace(namespace), query: query,
+		running: map[string]*predictor{}, statuses: map[string]func(*unstructured.Unstructured) map[string]any{},
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var playing sync.WaitGroup
+	playing.Go(func() { c.play(ctx) })
+	t.Cleanup(func() {
+		stop()
+		playing.Wait()
+		for _, p := range c.running {
+			p.close()
+		}
+	})
+	return c
+}
+
+// Report makes the controller report a status of the test's for an InferenceService, and serve nothing.
+func (c *Controller) Report(name string, status map[string]any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.statuses[name] = func(*unstructured.Unstructured) map[string]any { return status }
+}
+
+// Running lists the InferenceServices that are served.
+func (c *Controller) Running() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for name := range c.running {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (c *Controller) play(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
+			log.Printf("the played KServe: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Controller) reconcile(ctx context.Context) error {
+	found, err := c.services.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	there := map[string]bool{}
+	for i := range found.Items {
+		object := &found.Items[i]
+		there[object.GetName()] = true
+		if status := c.statusOf(ctx, object); status != nil {
+			object.Object["status"] = status
+			if _, err := c.services.UpdateStatus(ctx, object, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, p := range c.running {
+		if !there[name] {
+			p.close()
+			delete(c.running, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// statusOf starts what an InferenceService asks for and returns its status; nil when it has one already.
+func (c *Controller) statusOf(ctx context.Context, object *unstructured.Unstructured) map[string]any {
+	name := object.GetName()
+	if _, reported := object.Object["status"]; reported {
+		return nil
+	}
+	c.mu.Lock()
+	scripted := c.statuses[name]
+	c.mu.Unlock()
+	if scripted != nil {
+		return scripted(object)
+	}
+	uri, _, err := unstructured.NestedString(object.Object, "spec", "predictor", "model", "storageUri")
+	var p *predictor
+	if err == nil {
+		p, err = start(ctx, name, uri+c.query)
+	}
+	if err != nil {
+		return Failed("ModelLoadFailed", err.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running[name] = p
+	return map[string]any{
+		"url": p.server.URL, "address": map[string]any{"url": p.server.URL},
+		"conditions":  []any{Condition("PredictorReady", "True", "", ""), Condition("IngressReady", "True", "", ""), Condition("Ready", "True", "", "")},
+		"modelStatus": map[string]any{"transitionStatus": "UpToDate"},
+	}
+}
+
+// Condition is one of a status.
+func Condition(kind, status, reason, message string) map[string]any {
+	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message}
+}
+
+// Failed is the status of a model that cannot be loaded.
+func Failed(reason, message string) map[string]any {
+	return map[string]any{
+		"conditions": []any{Condition("PredictorReady", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
+			Condition("Ready", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")},
+		"modelStatus": map[string]any{
+			"transitionStatus": "BlockedByFailedLoad",
+			"lastFailureInfo":  map[string]any{"reason": reason, "message": message, "exitCode": int64(1)},
+		},
+	}
+}

@@ -1,0 +1,107 @@
+package kservetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gocloud.dev/blob"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/internal/objectstore/cloud"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx"
+)
+
+// predictor stands for the pods of an InferenceService: a server of the Open Inference Protocol with one model.
+type predictor struct {
+	server  *httptest.Server
+	session *onnx.Session
+}
+
+func (p *predictor) close() {
+	p.server.Close()
+	_ = p.session.Close()
+}
+
+// start does what the pod does: its storage initializer fetches the model, its server loads it.
+func start(ctx context.Context, name, uri string) (*predictor, error) {
+	dir, err := os.MkdirTemp("", "mnt-models-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := initialize(ctx, uri, dir); err != nil {
+		return nil, err
+	}
+	session, err := onnx.Open(filepath.Join(dir, name, "1", "model.onnx"), onnx.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p := &predictor{session: session}
+	p.server = httptest.NewServer(p.routes(name))
+	return p, nil
+}
+
+// initialize fetches every object whose key begins as the address says, as KServe does, even into the middle of a name.
+func initialize(ctx context.Context, uri, dir string) error {
+	at, err := objectstore.Parse(uri)
+	if err != nil {
+		return err
+	}
+	bucket, err := cloud.Open(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer bucket.Close()
+	objects := bucket.List(&blob.ListOptions{Prefix: at.Path})
+	for n := 0; ; n++ {
+		object, err := objects.Next(ctx)
+		if err == io.EOF && n > 0 { //nolint:errorlint // as its documentation says
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("no model found in %s: %w", at.Path, err)
+		}
+		content, err := bucket.ReadAll(ctx, object.Key)
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, strings.TrimLeft(strings.TrimPrefix(object.Key, at.Path), "/"))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *predictor) routes(name string) http.Handler {
+	mux := http.NewServeMux()
+	model := "/v2/models/" + name
+	mux.HandleFunc("GET "+model+"/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET "+model, func(w http.ResponseWriter, _ *http.Request) {
+		oip.WriteJSON(w, http.StatusOK, oip.ModelMetadata{
+			Name: name, Versions: []string{"1"}, Platform: "onnxruntime_onnx", Inputs: p.session.Inputs(), Outputs: p.session.Outputs(),
+		})
+	})
+	mux.HandleFunc("POST "+model+"/infer", func(w http.ResponseWriter, r *http.Request) {
+		request, err := oip.DecodeRequest(w, r, 16<<20)
+		var outputs []oip.Tensor
+		if err == nil {
+			outputs, err = p.session.Infer(r.Context(), request.Inputs)
+		}
+		if err != nil {
+			oip.WriteError(w, err)
+			return
+		}
+		oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: name, ModelVersion: "1", Outputs: outputs})
+	})
+	return mux
+}

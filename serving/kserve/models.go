@@ -1,0 +1,175 @@
+package kserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// servers are what InferenceServices may run: how KServe's own runtime of it is called, and whether it wants to be given the folder of
+// one model or the folder that models are in. A model's folder has a folder for each version, of which there is one.
+var servers = map[string]struct {
+	runtime  string
+	oneModel bool
+}{
+	"triton":   {runtime: "kserve-tritonserver"},
+	"openvino": {runtime: "kserve-openvino", oneModel: true},
+}
+
+// models are the files of releases in a bucket that KServe can read. An artifact is blobs by digest, which no server of models
+// understands, so a release has a copy of its own: serving/<store>/<target>/<version>/<service>/1/model.onnx.
+type models struct {
+	from     *store.Store
+	url      string
+	at       objectstore.Address
+	oneModel bool
+}
+
+func newModels(s *store.Store, spec dsl.KServeTarget) (*models, error) {
+	m := &models{from: s, url: spec.Models, oneModel: servers[spec.Server].oneModel}
+	if m.url == "" {
+		m.url = s.URL()
+	}
+	if !objectstore.IsAddress(m.url) {
+		return nil, fmt.Errorf("KServe cannot read models from the store %s: name a bucket for them with `models` of the target", s.URL())
+	}
+	var err error
+	if m.at, err = objectstore.ParseFolder(m.url); err != nil {
+		return nil, fmt.Errorf("`models` of the target: %w", err)
+	}
+	return m, nil
+}
+
+func folder(owner, target string) string { return store.ServingPrefix + owner + "/" + target + "/" }
+
+// publish copies the model of a release to the bucket, as far as it is not there, and returns where.
+func (m *models) publish(ctx context.Context, owner, target, name string, r routing.Release) (string, error) {
+	manifest, err := m.from.Manifest(ctx, r.Model)
+	if err != nil {
+		return "", err
+	}
+	files, err := layout(manifest)
+	if err != nil {
+		return "", err
+	}
+	to, err := m.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	of := folder(owner, target) + r.Version + "/"
+	for at, file := range files {
+		if err := m.copy(ctx, to, of+name+"/1/"+at, file); err != nil {
+			return "", fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
+		}
+	}
+	if m.oneModel {
+		of += name + "/"
+	}
+	// The slash at its end matters: KServe takes every object whose key begins with what it is given, and 1 begins 10.
+	return m.at.Root() + m.at.Path + of, nil
+}
+
+// open returns the bucket. It is the store's own, or one that is used as if it was a store.
+func (m *models) open(ctx context.Context) (store.Driver, error) {
+	if m.url == m.from.URL() {
+		return m.from.Driver(), nil
+	}
+	s, err := store.Open(ctx, m.url)
+	if err != nil {
+		return nil, fmt.Errorf("`models` of the target: %w", err)
+	}
+	return s.Driver(), nil
+}
+
+func (m *models) copy(ctx context.Context, to store.Driver, key string, file artifact.File) error {
+	if there, err := to.Stat(ctx, key); err == nil && there.Bytes == file.Bytes {
+		return nil // objects appear whole, and of a version there is one model
+	}
+	blob, err := m.from.Blob(ctx, file.Digest)
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	return to.Write(ctx, key, blob, store.WriteOptions{})
+}
+
+// remove deletes the copies of versions that were dropped.
+func (m *models) remove(ctx context.Context, owner, target string, dropped func(version string) bool) error {
+	from, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	of := folder(owner, target)
+	var doomed []string
+	for info, err := range from.List(ctx, of) {
+		if err != nil {
+			return err
+		}
+		if version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, of), "/"); dropped(version) {
+			doomed = append(doomed, info.Key)
+		}
+	}
+	for _, key := range doomed {
+		if err := from.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// layout says where the files of a model lie in its folder: the one .onnx file under the name that servers look for, and beside it what
+// lies beside it or below, such as weights too large for it.
+func layout(m artifact.Manifest) (map[string]artifact.File, error) {
+	var model artifact.File
+	for _, f := range m.Files {
+		switch {
+		case !strings.HasSuffix(f.Path, ".onnx"):
+		case model.Path != "":
+			return nil, fmt.Errorf("the model artifact has several .onnx files, %s and %s among them; it must have one", model.Path, f.Path)
+		default:
+			model = f
+		}
+	}
+	if model.Path == "" {
+		return nil, errors.New("the model artifact has no .onnx file")
+	}
+	files := map[string]artifact.File{}
+	below := strings.TrimPrefix(path.Dir(model.Path)+"/", "./")
+	for _, f := range m.Files {
+		if rest, ok := strings.CutPrefix(f.Path, below); ok {
+			files[rest] = f
+		}
+	}
+	delete(files, path.Base(model.Path))
+	files["model.onnx"] = model
+	return files, nil
+}
+
+// identity is the store's own name, random and made once: InferenceServices and models of different stores do not mix.
+func identity(ctx context.Context, s *store.Store) (string, error) {
+	const key = "identity.json"
+	var mine struct {
+		ID string `json:"id"`
+	}
+	err := s.GetJSON(ctx, key, &mine)
+	if errors.Is(err, store.ErrNotFound) {
+		mine.ID = uuid.NewString()[:8]
+		if err = s.PutJSON(ctx, key, mine, store.WriteOptions{IfAbsent: true}); errors.Is(err, store.ErrExists) {
+			err = s.GetJSON(ctx, key, &mine)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("the store's identity: %w", err)
+	}
+	return mine.ID, nil
+}
