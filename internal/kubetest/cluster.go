@@ -33,9 +33,9 @@ import (
 // startLimit bounds the start of the control plane: it takes seconds on an idle machine.
 const startLimit = 3 * time.Minute
 
-// controllers are those that tests need. None of them thinks that a machine is dead because its kubelet is played.
+// controllers are those that tests need.
 const controllers = "garbage-collector-controller,pod-garbage-collector-controller,resourcequota-controller," +
-	"serviceaccount-controller,taint-eviction-controller,namespace-controller"
+	"serviceaccount-controller,taint-eviction-controller,node-lifecycle-controller,namespace-controller"
 
 // Cluster is a running control plane.
 type Cluster struct {
@@ -132,6 +132,8 @@ func Start(ctx context.Context, users ...string) (_ *Cluster, err error) {
 		{
 			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--controllers=" + controllers,
 			"--service-account-private-key-file=" + c.path("accounts.key"), "--use-service-account-credentials=false",
+			// A played kubelet sends no heartbeats.
+			"--node-monitor-grace-period=24h", "--node-startup-grace-period=24h",
 		},
 	} {
 		if err := c.run(ctx, program, args[0], args[1:]...); err != nil {

@@ -129,7 +129,7 @@ func (p *Pool) claim(ctx context.Context, r training.Request, most int) (gang, e
 
 // newClaim claims nodes, as many as the limits leave. The error is the API's own when somebody else was faster.
 func (p *Pool) newClaim(ctx context.Context, r training.Request, most int) (gang, error) {
-	free, err := p.free(ctx, r.Capacity, "")
+	free, err := p.free(ctx, r, "")
 	if err != nil {
 		return gang{}, err
 	}
@@ -153,7 +153,7 @@ func (p *Pool) newClaim(ctx context.Context, r training.Request, most int) (gang
 		return gang{}, err
 	}
 	// Claims are made before they are counted, and each counts those before it: of any that come at once the first has its place.
-	if free, err = p.free(ctx, r.Capacity, g.version); err == nil && free < nodes {
+	if free, err = p.free(ctx, r, g.version); err == nil && free < nodes {
 		err = p.full(nodes, free)
 	}
 	if err != nil {
@@ -166,8 +166,9 @@ func (p *Pool) full(wanted, free int) error {
 	return fmt.Errorf("%d nodes are wanted, and of the pool's limits %d are left: %w", wanted, free, training.ErrNoCapacity)
 }
 
-// free is how many nodes the limits leave beside the claims that were made before a version; before now when it is empty.
-func (p *Pool) free(ctx context.Context, capacity, before string) (int, error) {
+// free is how many nodes the limits leave a request beside the claims of others that were made before a version; before now when it is
+// empty.
+func (p *Pool) free(ctx context.Context, r training.Request, before string) (int, error) {
 	limits := p.opts.Spec.Limits
 	if limits.Nodes == 0 && limits.USDPerHour == 0 {
 		return math.MaxInt, nil
@@ -186,12 +187,12 @@ func (p *Pool) free(ctx context.Context, capacity, before string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if before == "" || older(g.version, before) {
+		if g.name != p.nameOf(r.Key) && (before == "" || older(g.version, before)) {
 			nodes += g.nodes
 			usd += float64(g.nodes) * p.opts.Spec.USDPerHour.Of(g.capacity)
 		}
 	}
-	return p.left(capacity, nodes, usd), nil
+	return p.left(r.Capacity, nodes, usd), nil
 }
 
 // older compares resource versions, which are numbers that grow with every change of the cluster.

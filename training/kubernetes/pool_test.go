@@ -28,15 +28,19 @@ import (
 // worker is the user that pools of these tests are.
 const worker = "sluice-worker"
 
-// shared is the control plane of all tests here: it takes seconds to start.
-var shared = sync.OnceValues(func() (*kubetest.Cluster, error) {
-	return kubetest.Start(context.Background(), worker, "nobody")
-})
+// shared is the control plane of all tests here: it takes seconds to start. started is set when it runs.
+var (
+	shared = sync.OnceValues(func() (c *kubetest.Cluster, err error) {
+		started, err = kubetest.Start(context.Background(), worker, "nobody")
+		return started, err
+	})
+	started *kubetest.Cluster
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if cluster, err := shared(); err == nil {
-		cluster.Stop()
+	if started != nil {
+		started.Stop()
 	}
 	os.Exit(code)
 }

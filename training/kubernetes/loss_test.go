@@ -1,0 +1,229 @@
+package kubernetes
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/kubetest"
+	"github.com/sluiceml/sluice/training"
+)
+
+// A node that is taken away is a loss with its reason, however it is taken.
+func TestLosses(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		take func(t *testing.T, s *site, pod string)
+		says string
+	}{
+		{"evicted", func(t *testing.T, s *site, pod string) {
+			meta := metav1.ObjectMeta{Name: pod, Namespace: s.namespace}
+			if err := s.Client.PolicyV1().Evictions(s.namespace).Evict(bounded(t), &policyv1.Eviction{ObjectMeta: meta}); err != nil {
+				t.Fatal(err)
+			}
+		}, "EvictionByEvictionAPI"},
+		{"deleted", func(t *testing.T, s *site, pod string) {
+			if err := s.Client.CoreV1().Pods(s.namespace).Delete(bounded(t), pod, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}, "on m1"},
+		{"its machine tainted", func(t *testing.T, s *site, _ string) {
+			s.change(t, "m1", func(n *corev1.Node) {
+				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "acme/drained", Effect: corev1.TaintEffectNoExecute})
+			})
+		}, "DeletionByTaintManager"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, dsl.Pool{})
+			s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
+			s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
+			r := request(1, 2, 2)
+			r.Resources.CPU = 0.6 // one for each machine
+			s.acquire(r)
+			taken := -1
+			for name, pod := range s.pods(r.Key) {
+				if pod.Spec.NodeName == "m1" {
+					taken = int(pod.Labels[labelNode][0] - '0')
+					test.take(t, s, name)
+				}
+			}
+			loss, err := s.pool.Watch(bounded(t), r.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]int{taken}, loss.Nodes); diff != "" || !strings.Contains(loss.Reason, test.says) {
+				t.Errorf("loss %+v, want node %d and %q", loss, taken, test.says)
+			}
+			if strings.Contains(loss.Reason, "\n") {
+				t.Errorf("%q is more than a line", loss.Reason)
+			}
+			again, err := s.other().Watch(bounded(t), r.Key)
+			if err != nil || !cmp.Equal(again.Nodes, loss.Nodes) || again.Reason == "" {
+				t.Errorf("another worker sees %+v, %v, want node %d", again, err, taken)
+			}
+		})
+	}
+}
+
+// change changes a machine.
+func (s *site) change(t *testing.T, name string, f func(*corev1.Node)) {
+	t.Helper()
+	nodes := s.Client.CoreV1().Nodes()
+	node, err := nodes.Get(bounded(t), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(node)
+	if _, err := nodes.Update(bounded(t), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A gang of which nothing is left makes way for another of the same key.
+func TestAcquireAfterTheWholeGangIsLost(t *testing.T) {
+	s := newSite(t, dsl.Pool{})
+	machine := s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 2, 2)
+	first := s.acquire(r)
+	for name := range s.pods(r.Key) {
+		machine.Crash(s.namespace, name)
+	}
+	for _, n := range first.Nodes {
+		loss, err := s.pool.Watch(bounded(t), r.Key)
+		if err != nil || len(loss.Nodes) == 0 {
+			t.Fatalf("Watch: %+v, %v", loss, err)
+		}
+		kubetest.Eventually(t, n.Name+" is over", func(context.Context) bool {
+			pod := s.pods(r.Key)[n.Name]
+			return over(&pod)
+		})
+	}
+	second, err := s.pool.Acquire(bounded(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range second.Nodes {
+		if second.Nodes[i].Queue == first.Nodes[i].Queue {
+			t.Errorf("node %d has the queue of the one before", i)
+		}
+	}
+}
+
+// Of many workers that acquire the same, all get the same.
+func TestAcquireAtOnce(t *testing.T) {
+	s := newSite(t, dsl.Pool{Limits: dsl.PoolLimits{Nodes: 2}})
+	s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 1, 2)
+	const workers = 4
+	gangs, errs := make(chan training.Gang, workers), make(chan error, workers)
+	for range workers {
+		p := s.other()
+		go func() {
+			gang, err := p.Acquire(bounded(t), r)
+			gangs <- gang
+			errs <- err
+		}()
+	}
+	var first training.Gang
+	for i := range workers {
+		gang, err := <-gangs, <-errs
+		if err != nil {
+			t.Errorf("Acquire: %v", err)
+		} else if i == 0 {
+			first = gang
+		} else if diff := cmp.Diff(first, gang); diff != "" {
+			t.Errorf("two gangs of a key (-one +other):\n%s", diff)
+		}
+	}
+	if pods := s.pods(r.Key); len(pods) != 2 {
+		t.Errorf("%d pods, want 2", len(pods))
+	}
+	s.release(r.Key)
+	s.nothingLeft()
+}
+
+// Gangs that come at once stay within the limits together, and one of them gets what it wants.
+func TestLimitsAtOnce(t *testing.T) {
+	s := newSite(t, dsl.Pool{
+		Limits: dsl.PoolLimits{Nodes: 10, USDPerHour: 7}, USDPerHour: dsl.Prices{OnDemand: 2},
+	})
+	s.AddNode(t, "m1", kubetest.Machine{})
+	const workers = 4
+	errs := make(chan error, workers)
+	for i := range workers {
+		p := s.other()
+		go func() {
+			_, err := p.Acquire(bounded(t), request(i+1, 2, 2))
+			errs <- err
+		}()
+	}
+	got := 0
+	for range workers {
+		if err := <-errs; err == nil {
+			got++
+		} else if !isNoCapacity(err) {
+			t.Errorf("Acquire: %v, want ErrNoCapacity", err)
+		}
+	}
+	if got != 1 {
+		t.Errorf("%d gangs of 2 nodes at $2 within $7 an hour, want 1", got)
+	}
+	for i := range workers {
+		s.release(request(i+1, 2, 2).Key)
+	}
+	s.nothingLeft()
+}
+
+// A worker that dies between two pods leaves a gang that another goes on with.
+func TestAcquireGoesOn(t *testing.T) {
+	s := newSite(t, dsl.Pool{})
+	s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 3, 3)
+	g, err := s.pool.claim(bounded(t), r, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What put does, up to the first pod.
+	agent, err := s.pool.opts.Program(bounded(t), lent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := s.pool.secretOf(g, r, agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := s.pool.opts.Client
+	if _, err := core.Secrets(s.namespace).Create(bounded(t), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.Pods(s.namespace).Create(bounded(t), s.pool.podOf(g, r, 0), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gang, err := s.other().Acquire(bounded(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pods := s.pods(r.Key); len(gang.Nodes) != 3 || len(pods) != 3 {
+		t.Errorf("%d nodes and %d pods, want 3", len(gang.Nodes), len(pods))
+	}
+	s.release(r.Key)
+	s.nothingLeft()
+}
+
+// What nobody releases goes with its claim.
+func TestClaimOwnsAll(t *testing.T) {
+	s := newSite(t, dsl.Pool{})
+	s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 2, 2)
+	s.acquire(r)
+	if err := s.Client.CoreV1().ConfigMaps(s.namespace).Delete(bounded(t), s.pool.nameOf(r.Key), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, "the pods are collected", func(context.Context) bool { return len(s.pods(r.Key)) == 0 })
+}

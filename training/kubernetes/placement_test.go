@@ -1,0 +1,102 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/kubetest"
+)
+
+// Pods go to machines with the capacity and the GPUs that are wanted, whoever labelled them.
+func TestPlacement(t *testing.T) {
+	s := newSite(t, dsl.Pool{})
+	tainted := []corev1.Taint{{Key: gpuResource, Value: "present", Effect: corev1.TaintEffectNoSchedule}}
+	s.AddNode(t, "plain", kubetest.Machine{})
+	s.AddNode(t, "gke-l4", kubetest.Machine{GPUs: "8", Taints: tainted, Labels: map[string]string{"cloud.google.com/gke-accelerator": "nvidia-l4"}})
+	s.AddNode(t, "gke-l4-spot", kubetest.Machine{GPUs: "8", Labels: map[string]string{
+		"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true",
+	}, Taints: []corev1.Taint{{Key: "cloud.google.com/gke-spot", Value: "true", Effect: corev1.TaintEffectNoSchedule}}})
+	s.AddNode(t, "eks-a10g", kubetest.Machine{GPUs: "1", Labels: map[string]string{
+		"nvidia.com/gpu.product": "NVIDIA-A10G", "karpenter.sh/capacity-type": "on-demand",
+	}})
+	for i, test := range []struct {
+		capacity string
+		wants    dsl.Resources
+		on       string
+	}{
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 2, GPUType: []string{"L4", "T4"}}, "gke-l4"},
+		{dsl.CapacitySpot, dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, "gke-l4-spot"},
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1, GPUType: []string{"A10G"}}, "eks-a10g"},
+		{dsl.CapacitySpot, dsl.Resources{}, "gke-l4-spot"},
+	} {
+		r := request(i+1, 1, 1)
+		r.Capacity, r.Resources = test.capacity, test.wants
+		gang := s.acquire(r)
+		if on := s.pods(r.Key)[gang.Nodes[0].Name].Spec.NodeName; on != test.on {
+			t.Errorf("%s with %+v is on %s, want %s", test.capacity, test.wants, on, test.on)
+		}
+	}
+}
+
+// What a pod is told is in the Secret and nowhere else, and it may do little.
+func TestPod(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("key-of-payloads"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, dsl.Pool{})
+	s.pool.opts.Agent.CodecKeys = keys
+	s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 1, 1)
+	r.Image = "acme/other:2"
+	r.Resources = dsl.Resources{CPU: 1.5, Memory: 1 << 30, SHM: 64 << 20}
+	gang := s.acquire(r)
+	pod := s.pods(r.Key)[gang.Nodes[0].Name]
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"token of", "of-the-store", "key-of-payloads", "temporal:7233"} {
+		if strings.Contains(string(raw), secret) {
+			t.Errorf("the pod says %q", secret)
+		}
+	}
+	told, err := s.Client.CoreV1().Secrets(s.namespace).List(bounded(t), metav1.ListOptions{LabelSelector: labelGang})
+	if err != nil || len(told.Items) != 1 {
+		t.Fatalf("%d secrets, %v, want 1", len(told.Items), err)
+	}
+	data := told.Items[0].Data
+	if string(data["SLUICE_TEMPORAL_TOKEN"]) != "token of node/r1/fit/w" || string(data["AWS_SECRET_ACCESS_KEY"]) != "of-the-store" ||
+		string(data[secretCodecKeys]) != "key-of-payloads" {
+		t.Errorf("the agent is told %q", data)
+	}
+	spec := pod.Spec
+	c := spec.Containers[0]
+	if *spec.AutomountServiceAccountToken || *c.SecurityContext.AllowPrivilegeEscalation || c.Image != r.Image ||
+		c.Resources.Limits.Memory().Value() != 1<<30 || c.Resources.Requests.Cpu().MilliValue() != 1500 || *spec.TerminationGracePeriodSeconds < 30 {
+		t.Errorf("the pod is %s", raw)
+	}
+	for _, v := range spec.Volumes {
+		if v.Name == "shm" && (v.EmptyDir.Medium != corev1.StorageMediumMemory || v.EmptyDir.SizeLimit.Value() != 64<<20) {
+			t.Errorf("/dev/shm is %+v", v.EmptyDir)
+		}
+	}
+}
+
+func TestLabelValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"spam-filter-20261121-2b": "spam-filter-20261121-2b", "käse": "kse", "-a-": "a", "": "", strings.Repeat("ab", 40): strings.Repeat("ab", 31) + "a",
+	} {
+		if got := labelValue(text); got != want {
+			t.Errorf("labelValue(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/kubetest"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/delivery"
+)
+
+func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity) }
+
+// A refusal has its type, says why, and leaves nothing behind.
+func TestRefusals(t *testing.T) {
+	gpu := func(types ...string) training.Request {
+		r := request(1, 1, 1)
+		r.Resources = dsl.Resources{GPU: 1, GPUType: types}
+		return r
+	}
+	for _, test := range []struct {
+		name   string
+		spec   dsl.Pool
+		before func(*testing.T, *site)
+		ask    training.Request
+		want   error
+		says   string
+	}{
+		{
+			name: "image that is not there", spec: dsl.Pool{Runtime: dsl.Runtime{Image: "missing/train:1"}}, ask: request(1, 2, 2),
+			want: training.ErrRefused, says: "missing/train:1",
+		},
+		{name: "no machine has it", ask: gpu("L4"), want: training.ErrNoCapacity, says: "affinity"},
+		{name: "machines are too small", spec: dsl.Pool{Node: dsl.NodeShape{GPUType: "L4"}}, ask: gpu("A10G"), want: training.ErrTooLarge, says: "L4"},
+		{
+			name: "dearer than the limit", spec: dsl.Pool{Limits: dsl.PoolLimits{USDPerHour: 3}, USDPerHour: dsl.Prices{OnDemand: 2}},
+			ask: request(1, 2, 2), want: training.ErrTooLarge, says: "limited to 1",
+		},
+		{name: "quota", before: withQuota, ask: request(1, 3, 3), want: training.ErrNoCapacity, says: "exceeded quota"},
+		{name: "no permission", before: asNobody, ask: request(1, 1, 1), want: training.ErrRefused, says: `cannot get resource "configmaps"`},
+		{name: "no image at all", before: withoutImage, ask: request(1, 1, 1), want: training.ErrRefused, says: "names an image"},
+		{name: "agent that is another", before: withWrongAgent, ask: request(1, 1, 1), says: "container agent"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, test.spec)
+			s.pool.patience, s.pool.imagePatience = 2*time.Second, time.Second
+			s.AddNode(t, "m1", kubetest.Machine{})
+			if test.before != nil {
+				test.before(t, s)
+			}
+			_, err := s.pool.Acquire(bounded(t), test.ask)
+			if test.want != nil && !errors.Is(err, test.want) || err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("Acquire: %v, want %v and %q", err, test.want, test.says)
+			}
+			s.nothingLeft()
+		})
+	}
+}
+
+// withQuota lets the namespace have two pods.
+func withQuota(t *testing.T, s *site) {
+	quotas := s.Client.CoreV1().ResourceQuotas(s.namespace)
+	hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}
+	if _, err := quotas.Create(bounded(t), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubetest.Eventually(t, "the quota counts", func(ctx context.Context) bool {
+		q, err := quotas.Get(ctx, "team", metav1.GetOptions{})
+		return err == nil && len(q.Status.Hard) > 0
+	})
+}
+
+func asNobody(t *testing.T, s *site) { s.pool.opts.Client = s.As(t, "nobody").CoreV1() }
+
+func withoutImage(_ *testing.T, s *site) { s.pool.opts.Spec.Runtime = dsl.Runtime{} }
+
+// withWrongAgent lends something else than it announces.
+func withWrongAgent(_ *testing.T, s *site) {
+	lend := s.pool.opts.Program
+	s.pool.opts.Program = func(ctx context.Context, life time.Duration) (delivery.Item, error) {
+		it, err := lend(ctx, life)
+		it.SHA256 = strings.Repeat("0", 64)
+		return it, err
+	}
+}
+
+// A gang that may be smaller is as large as there are machines for.
+func TestAsManyAsThereAreMachines(t *testing.T) {
+	s := newSite(t, dsl.Pool{})
+	s.pool.patience = 2 * time.Second
+	s.AddNode(t, "m1", kubetest.Machine{CPU: "2"})
+	r := request(1, 1, 4)
+	r.Resources.CPU = 1
+	if gang := s.acquire(r); len(gang.Nodes) != 2 {
+		t.Errorf("%d nodes, want the 2 that there is room for", len(gang.Nodes))
+	}
+	if pods := s.pods(r.Key); len(pods) != 2 {
+		t.Errorf("%d pods, want 2", len(pods))
+	}
+}
+
+// A gang that queues keeps its place until it is admitted, all of it.
+func TestQueue(t *testing.T) {
+	s := newSite(t, dsl.Pool{Kubernetes: &dsl.KubernetesPool{Queue: "team-a"}})
+	s.pool.patience = time.Second
+	s.AddNode(t, "m1", kubetest.Machine{})
+	r := request(1, 2, 2)
+	var before map[string]corev1.Pod
+	for range 2 {
+		_, err := s.pool.Acquire(bounded(t), r)
+		if !errors.Is(err, training.ErrQueued) || !isNoCapacity(err) || !strings.Contains(err.Error(), "team-a") {
+			t.Fatalf("Acquire: %v, want ErrQueued that names the queue", err)
+		}
+		pods := s.pods(r.Key)
+		if len(pods) != 2 {
+			t.Fatalf("%d pods wait, want 2", len(pods))
+		}
+		for name, pod := range before {
+			if pods[name].UID != pod.UID {
+				t.Errorf("%s has lost its place", name)
+			}
+		}
+		before = pods
+	}
+	for name, pod := range before {
+		if pod.Labels["kueue.x-k8s.io/queue-name"] != "team-a" || pod.Annotations["kueue.x-k8s.io/pod-group-total-count"] != "2" {
+			t.Errorf("Kueue does not know %s by %v and %v", name, pod.Labels, pod.Annotations)
+		}
+		pod.Spec.SchedulingGates = nil // this is how Kueue admits
+		if _, err := s.Client.CoreV1().Pods(s.namespace).Update(bounded(t), &pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pool.patience = time.Minute
+	if gang := s.acquire(r); len(gang.Nodes) != 2 {
+		t.Errorf("%d nodes, want 2", len(gang.Nodes))
+	}
+	s.release(r.Key)
+	s.nothingLeft()
+}
