@@ -77,6 +77,7 @@ func (s *Session) register(o Options) error {
 		contract.CompileActivity:  engine.Judging(compiler.Compile),
 
 		contract.PlanActivity:    trainings.Plan,
+		contract.DecideActivity:  trainings.Decide,
 		contract.SealActivity:    trainings.Seal,
 		contract.AcquireActivity: trainings.Acquire,
 		contract.WatchActivity:   trainings.Watch,
@@ -114,7 +115,10 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 	return func(_ context.Context, name string, spec dsl.Pool) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if spec.Local == nil {
+		switch {
+		case spec.Kubernetes != nil:
+			return s.kubernetesPool(name, spec)
+		case spec.Local == nil:
 			return nil, fmt.Errorf("pool %s has no driver", name)
 		}
 		key := fmt.Sprintf("%s %+v %+v", name, *spec.Local, spec.Local.Interruptions)
@@ -145,12 +149,9 @@ func AgentPath() string {
 	return filepath.Join(filepath.Dir(exe), "sluice-agent")
 }
 
-// target opens a serving target, each driver in one line.
+// target opens a serving target: whatever serves its releases, this process has its gateway.
 func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
-	if spec.Embedded == nil {
-		return nil, fmt.Errorf("target %s has no driver", name)
-	}
-	url, err := s.gateways.Serve(ctx, name, *spec.Embedded)
+	url, err := s.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err
 	}

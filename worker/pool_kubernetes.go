@@ -1,0 +1,24 @@
+package worker
+
+import (
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/kubernetes"
+)
+
+// kubernetesPool opens a pool of pods. It keeps nothing in this process.
+func (s *Session) kubernetesPool(name string, spec dsl.Pool) (training.Pool, error) {
+	client, namespace, err := kubernetes.Connect(*spec.Kubernetes)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.New(kubernetes.Options{
+		Name: name, Client: client, Namespace: namespace, Spec: spec,
+		Agent: agent.Config{
+			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
+		},
+		Token: s.MintAgentToken, Program: delivery.New(s.Store, AgentPath()).Agent,
+	}), nil
+}
