@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// blobsPrefix is where blobs are. Everything else is a record, but what is below ServingPrefix.
+// blobsPrefix is where blobs are. Everything else is a record, but what is below ServingPrefix and PartsPrefix.
 const blobsPrefix = "blobs/"
 
 // ServingPrefix is where copies of models are for servers that read the bucket themselves. The target whose they are removes them.
@@ -54,7 +54,7 @@ func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(info.Key, blobsPrefix) || strings.HasPrefix(info.Key, ServingPrefix) {
+		if slices.ContainsFunc([]string{blobsPrefix, ServingPrefix, PartsPrefix}, func(p string) bool { return strings.HasPrefix(info.Key, p) }) {
 			continue
 		}
 		text, err := s.readAll(ctx, info.Key, info.Bytes)

@@ -7,6 +7,7 @@
 //	submissions/<sha256>.json    what was submitted: source, environment, params, workspace reference
 //	runs/<run>/run.json          the run's record; runs/<run>/steps/<step>.json a step's
 //	checkpoints/<run>/<step>/    commits and seals of a training step
+//	parts/                       stores within the store, which are removed whole: the files of commits
 //	registry/<type>/<name>/      published datasets and models, one object per version
 //	payloads/<sha256>.json       a blob that Temporal refers to
 //	tags/<type>/<name>/<tag>     a version's name of its own

@@ -65,7 +65,7 @@ func TestRankEnvironment(t *testing.T) {
 		spec:   dsl.Train{Checkpoint: dsl.CheckpointSpec{Every: dsl.Duration(90 * time.Second)}},
 		seal:   checkpoint.Seal{Generation: 2, Resume: &checkpoint.Manifest{Step: 7}},
 		folder: &script.Folder{Argv: []string{"/bin/fit"}, Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
-		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"},
+		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"}, resumeFrom: "/n/resume",
 	}
 	in := contract.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
 	want := []string{
@@ -93,23 +93,6 @@ func TestRankEnvironment(t *testing.T) {
 	}
 	if !slices.Contains(env, "OMP_NUM_THREADS=1") {
 		t.Errorf("the step's own OMP_NUM_THREADS is lost: %v", env)
-	}
-}
-
-func TestCheckpointsAreFoldersNamedByStep(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"step-3", "step-12", ".new-13", "step-x", "step-0", "step--4", "other"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "step-99"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	steps, err := stepsIn(dir)
-	slices.Sort(steps)
-	if diff := cmp.Diff([]int64{3, 12}, steps); diff != "" || err != nil {
-		t.Errorf("steps, %v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -7,9 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,16 +24,18 @@ const (
 	progressEvery = time.Second
 )
 
-// committer commits the checkpoints of rank 0 beside training: the newest folder step-<n> that is not committed yet.
+// committer commits the checkpoints of rank 0 beside training: the newest that is whole and not committed yet.
 type committer struct {
-	store *store.Store
-	ranks *ranks
-	done  atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
-	said  int64        // the last step in the progress record
+	store    *store.Store
+	ranks    *ranks
+	layout   layout
+	settling settling
+	done     atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
+	said     int64        // the last step in the progress record
 }
 
 func newCommitter(s *store.Store, r *ranks) *committer {
-	c := &committer{store: s, ranks: r}
+	c := &committer{store: s, ranks: r, layout: layoutOf(r.p.spec.Checkpoint.Layout), settling: settling{}}
 	c.done.Store(r.p.seal.FromStep())
 	return c
 }
@@ -60,7 +59,7 @@ func (c *committer) loop(quit <-chan struct{}) {
 		case <-progress.C:
 			c.progress(ctx)
 		case <-look.C:
-			if err := c.newest(ctx); err != nil {
+			if err := c.newest(ctx, false); err != nil {
 				c.ranks.node.log.Error("commit failed, and will be tried again", "error", err)
 				select {
 				case <-quit:
@@ -78,7 +77,7 @@ func (c *committer) last(ctx context.Context) error {
 		return nil
 	}
 	c.progress(ctx)
-	return c.newest(ctx)
+	return c.newest(ctx, true)
 }
 
 func (c *committer) progress(ctx context.Context) {
@@ -94,78 +93,76 @@ func (c *committer) progress(ctx context.Context) {
 	c.said = now.Step
 }
 
-// newest commits the newest checkpoint, if it is newer than what is committed.
-func (c *committer) newest(ctx context.Context) error {
-	steps, err := stepsIn(c.ranks.p.dirs.checkpoints)
-	if err != nil || len(steps) == 0 {
+// newest commits the newest checkpoint that is whole, if it is newer than what is committed. When the ranks have ended nothing is written
+// any more.
+func (c *committer) newest(ctx context.Context, ended bool) error {
+	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
+	if err != nil {
 		return err
 	}
-	step := slices.Max(steps)
-	if step <= c.done.Load() {
+	for _, w := range found {
+		if w.step <= c.done.Load() {
+			return nil
+		}
+		path := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
+		if !c.layout.whole(path, w.step) || c.layout.inPlace && !ended && !c.settling.settled(path, time.Now()) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, commitLimit)
+		defer cancel()
+		if err := c.commit(ctx, w); err != nil {
+			return fmt.Errorf("commit %s: %w", w.name, err)
+		}
 		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, commitLimit)
-	defer cancel()
-	if err := c.commit(ctx, step); err != nil {
-		return fmt.Errorf("commit step-%d: %w", step, err)
 	}
 	return nil
 }
 
-// commit links the folder, so that the script may rotate its own, uploads it with the metrics up to its step, and writes the
+// commit links the checkpoint, so that the script may rotate its own, uploads it with the metrics up to its step, and writes the
 // manifest last.
-func (c *committer) commit(ctx context.Context, step int64) error {
-	name := "step-" + strconv.FormatInt(step, 10)
-	own := filepath.Join(c.ranks.p.dirs.commits, name)
+func (c *committer) commit(ctx context.Context, w written) error {
+	own := filepath.Join(c.ranks.p.dirs.commits, w.name)
 	defer os.RemoveAll(own)
-	err := linkTree(filepath.Join(c.ranks.p.dirs.checkpoints, name), own)
+	target := own
+	if c.layout.inPlace { // the framework wants it back under its own name
+		target = filepath.Join(own, w.name)
+	}
+	err := linkTree(filepath.Join(c.ranks.p.dirs.checkpoints, w.name), target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // rotated away meanwhile: a newer one exists
 	} else if err != nil {
 		return err
 	}
-	ref, err := c.store.PutTree(ctx, artifact.Checkpoint, own, nil, nil)
+	part := checkpoint.Part(c.store, c.ranks.key, w.step)
+	ref, err := part.PutTree(ctx, artifact.Checkpoint, own, nil, nil)
 	if err != nil {
 		return err
 	}
-	lines, err := c.ranks.metrics.upTo(step)
+	lines, err := c.ranks.metrics.upTo(w.step)
 	if err != nil {
 		return err
 	}
-	metrics, _, err := c.store.PutBlob(ctx, lines)
+	metrics, _, err := part.PutBlob(ctx, lines)
 	if err != nil {
 		return err
 	}
 	err = checkpoint.Commit(ctx, c.store, c.ranks.key, checkpoint.Manifest{
-		Generation: c.ranks.key.Generation, Step: step, Checkpoint: ref, Metrics: metrics, CommittedAt: time.Now().UTC(),
+		Generation: c.ranks.key.Generation, Step: w.step, Checkpoint: ref, Metrics: metrics, CommittedAt: time.Now().UTC(),
 	})
 	if err != nil {
 		return err
 	}
-	c.done.Store(step)
-	c.ranks.node.log.Info("committed", "step", step, "bytes", ref.Bytes)
+	c.done.Store(w.step)
+	c.ranks.node.log.Info("committed", "step", w.step, "bytes", ref.Bytes)
 	return nil
 }
 
-// stepsIn lists the checkpoints in a folder: its folders named step-<n>.
-func stepsIn(dir string) ([]int64, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var steps []int64
-	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), "step-")
-		if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil && n > 0 && e.IsDir() {
-			steps = append(steps, n)
-		}
-	}
-	return steps, nil
-}
-
-// linkTree makes a tree of hard links to the regular files of another.
+// linkTree makes a tree of hard links to the regular files of another, or a link to a file.
 func linkTree(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

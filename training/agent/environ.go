@@ -28,7 +28,7 @@ func rankEnv(c Config, p *prepared, l launch) []string {
 		vars["SLUICE_CHECKPOINT_EVERY"] = every.String()
 	}
 	if p.seal.Resume != nil {
-		vars["SLUICE_RESUME_DIR"] = p.dirs.resume
+		vars["SLUICE_RESUME_DIR"] = p.resumeFrom
 	}
 	if ip := net.ParseIP(c.Host); ip != nil && ip.IsLoopback() {
 		vars["GLOO_SOCKET_IFNAME"] = "lo"

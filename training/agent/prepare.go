@@ -37,6 +37,8 @@ type prepared struct {
 	folder   *script.Folder
 	mask     *secret.Mask
 	dirs     dirs
+	// resumeFrom is what the script goes on from: the folder or file that it wrote.
+	resumeFrom string
 }
 
 // dirs are the folders and files of one generation on this node, beside those of folder.
@@ -131,21 +133,24 @@ var errUnusable = errors.New("the checkpoint cannot be used")
 
 // fetchResume brings the checkpoint and, on node 0, the metrics up to it. Both are verified by their digests.
 func (n *node) fetchResume(ctx context.Context, p *prepared) error {
-	err := n.store.Fetch(ctx, p.seal.Resume.Checkpoint, p.dirs.resume)
+	err := p.seal.Files(n.store, p.key).Fetch(ctx, p.seal.Resume.Checkpoint, p.dirs.resume)
+	if err == nil {
+		p.resumeFrom, err = layoutOf(p.spec.Checkpoint.Layout).within(p.dirs.resume)
+	}
 	if err == nil && p.index == 0 {
 		err = n.fetchMetrics(ctx, p)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case isDamage(err):
+	case isDamage(err), errors.Is(err, errUnusable):
 		return fmt.Errorf("%w: step %d: %w", errUnusable, p.seal.Resume.Step, err)
 	}
 	return contract.Error(contract.ErrInfrastructure, "fetch the checkpoint: "+err.Error(), err)
 }
 
 func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
-	lines, err := n.store.Blob(ctx, p.seal.Resume.Metrics)
+	lines, err := p.seal.Files(n.store, p.key).Blob(ctx, p.seal.Resume.Metrics)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -245,13 +244,14 @@ func (r *ranks) collect(ctx context.Context) error {
 
 // refuseShards fails a program whose ranks each write a part of the checkpoint, since only rank 0's is committed.
 func (r *ranks) refuseShards() error {
-	steps, err := stepsIn(r.p.dirs.checkpoints)
-	if err != nil || len(steps) == 0 {
-		return err
+	found, err := r.commits.layout.find(r.p.dirs.checkpoints)
+	for _, w := range found {
+		if r.commits.layout.whole(filepath.Join(r.p.dirs.checkpoints, w.name), w.step) {
+			return contract.Error(contract.ErrUser, fmt.Sprintf(
+				"node %d wrote checkpoint %s, but checkpoints are taken from node 0 only: let rank 0 write the whole of it", r.p.index, w.name), nil)
+		}
 	}
-	return contract.Error(contract.ErrUser, fmt.Sprintf(
-		"rank %d wrote checkpoint step-%d, but checkpoints are taken from rank 0 only: let rank 0 write the whole of it",
-		r.p.index, slices.Max(steps)), nil)
+	return err
 }
 
 // stop asks the rank to end, kills it after grace, and returns when it has gone. Called again, it can only shorten the wait.

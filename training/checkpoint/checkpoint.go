@@ -6,7 +6,7 @@
 //
 // Keys, under checkpoints/<run>/<step>/:
 //
-//	g<g>/step-<n>.json   a commit of generation g
+//	g<g>/step-<n>.json   a commit of generation g; its files are in the part of the store with the name of this folder and g<g>/step-<n>
 //	g<g>/progress.json   how far generation g is known to have come
 //	seal/<g>             what generation g resumes from
 package checkpoint
@@ -185,7 +185,8 @@ func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Man
 	if err := s.GetJSON(ctx, manifestKey(k, step), &m); err != nil {
 		return nil, err
 	}
-	tree, err := s.Manifest(ctx, m.Checkpoint)
+	files := m.part(s, k)
+	tree, err := files.Manifest(ctx, m.Checkpoint)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -196,7 +197,7 @@ func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Man
 		blobs = append(blobs, f.Digest)
 	}
 	for _, digest := range blobs {
-		_, err := s.Driver().Stat(ctx, blobKey(digest))
+		_, err := files.Driver().Stat(ctx, blobKey(digest))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, nil
 		} else if err != nil {

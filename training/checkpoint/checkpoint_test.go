@@ -49,11 +49,12 @@ func key(generation int) training.Key {
 // commit commits a checkpoint whose content differs with generation and step.
 func (b *bench) commit(generation int, step int64) artifact.Ref {
 	b.f.Helper()
-	content, _, err := b.store.PutBlob(b.t.Context(), strings.NewReader(fmt.Sprintf("metrics of g%d to %d", generation, step)))
+	part := checkpoint.Part(b.store, key(generation), step)
+	content, _, err := part.PutBlob(b.t.Context(), strings.NewReader(fmt.Sprintf("metrics of g%d to %d", generation, step)))
 	if err != nil {
 		b.f.Fatal(err)
 	}
-	ref, err := b.store.PutTree(b.t.Context(), artifact.Checkpoint, b.dir, map[string]string{"id": fmt.Sprint(generation, step)}, nil)
+	ref, err := part.PutTree(b.t.Context(), artifact.Checkpoint, b.dir, map[string]string{"id": fmt.Sprint(generation, step)}, nil)
 	if err != nil {
 		b.f.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestIncompleteCommitIsPassedOver(t *testing.T) {
 	b.commit(1, 10)
 	ref := b.commit(1, 20)
 	sum := strings.TrimPrefix(ref.Digest, "sha256:")
-	if err := b.store.Driver().Delete(t.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
+	if err := checkpoint.Part(b.store, key(1), 20).Driver().Delete(t.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
 		t.Fatal(err)
 	}
 	b.wantSeal(b.seal(2), 1, 10)
@@ -152,7 +153,7 @@ func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
 	for i := range seals {
 		all.Go(func() {
 			if i%2 == 0 {
-				if err := checkpoint.Commit(t.Context(), b.store, key(1), checkpoint.Manifest{Generation: 1, Step: int64(i + 1), Checkpoint: seedRef(t, b), Metrics: seedBlob(t, b)}); err != nil {
+				if err := checkpoint.Commit(t.Context(), b.store, key(1), checkpoint.Manifest{Generation: 1, Step: int64(i + 1), Checkpoint: seedRef(t, b, int64(i+1)), Metrics: seedBlob(t, b, int64(i+1))}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -170,16 +171,16 @@ func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
 	}
 }
 
-func seedRef(t *testing.T, b *bench) artifact.Ref {
-	ref, err := b.store.PutTree(t.Context(), artifact.Checkpoint, b.dir, nil, nil)
+func seedRef(t *testing.T, b *bench, step int64) artifact.Ref {
+	ref, err := checkpoint.Part(b.store, key(1), step).PutTree(t.Context(), artifact.Checkpoint, b.dir, nil, nil)
 	if err != nil {
 		t.Error(err)
 	}
 	return ref
 }
 
-func seedBlob(t *testing.T, b *bench) string {
-	digest, _, err := b.store.PutBlob(t.Context(), strings.NewReader(""))
+func seedBlob(t *testing.T, b *bench, step int64) string {
+	digest, _, err := checkpoint.Part(b.store, key(1), step).PutBlob(t.Context(), strings.NewReader(""))
 	if err != nil {
 		t.Error(err)
 	}
@@ -187,7 +188,7 @@ func seedBlob(t *testing.T, b *bench) string {
 }
 
 // Whatever the nodes of all generations commit and whenever, each generation resumes from the newest commit that its predecessor had made
-// when it was sealed, else from what that one resumed from.
+// when it was sealed, else from what that one resumed from; also when workers remove what they may meanwhile.
 func TestSealsFollowTheChain(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rt)
@@ -196,6 +197,15 @@ func TestSealsFollowTheChain(t *testing.T) {
 		resume := [2]int64{}
 		newest := [2]int64{}
 		for range rapid.IntRange(1, 30).Draw(rt, "actions") {
+			if rapid.IntRange(0, 2).Draw(rt, "prune") == 0 {
+				keep := rapid.IntRange(1, 3).Draw(rt, "keep")
+				b.prune(rapid.IntRange(1, current).Draw(rt, "of"), keep, 0)
+				b.prune(current, keep, 0)
+				if left := b.commits(); len(left) > keep+1 {
+					rt.Fatalf("%d commits are left, want at most %d and one that the seal names: %v", len(left), keep, left)
+				}
+				continue
+			}
 			if rapid.Bool().Draw(rt, "seal") {
 				current++
 				if newest[1] > 0 {
