@@ -44,8 +44,8 @@ type KServeTarget struct {
 	Ingress string `json:"ingress,omitempty"`
 }
 
-// port is the one that the target listens on; ok is false for a target without a driver.
-func (t Target) port() (port int, ok bool) {
+// Port is where the target's gateway listens; ok is false for a target without a driver.
+func (t Target) Port() (port int, ok bool) {
 	switch {
 	case t.Embedded != nil:
 		return t.Embedded.Port, true
@@ -60,7 +60,7 @@ func checkTargets(src *source, root *yaml.Node, env *Environment) {
 	taken := map[int]string{}
 	for key, body := range mappingOf(root, "targets") {
 		target := env.Targets[key.Value]
-		if port, ok := target.port(); ok {
+		if port, ok := target.Port(); ok {
 			if other, ok := taken[port]; ok {
 				src.errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
 			}

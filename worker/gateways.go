@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,17 +19,18 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/kserve"
 	"github.com/sluiceml/sluice/store"
 )
 
-// targetsFile remembers which embedded targets the state folder serves, so that a holder that restarts serves them again before any
+// targetsFile remembers which targets the state folder serves, so that a holder that restarts serves them again before any
 // run asks for it.
 const targetsFile = "targets.json"
 
 // closeTimeout is how long requests under way may take when a process ends.
 const closeTimeout = 5 * time.Second
 
-// Gateways are the embedded targets this process serves, each on a port of its own on loopback.
+// Gateways are the targets this process serves, each on a port of its own on loopback.
 type Gateways struct {
 	store *store.Store
 	state string
@@ -36,41 +38,63 @@ type Gateways struct {
 
 	mu     sync.Mutex
 	served map[string]*gateway.Server
-	ports  map[string]int // as the environments gave them
+	specs  map[string]dsl.Target // as the environments gave them
 }
 
 // NewGateways serves nothing yet.
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
-	return &Gateways{store: s, state: state, log: log, served: map[string]*gateway.Server{}, ports: map[string]int{}}
+	return &Gateways{store: s, state: state, log: log, served: map[string]*gateway.Server{}, specs: map[string]dsl.Target{}}
 }
 
-// Serve serves a target, if it is not served already, and returns where. An environment that names another port moves it there.
-func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.EmbeddedTarget) (string, error) {
+// Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it.
+func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.Target) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	old := g.served[target]
-	if old != nil && g.ports[target] == spec.Port {
+	old, before := g.served[target], g.specs[target]
+	if old != nil && reflect.DeepEqual(before, spec) {
 		return old.URL(), nil
 	}
-	if err := g.start(ctx, target, spec.Port); err != nil {
+	port, _ := spec.Port()
+	if from, _ := before.Port(); old != nil && from == port {
+		g.end(ctx, target, old) // it has the port
+		old = nil
+	}
+	if err := g.start(ctx, target, spec); err != nil {
 		return "", err
 	}
 	if old != nil {
-		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
-		defer cancel()
-		if err := old.Close(ctx); err != nil {
-			g.log.Warn("the target's old port", "target", target, "url", old.URL(), "error", err)
-		}
+		g.end(ctx, target, old)
 	}
 	return g.served[target].URL(), g.remember()
 }
 
-// start listens and serves; the caller holds the lock.
-func (g *Gateways) start(ctx context.Context, target string, port int) error {
-	dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(port))
-	s, err := embedded.Serve(ctx, g.store, target, port, dir, g.log)
+// end closes a gateway in whose place another one comes; the caller holds the lock.
+func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := old.Close(ctx); err != nil {
+		g.log.Warn("the target's former gateway", "target", target, "url", old.URL(), "error", err)
+	}
+	if g.served[target] == old {
+		delete(g.served, target)
+	}
+}
+
+// start listens and serves, each driver in one line; the caller holds the lock.
+func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) error {
+	var s *gateway.Server
+	var err error
+	switch {
+	case spec.Embedded != nil:
+		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
+		s, err = embedded.Serve(ctx, g.store, target, spec.Embedded.Port, dir, g.log)
+	case spec.KServe != nil:
+		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.log)
+	default:
+		err = fmt.Errorf("target %s has no driver", target)
+	}
 	if err == nil {
-		g.served[target], g.ports[target] = s, port
+		g.served[target], g.specs[target] = s, spec
 	}
 	return err
 }
@@ -88,7 +112,7 @@ func (g *Gateways) Addresses() map[string]string {
 
 // remember writes targetsFile; the caller holds the lock.
 func (g *Gateways) remember() error {
-	raw, err := json.Marshal(g.ports)
+	raw, err := json.Marshal(g.specs)
 	if err != nil {
 		return err
 	}
@@ -116,16 +140,16 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("read the targets: %w", err)
 	}
-	var ports map[string]int
-	if err := json.Unmarshal(raw, &ports); err != nil {
+	var specs map[string]dsl.Target
+	if err := json.Unmarshal(raw, &specs); err != nil {
 		return fmt.Errorf("read the targets: %s: %w", targetsFile, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.Copy(g.ports, ports) // also of those that cannot be served now
+	maps.Copy(g.specs, specs) // also of those that cannot be served now
 	var errs []error
-	for _, target := range slices.Sorted(maps.Keys(ports)) {
-		errs = append(errs, g.start(ctx, target, ports[target]))
+	for _, target := range slices.Sorted(maps.Keys(specs)) {
+		errs = append(errs, g.start(ctx, target, specs[target]))
 	}
 	return errors.Join(errs...)
 }

@@ -49,9 +49,13 @@ func lives(t *testing.T, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
+func embeddedAt(port int) dsl.Target {
+	return dsl.Target{Embedded: &dsl.EmbeddedTarget{Port: port}}
+}
+
 func serveTarget(t *testing.T, g *Gateways, target string, port int) string {
 	t.Helper()
-	url, err := g.Serve(t.Context(), target, dsl.EmbeddedTarget{Port: port})
+	url, err := g.Serve(t.Context(), target, embeddedAt(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +120,14 @@ func TestGatewayPortInUse(t *testing.T) {
 
 	g := gateways(t, state)
 	serveTarget(t, g, "spam", free)
-	_, err = g.Serve(t.Context(), "spam", dsl.EmbeddedTarget{Port: port})
+	_, err = g.Serve(t.Context(), "spam", embeddedAt(port))
 	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "spam") || !strings.Contains(err.Error(), fmt.Sprint(port)) {
 		t.Errorf("got %v, want an error that names the target and the port", err)
 	}
 	if urls := g.Addresses(); !lives(t, urls["spam"]) {
 		t.Errorf("what was served is lost: %v", urls)
 	}
-	g.ports["words"] = port // as if it had been served here
+	g.specs["words"] = embeddedAt(port) // as if it had been served here
 	if err := g.remember(); err != nil {
 		t.Fatal(err)
 	}

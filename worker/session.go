@@ -189,7 +189,7 @@ func (s *Session) sweep() error {
 	return nil
 }
 
-// Targets returns the URL of every embedded target this process serves, by name.
+// Targets returns the URL of every target this process serves, by name.
 func (s *Session) Targets() map[string]string {
 	if s.gateways == nil {
 		return nil

@@ -44,7 +44,7 @@ served before are served.`,
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(targets)) {
-			if _, err := g.Serve(ctx, name, *targets[name].Embedded); err != nil {
+			if _, err := g.Serve(ctx, name, targets[name]); err != nil {
 				return err
 			}
 		}
@@ -68,7 +68,7 @@ served before are served.`,
 	return cmd
 }
 
-// loadTargets reads the embedded targets of an environment file; none for no file.
+// loadTargets reads the targets of an environment file; none for no file.
 func loadTargets(env string) (map[string]dsl.Target, error) {
 	if env == "" {
 		return nil, nil
@@ -81,6 +81,5 @@ func loadTargets(env string) (map[string]dsl.Target, error) {
 	if e == nil {
 		return nil, &worker.LintError{Diagnostics: findings}
 	}
-	maps.DeleteFunc(e.Targets, func(_ string, t dsl.Target) bool { return t.Embedded == nil })
 	return e.Targets, nil
 }

@@ -58,7 +58,7 @@ func initialize(ctx context.Context, uri, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer bucket.Close()
+	defer func() { _ = bucket.Close() }() // only read from
 	objects := bucket.List(&blob.ListOptions{Prefix: at.Path})
 	for n := 0; ; n++ {
 		object, err := objects.Next(ctx)
