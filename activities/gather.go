@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +39,19 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 	return contract.Judged{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType, Summary: record.Summary}, nil
 }
 
+// gathered is how many records of instances are read between two heartbeats.
+const gathered = 500
+
+// readInstances reads the records of instances from the first to before the last.
+func (e *Engine) readInstances(ctx context.Context, of contract.At, first, last int) ([]*contract.StepRecord, error) {
+	keys := make([]string, 0, last-first)
+	for i := first; i < last; i++ {
+		of.Instance = &contract.Instance{Index: i}
+		keys = append(keys, recordKey(of))
+	}
+	return store.Records[contract.StepRecord](ctx, e.Store, keys)
+}
+
 // collect reads the instances' records.
 func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *contract.StepRecord) error {
 	var list []dsl.Instance
@@ -50,20 +62,22 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		}
 	}
 	outputs := []json.RawMessage{}
-	from := map[string]bool{} // the runs that the results are of, "" for this one
+	from := map[string]bool{}       // the runs that the results are of, "" for this one
+	var some []*contract.StepRecord // those of the instances from the last multiple of gathered on
 	for i := range in.Of {
-		if i%500 == 0 && activity.IsActivity(ctx) {
-			activity.RecordHeartbeat(ctx, contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)})
-		}
 		at := in.At
 		at.Instance = &contract.Instance{Index: i}
-		var one contract.StepRecord
-		switch err := e.Store.GetJSON(ctx, recordKey(at), &one); {
-		case errors.Is(err, store.ErrNotFound):
-			continue // not begun, since others had failed
-		case err != nil:
-			return err
-		case one.Status != dsl.StatusSucceeded:
+		if i%gathered == 0 {
+			if activity.IsActivity(ctx) {
+				activity.RecordHeartbeat(ctx, contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)})
+			}
+			var err error
+			if some, err = e.readInstances(ctx, in.At, i, min(i+gathered, in.Of)); err != nil {
+				return err
+			}
+		}
+		one := some[i%gathered]
+		if one == nil || one.Status != dsl.StatusSucceeded { // not begun, since others had failed; or failed
 			continue
 		}
 		record.Passed++

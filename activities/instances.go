@@ -20,12 +20,17 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 	if err != nil {
 		return nil, 0, err
 	}
+	all := make([]contract.StepRecord, len(indices))
+	err = store.Each(ctx, len(indices), func(ctx context.Context, i int) (err error) {
+		all[i], err = LoadInstance(ctx, s, run, step, indices[i])
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
 	var well []contract.StepRecord
-	for _, index := range indices {
-		record, err := LoadInstance(ctx, s, run, step, index)
+	for _, record := range all {
 		switch {
-		case err != nil:
-			return nil, 0, err
 		case record.Status != dsl.StatusSucceeded && len(records) < limit:
 			records = append(records, record)
 		case record.Status == dsl.StatusSucceeded && len(well) < limit:

@@ -13,14 +13,16 @@ import (
 func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	e.behind.wait(in.Run)
 	keys := make([]string, len(in.Ends))
-	for i, at := range in.Ends {
-		keys[i] = recordKey(at)
+	err := store.Each(ctx, len(keys), func(ctx context.Context, i int) error {
+		keys[i] = recordKey(in.Ends[i])
 		info, err := e.Store.Driver().Stat(ctx, keys[i])
 		if errors.Is(err, store.ErrNotFound) || err == nil && info.Bytes == 0 {
-			return contract.Error(contract.ErrLost, "the record of "+at.ID()+" is gone", err)
-		} else if err != nil {
-			return err
+			return contract.Error(contract.ErrLost, "the record of "+in.Ends[i].ID()+" is gone", err)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return e.Store.Driver().Sync(ctx, keys)
 }

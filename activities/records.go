@@ -44,34 +44,23 @@ func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
 	if err := s.GetJSON(ctx, RunKey(run), &r.RunRecord); err != nil {
 		return r, fmt.Errorf("run %s: %w", run, err)
 	}
-	for _, node := range r.Graph {
-		step := contract.StepRecord{Step: node.ID, Kind: node.Kind, Status: dsl.StatusPending}
-		if err := s.GetJSON(ctx, StepKey(run, node.ID), &step); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return r, err
+	r.Steps = make([]contract.StepRecord, len(r.Graph))
+	return r, store.Each(ctx, len(r.Graph), func(ctx context.Context, i int) error {
+		node := r.Graph[i]
+		r.Steps[i] = contract.StepRecord{Step: node.ID, Kind: node.Kind, Status: dsl.StatusPending}
+		err := s.GetJSON(ctx, StepKey(run, node.ID), &r.Steps[i])
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
 		}
-		r.Steps = append(r.Steps, step)
-	}
-	return r, nil
+		return err
+	})
 }
 
 // Runs reads the records of all runs, newest first.
 func Runs(ctx context.Context, s *store.Store) ([]contract.RunRecord, error) {
-	var all []contract.RunRecord
-	for info, err := range s.Driver().List(ctx, "runs/") {
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasSuffix(info.Key, "/run.json") {
-			continue
-		}
-		var r contract.RunRecord
-		if err := s.GetJSON(ctx, info.Key, &r); err != nil {
-			return nil, err
-		}
-		all = append(all, r)
-	}
+	all, err := store.RecordsIn[contract.RunRecord](ctx, s, "runs/", func(key string) bool { return strings.HasSuffix(key, "/run.json") })
 	slices.SortFunc(all, func(a, b contract.RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
-	return all, nil
+	return all, err
 }
 
 // accept makes a run its pipeline's last accepted one, unless a newer one is already.

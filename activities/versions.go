@@ -76,18 +76,12 @@ func PointTo(ctx context.Context, s *store.Store, v Published, now time.Time) er
 
 // Current returns what every published name of a type means now.
 func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]Published, error) {
-	all := map[string]Published{}
-	for info, err := range s.Driver().List(ctx, "published/"+string(typ)+"/") {
-		if err != nil {
-			return nil, err
-		}
-		var v Published
-		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
-			return nil, err
-		}
+	versions, err := store.RecordsIn[Published](ctx, s, "published/"+string(typ)+"/", nil)
+	all := make(map[string]Published, len(versions))
+	for _, v := range versions {
 		all[v.Name] = v
 	}
-	return all, nil
+	return all, err
 }
 
 // newestVersions returns the current version of every published name.
@@ -102,24 +96,14 @@ func newestVersions(ctx context.Context, s *store.Store, typ artifact.Type) (map
 
 // Versions returns all records of a published name, newest first.
 func Versions(ctx context.Context, s *store.Store, typ artifact.Type, name string) ([]Published, error) {
-	var all []Published
-	for info, err := range s.Driver().List(ctx, versionsPrefix(typ, name)) {
-		if err != nil {
-			return nil, err
-		}
-		var v Published
-		if err := s.GetJSON(ctx, info.Key, &v); err != nil {
-			return nil, err
-		}
-		all = append(all, v)
-	}
+	all, err := store.RecordsIn[Published](ctx, s, versionsPrefix(typ, name), nil)
 	slices.SortFunc(all, func(a, b Published) int {
 		if c := b.At.Compare(a.At); c != 0 {
 			return c
 		}
 		return strings.Compare(b.Run+"/"+b.Step, a.Run+"/"+a.Step)
 	})
-	return all, nil
+	return all, err
 }
 
 // lineage adds to a version what it was made from and how.
@@ -165,16 +149,5 @@ func DeleteTag(ctx context.Context, s *store.Store, name, tag string) error {
 
 // Tags returns the tags of a dataset.
 func Tags(ctx context.Context, s *store.Store, name string) ([]Tag, error) {
-	var all []Tag
-	for info, err := range s.Driver().List(ctx, tagsPrefix(name)) {
-		if err != nil {
-			return nil, err
-		}
-		var t Tag
-		if err := s.GetJSON(ctx, info.Key, &t); err != nil {
-			return nil, err
-		}
-		all = append(all, t)
-	}
-	return all, nil
+	return store.RecordsIn[Tag](ctx, s, tagsPrefix(name), nil)
 }

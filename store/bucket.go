@@ -119,6 +119,8 @@ func (d *bucketDriver) fail(ctx context.Context, op, key string, err error) erro
 		err = ErrNotFound
 	case writes && fault.Full:
 		err = fmt.Errorf("%w: %w", ErrFull, fault)
+	case writes && fault.Nested:
+		err = fmt.Errorf("%w: %w", ErrKey, fault)
 	case writes && fault.Denied:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, fault)
 	default:

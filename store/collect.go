@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluiceml/sluice/store/artifact"
@@ -50,42 +51,47 @@ func digestOfKey(key string) string { return digestPrefix + key[strings.LastInde
 // referenced returns the digests that records lead to.
 func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
 	m := &marker{store: s, used: map[string]bool{}}
+	var records []Info
 	for info, err := range s.driver.List(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc([]string{blobsPrefix, ServingPrefix, PartsPrefix}, func(p string) bool { return strings.HasPrefix(info.Key, p) }) {
-			continue
+		isContent := func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) }
+		if !slices.ContainsFunc([]string{blobsPrefix, ServingPrefix, PartsPrefix}, isContent) {
+			records = append(records, info)
 		}
-		text, err := s.readAll(ctx, info.Key, info.Bytes)
+	}
+	err := Each(ctx, len(records), func(ctx context.Context, i int) error {
+		text, err := s.readAll(ctx, records[i].Key, records[i].Bytes)
 		if errors.Is(err, ErrNotFound) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return nil, err
+			return nil // removed meanwhile
 		}
 		m.add(text)
+		return err
+	})
+	for err == nil && len(m.todo) > 0 {
+		todo := m.todo
+		m.todo = nil
+		err = Each(ctx, len(todo), func(ctx context.Context, i int) error { return m.follow(ctx, todo[i]) })
 	}
-	for len(m.todo) > 0 {
-		digest := m.todo[len(m.todo)-1]
-		m.todo = m.todo[:len(m.todo)-1]
-		if err := m.follow(ctx, digest); err != nil {
-			return nil, err
-		}
-	}
-	return m.used, nil
+	return m.used, err
 }
 
 // marker goes from records to all that they need.
 type marker struct {
 	store *Store
+	large sync.Mutex
+	mu    sync.Mutex
 	used  map[string]bool
 	todo  []string
 }
 
 func (m *marker) add(text []byte) {
-	for _, found := range digestIn.FindAll(text, -1) {
-		if digest := string(found); !m.used[digest] {
+	found := digestIn.FindAll(text, -1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, digest := range found {
+		if digest := string(digest); !m.used[digest] {
 			m.used[digest] = true
 			m.todo = append(m.todo, digest)
 		}
@@ -106,12 +112,18 @@ func (m *marker) follow(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
+	if info.Bytes > spoolInMemory { // such as lists of many files, of which one at a time is in memory
+		m.large.Lock()
+		defer m.large.Unlock()
+	}
 	text, err := m.store.readAll(ctx, key, info.Bytes)
 	if err != nil {
 		return err
 	}
 	var manifest artifact.Manifest
 	if json.Unmarshal(text, &manifest) == nil && manifest.Type != "" && manifest.Files != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		for _, f := range manifest.Files {
 			m.used[f.Digest] = true
 		}

@@ -1,6 +1,9 @@
 package store_test
 
 import (
+	"crypto/rand"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/sluiceml/sluice/internal/s3test"
@@ -14,6 +17,19 @@ func TestDrivers(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) store.Driver { return open(t, address(t)).Driver() })
 		})
 	}
+}
+
+// TestRealBucket is the suite on a server that SLUICE_TEST_BUCKET names, such as s3://scratch?endpoint=http://127.0.0.1:7070, with the
+// credentials of the environment. Each test has a folder of its own, which stays.
+func TestRealBucket(t *testing.T) {
+	address := os.Getenv("SLUICE_TEST_BUCKET")
+	if address == "" {
+		t.Skip("SLUICE_TEST_BUCKET names no bucket")
+	}
+	where, options, _ := strings.Cut(address, "?")
+	storetest.Run(t, func(t *testing.T) store.Driver {
+		return open(t, where+"/"+rand.Text()+"?"+options).Driver()
+	})
 }
 
 // addresses gives the address of a new store, by driver.

@@ -61,12 +61,15 @@ store that several clusters share, see to it that none of them runs anything.`,
 			return err
 		}
 		done := collected{Removed: *yes}
-		for _, info := range garbage {
-			if *yes {
-				if err := s.Driver().Delete(cmd.Context(), info.Key); err != nil {
-					return err
-				}
+		if *yes {
+			err := store.Each(cmd.Context(), len(garbage), func(ctx context.Context, i int) error {
+				return s.Driver().Delete(ctx, garbage[i].Key)
+			})
+			if err != nil {
+				return err
 			}
+		}
+		for _, info := range garbage {
 			done.Blobs++
 			done.Bytes += info.Bytes
 		}

@@ -23,6 +23,8 @@ type Fault struct {
 	Denied bool
 	// Full says that there is no room left.
 	Full bool
+	// Nested says that the server keeps objects as files, and that the key is a folder of another, or the other of it.
+	Nested bool
 	Why  string
 	err  error
 }
@@ -94,6 +96,8 @@ func refused(a objectstore.Address, said smithy.APIError, err error) *Fault {
 		return invalid(err, "the bucket is in another region: write ?region= (%s)", answered)
 	case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull":
 		return &Fault{Full: true, Why: answered, err: err}
+	case "ExistingObjectIsDirectory", "ObjectParentIsFile", "XMinioObjectExistsAsDirectory", "XMinioParentIsObject":
+		return &Fault{Nested: true, Why: answered, err: err}
 	default:
 		return &Fault{Why: fmt.Sprintf("%s: %s", excerpt(code), answered), err: err}
 	}

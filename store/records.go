@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// readers is how many records are read at a time: in a bucket each takes as long as the way there and back.
+const readers = 32
+
+// Records reads the JSON records under keys, side by side, in the order of the keys. Of one that is not there it returns nil.
+func Records[T any](ctx context.Context, s *Store, keys []string) ([]*T, error) {
+	records := make([]*T, len(keys))
+	return records, Each(ctx, len(keys), func(ctx context.Context, i int) error {
+		record := new(T)
+		err := s.GetJSON(ctx, keys[i], record)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		records[i] = record
+		return err
+	})
+}
+
+// RecordsIn reads the JSON records whose keys start with prefix and that want, unless it is nil, accepts; in the order of their keys.
+func RecordsIn[T any](ctx context.Context, s *Store, prefix string, want func(key string) bool) ([]T, error) {
+	var keys []string
+	for info, err := range s.driver.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if want == nil || want(info.Key) {
+			keys = append(keys, info.Key)
+		}
+	}
+	found, err := Records[T](ctx, s, keys)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	for _, record := range found {
+		if record != nil { // it was not removed meanwhile
+			all = append(all, *record)
+		}
+	}
+	return all, nil
+}
+
+// Each does something with each of n objects, several at a time. The first error ends it.
+func Each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i := range n {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return do(ctx, i)
+		})
+	}
+	return group.Wait()
+}
