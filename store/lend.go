@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrNotLent: the store's objects have no addresses that others could fetch them by.
+// ErrNotLent says that the store's objects have no addresses that others could fetch them by.
 var ErrNotLent = errors.New("the store cannot be reached from other machines: keep it in a bucket, such as s3://name")
 
 // Lender is a Driver whose objects can be fetched over HTTP, without credentials, by an address that is good for a while.

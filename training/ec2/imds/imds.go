@@ -24,7 +24,7 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// ErrNotThere: the service has no such thing, such as the notice of an instance that nobody takes.
+// ErrNotThere says that the service has no such thing, such as the notice of an instance that nobody takes.
 var ErrNotThere = errors.New("not in the instance's metadata")
 
 // errSession: the session has expired.

@@ -1,0 +1,118 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+)
+
+// admit says how many instances a request gets by the pool's limits. Workers count for themselves, so that two that launch at the same
+// moment may pass a limit together.
+func (p *Pool) admit(ctx context.Context, r training.Request, fit []types.InstanceTypeInfo) (int, error) {
+	limits := p.opts.Limits
+	if limits == (dsl.PoolLimits{}) {
+		return r.MaxNodes, nil
+	}
+	taken, err := p.describe(ctx, tagFilter(tagPool, p.opts.Name))
+	if err != nil {
+		return 0, err
+	}
+	taken = alive(taken)
+	n := r.MaxNodes
+	if limits.Nodes > 0 {
+		if r.MinNodes > limits.Nodes {
+			return 0, fmt.Errorf("%s are wanted of a pool of %d (limits.nodes): %w", instances(r.MinNodes), limits.Nodes, training.ErrTooLarge)
+		}
+		n = min(n, limits.Nodes-len(taken))
+		if n < r.MinNodes {
+			return 0, fmt.Errorf("%s are wanted, and %d of %d (limits.nodes) are in use: %w",
+				instances(r.MinNodes), len(taken), limits.Nodes, training.ErrNoCapacity)
+		}
+	}
+	if limits.USDPerHour == 0 {
+		return n, nil
+	}
+	return p.afford(ctx, r, fit, taken, n)
+}
+
+// afford says how many of n instances the pool's limit on dollars an hour has room for.
+func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.InstanceTypeInfo, taken []types.Instance, n int) (int, error) {
+	var each float64 // of the dearest type that it may become
+	for _, t := range fit {
+		price, err := p.priceOf(ctx, t.InstanceType, r.Capacity, "")
+		if err != nil {
+			return 0, err
+		}
+		if price == 0 {
+			return 0, fmt.Errorf("what %s costs is not known, and limits.usd_per_hour needs it: give the pool usd_per_hour: {%s: ...}: %w",
+				t.InstanceType, r.Capacity, training.ErrRefused)
+		}
+		each = max(each, price)
+	}
+	var spent float64
+	for _, instance := range taken {
+		price, err := p.price(ctx, instance)
+		if err != nil {
+			return 0, err
+		}
+		spent += price
+	}
+	limit := p.opts.Limits.USDPerHour
+	least := float64(r.MinNodes) * each
+	switch {
+	case least > limit:
+		return 0, fmt.Errorf("%s at $%s an hour are dearer than limits.usd_per_hour, $%s: %w",
+			instances(r.MinNodes), dollars(each), dollars(limit), training.ErrTooLarge)
+	case spent+least > limit:
+		return 0, fmt.Errorf("%s at $%s an hour and the $%s that others cost now pass limits.usd_per_hour, $%s: %w",
+			instances(r.MinNodes), dollars(each), dollars(spent), dollars(limit), training.ErrNoCapacity)
+	}
+	return min(n, max(r.MinNodes, int((limit-spent)/each))), nil
+}
+
+func dollars(usd float64) string { return strconv.FormatFloat(usd, 'f', -1, 64) }
+
+// price is what an instance costs an hour; 0 when it is not known.
+func (p *Pool) price(ctx context.Context, instance types.Instance) (float64, error) {
+	zone := ""
+	if instance.Placement != nil {
+		zone = aws.ToString(instance.Placement.AvailabilityZone)
+	}
+	return p.priceOf(ctx, instance.InstanceType, capacityOf(instance), zone)
+}
+
+// priceOf is what the pool says, else what spot capacity costs now: in a zone, or in the dearest one. What AWS charges for on-demand
+// capacity is not asked for.
+func (p *Pool) priceOf(ctx context.Context, kind types.InstanceType, capacity, zone string) (float64, error) {
+	if price := p.opts.Prices.Of(capacity); price > 0 || capacity != dsl.CapacitySpot {
+		return price, nil
+	}
+	in := &ec2.DescribeSpotPriceHistoryInput{
+		InstanceTypes: []types.InstanceType{kind}, ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
+		StartTime: aws.Time(time.Now()),
+	}
+	if zone != "" {
+		in.AvailabilityZone = &zone
+	}
+	out, err := p.api.DescribeSpotPriceHistory(ctx, in)
+	if err != nil {
+		return 0, explain("DescribeSpotPriceHistory", err)
+	}
+	var highest float64
+	for _, s := range out.SpotPriceHistory {
+		price, err := strconv.ParseFloat(aws.ToString(s.SpotPrice), 64)
+		if err != nil {
+			return 0, fmt.Errorf("EC2 gave %q as the price of %s", aws.ToString(s.SpotPrice), kind)
+		}
+		highest = max(highest, price)
+	}
+	return highest, nil
+}

@@ -1,0 +1,208 @@
+// Package ec2 is a pool whose nodes are instances of Amazon EC2. A gang is what one fleet of type `instant` launches: all of it or
+// nothing, in one zone and of one instance type. Each instance fetches the agent and its configuration from the store.
+//
+// The pool keeps no state of its own. Instances carry the gang's key in their tags, and the launch template that they come from, which
+// is named after the key, stands for one try to start the gang: of workers that try at once one makes the template, and they all ask
+// for the fleet with a token made of its ID, for which EC2 launches one fleet.
+package ec2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+)
+
+const (
+	// lookEvery is how often a gang's instances are looked at. A call of DescribeInstances takes one of a hundred tokens, of which an
+	// account gets twenty a second.
+	lookEvery = 5 * time.Second
+	// bootLimit is how long an instance may take from its launch to its agent's first word: boot, drivers, and the container image.
+	bootLimit = 20 * time.Minute
+	// lendLife is how long what the instances fetch can be fetched. They fetch it first of all.
+	lendLife = 15 * time.Minute
+	// idleLimit is how long a node without anything to do lives on, when whoever would release it is gone.
+	idleLimit = 15 * time.Minute
+	// endLimit is how long a gang that did not start may take to be taken down.
+	endLimit = 2 * time.Minute
+	// attempts is how often the SDK makes a call that AWS throttles, or that fails on the way.
+	attempts = 8
+)
+
+// Options configure a pool.
+type Options struct {
+	// Name of the pool. Its gangs' instances are counted by it.
+	Name string
+	// Spec says which instances.
+	Spec dsl.EC2Pool
+	// Limits bound all gangs of the pool together.
+	Limits dsl.PoolLimits
+	// Prices of an instance, where AWS's are not the ones that are paid.
+	Prices dsl.Prices
+	// Depot hands the agent out.
+	Depot *delivery.Depot
+	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.
+	Agent agent.Config
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	Token func(queuePrefix, workflow string) string
+	// Polls reports whether an agent serves a queue. nil: that is not waited for.
+	Polls func(ctx context.Context, queue string) (bool, error)
+	// Every is how often the gangs are looked at; 0 for the usual.
+	Every time.Duration
+}
+
+// Pool implements training.Pool.
+type Pool struct {
+	opts Options
+	api  *ec2.Client
+	// launching lets this process launch one gang at a time, since each counts what there is.
+	launching sync.Mutex
+}
+
+// New makes a pool. Credentials are found as AWS's own tools find them.
+func New(ctx context.Context, o Options) (*Pool, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Spec.Region), config.WithRetryer(func() aws.Retryer {
+		return retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("pool %s: the AWS configuration cannot be used: %w", o.Name, err)
+	}
+	if o.Every == 0 {
+		o.Every = lookEvery
+	}
+	return &Pool{opts: o, api: ec2.NewFromConfig(cfg)}, nil
+}
+
+// Acquire implements training.Pool. It returns when every instance's agent serves its queue.
+func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	ids, err := p.launch(ctx, r)
+	if err != nil {
+		return training.Gang{}, err
+	}
+	instances, err := p.await(ctx, r.Key, ids)
+	if err != nil {
+		// Where only this worker ends, another one goes on with the gang.
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			return training.Gang{}, err
+		}
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+		defer cancel()
+		return training.Gang{}, errors.Join(err, p.abandon(end, r.Key))
+	}
+	// Nobody has to read it any more, and no rank runs that could.
+	if err := p.opts.Depot.Withdraw(ctx, r.Key); err != nil {
+		return training.Gang{}, err
+	}
+	return p.gang(ctx, r.Key, instances)
+}
+
+// gang describes instances that run.
+func (p *Pool) gang(ctx context.Context, key training.Key, instances []types.Instance) (training.Gang, error) {
+	gang := training.Gang{Capacity: capacityOf(instances[0])}
+	var err error
+	if gang.USDPerHour, err = p.price(ctx, instances[0]); err != nil {
+		return training.Gang{}, err
+	}
+	for i, instance := range instances {
+		gang.Nodes = append(gang.Nodes, training.Node{
+			Index: i, Name: fmt.Sprintf("%s (%s)", *instance.InstanceId, instance.InstanceType),
+			Queue: queuePrefix(key) + *instance.InstanceId, Address: aws.ToString(instance.PrivateIpAddress),
+		})
+	}
+	return gang, nil
+}
+
+// queuePrefix is what the queues of a gang's instances begin with. The instance's ID, which follows, is never given out again, and
+// is all that an instance must know to find its queue.
+func queuePrefix(key training.Key) string {
+	return fmt.Sprintf("%sg%d/", key.QueuePrefix(), key.Generation)
+}
+
+// Release implements training.Pool.
+func (p *Pool) Release(ctx context.Context, key training.Key) error {
+	if err := p.abandon(ctx, key); err != nil {
+		return fmt.Errorf("release %s: %w", key, err)
+	}
+	return nil
+}
+
+// abandon ends a gang, or a try to start one. The template goes first: without it nobody launches anything more.
+func (p *Pool) abandon(ctx context.Context, key training.Key) error {
+	launched, err := p.dropTemplate(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = p.terminate(ctx, key, launched)
+	return errors.Join(err, p.opts.Depot.Withdraw(ctx, key))
+}
+
+// terminate ends the instances of a gang and waits until EC2 has taken them down. Instances may be seen a little after their launch
+// only, so where there may be some they are looked for more than once.
+func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) error {
+	for looks := 0; ; looks++ {
+		instances, err := p.find(ctx, key)
+		if err != nil {
+			return err
+		}
+		living := alive(instances)
+		if len(living) == 0 && (len(instances) > 0 || !launched || looks == unseenLooks) {
+			return nil
+		}
+		if len(living) > 0 {
+			if _, err := p.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: idsOf(living)}); err != nil {
+				return explain("TerminateInstances", err)
+			}
+		}
+		if err := p.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for the time of the next look.
+func (p *Pool) pause(ctx context.Context) error {
+	timer := time.NewTimer(p.opts.Every)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// configure stores what the agents of a gang are told.
+func (p *Pool) configure(ctx context.Context, r training.Request, try string) (delivery.Item, error) {
+	c := p.opts.Agent
+	c.Idle = idleLimit
+	if p.opts.Token != nil {
+		c.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
+	}
+	var keys []byte
+	if c.CodecKeys != "" {
+		var err error
+		if keys, err = os.ReadFile(c.CodecKeys); err != nil {
+			return delivery.Item{}, fmt.Errorf("the payload codec's keys: %w", err)
+		}
+	}
+	environ, err := delivery.Environ(c)
+	if err != nil {
+		return delivery.Item{}, err
+	}
+	return p.opts.Depot.Config(ctx, r.Key, try, configScript(environ, keys), lendLife)
+}

@@ -1,0 +1,438 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/pooltest"
+)
+
+// world is a pool with all that is around it.
+type world struct {
+	*Pool
+	front    *front
+	machines *machines
+	store    *store.Store
+}
+
+func newWorld(t *testing.T, change func(o *Options)) *world {
+	t.Helper()
+	w := &world{front: newFront(t)}
+	bucket := s3test.Start(t, "acme", s3test.Options{}).At("sluice")
+	t.Setenv("AWS_ENDPOINT_URL_EC2", w.front.url)
+	var err error
+	if w.store, err = store.Open(t.Context(), bucket); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "sluice-agent")
+	if err := os.WriteFile(path, []byte(agentProgram), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: dsl.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
+		Spec:  dsl.EC2Pool{Region: "us-east-1", Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
+		Agent: agent.Config{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
+		Every: 50 * time.Millisecond,
+		Polls: func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },
+	}
+	if change != nil {
+		change(&o)
+	}
+	if w.Pool, err = New(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	w.opts.Spec.Subnets, w.opts.Spec.Image = subnets(t, w.Pool), "ami-12c6146b" // one that moto has
+	w.machines = play(t, w.Pool)
+	return w
+}
+
+// subnets are those of the account.
+func subnets(t *testing.T, p *Pool) []string {
+	t.Helper()
+	out, err := p.api.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+	if err != nil || len(out.Subnets) == 0 {
+		t.Fatalf("%d subnets, %v", len(out.Subnets), err)
+	}
+	var ids []string
+	for _, subnet := range out.Subnets {
+		ids = append(ids, *subnet.SubnetId)
+	}
+	return ids
+}
+
+// reopen is the pool as another worker sees it.
+func (w *world) reopen(t *testing.T) *Pool {
+	t.Helper()
+	p, err := New(t.Context(), w.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// left lists what a gang has left in EC2 and in the store.
+func (w *world) left(t *testing.T, key training.Key) []string {
+	t.Helper()
+	var left []string
+	instances, err := w.find(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left = append(left, idsOf(alive(instances))...)
+	template, err := w.template(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if template != nil {
+		left = append(left, *template.LaunchTemplateName)
+	}
+	for info, err := range w.store.Driver().List(t.Context(), "handover/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, info.Key)
+	}
+	return left
+}
+
+func request(generation, least, most int) training.Request {
+	return training.Request{
+		Key:      training.Key{Run: "r1", Step: "fit", Generation: generation},
+		MinNodes: least, MaxNodes: most, Workflow: "train/r1/fit", Capacity: dsl.CapacitySpot,
+	}
+}
+
+func TestPool(t *testing.T) {
+	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
+		w := newWorld(t, nil)
+		return pooltest.Harness{
+			Nodes: 3, Pool: w,
+			Reopen: func() training.Pool { return w.reopen(t) },
+			Kill:   w.machines.kill,
+			Alive:  w.machines.alive,
+		}
+	})
+}
+
+// What an instance is told reaches its agent, in a container, and is nowhere any more when the gang is there.
+func TestNode(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("key one\nit's two\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(o *Options) {
+		o.Agent.CodecKeys = keys
+		o.Token = func(prefix, workflow string) string { return "token of " + prefix + " and " + workflow }
+	})
+	r := request(1, 2, 2)
+	r.Image, r.Resources.SHM = "ghcr.io/acme/train:cu124", 4<<30
+	gang, err := w.Acquire(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range gang.Nodes {
+		id := n.Queue[strings.LastIndexByte(n.Queue, '/')+1:]
+		env := strings.Split(w.machines.read(id, "node/env"), "\n")
+		home := w.machines.home(id)
+		for _, want := range []string{
+			"SLUICE_TEMPORAL_TOKEN=token of node/r1/fit/ and train/r1/fit", "SLUICE_NODE_QUEUE=" + n.Queue, "SLUICE_NODE_HOST=" + n.Address,
+			"SLUICE_NODE_DIR=" + filepath.Join(home, "node"), "SLUICE_STORE=" + w.store.URL(), "SLUICE_NODE_IDLE=15m0s",
+			"SLUICE_CODEC_KEYS=" + filepath.Join(home, "run", "codec-keys"), "SLUICE_IMDS=" + w.machines.running[id].service.URL,
+		} {
+			if !slices.Contains(env, want) {
+				t.Errorf("%s is missing in the agent's environment %q", want, env)
+			}
+		}
+		if diff := cmp.Diff("key one\nit's two\n", w.machines.read(id, "run/codec-keys")); diff != "" {
+			t.Errorf("the codec's keys (-want +got):\n%s", diff)
+		}
+		for _, want := range []string{"--network host", "--shm-size 4294967296", "ghcr.io/acme/train:cu124"} {
+			if args := w.machines.read(id, "docker"); !strings.Contains(args, want) || strings.Contains(args, "token") {
+				t.Errorf("docker was called with %s, want %s and no secret", args, want)
+			}
+		}
+		if w.machines.read(id, "run/config") != "" {
+			t.Error("the configuration is still on the node")
+		}
+	}
+	for info := range w.store.Driver().List(t.Context(), "handover/") {
+		t.Errorf("%s is still in the store", info.Key)
+	}
+	form := w.front.bodies["CreateLaunchTemplate"]
+	for name, want := range map[string]string{
+		"MetadataOptions.HttpTokens": "required", "MetadataOptions.HttpPutResponseHopLimit": "1",
+		"InstanceInitiatedShutdownBehavior": "terminate", "IamInstanceProfile.Name": "sluice-node",
+	} {
+		if got := form["LaunchTemplateData."+name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	release(t, w.Pool, r.Key)
+	if left := w.left(t, r.Key); len(left) > 0 {
+		t.Errorf("Release has left %q", left)
+	}
+}
+
+func release(t *testing.T, p *Pool, key training.Key) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := p.Release(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(f *front)
+		want   error
+		says   string
+	}{
+		{"no capacity", func(f *front) { f.capacity = 1 }, training.ErrNoCapacity, "g5.2xlarge subnet-a"},
+		{"no capacity of one type", func(f *front) { f.errors = []string{"Unsupported", "InsufficientInstanceCapacity"} }, training.ErrNoCapacity, "Insufficient"},
+		{"quota", func(f *front) { f.errors = []string{"VcpuLimitExceeded"} }, training.ErrRefused, "Service Quotas"},
+		{"quota of spot", func(f *front) { f.errors = []string{"MaxSpotInstanceCountExceeded"} }, training.ErrRefused, "Service Quotas"},
+		{"no permission", func(f *front) { f.refuse["CreateFleet"] = "UnauthorizedOperation" }, training.ErrRefused, "ec2:CreateFleet"},
+		{"no image", func(f *front) { f.errors = []string{"InvalidAMIID.NotFound"} }, training.ErrRefused, "`ec2`"},
+		{"no such type", func(f *front) { f.refuse["DescribeInstanceTypes"] = "InvalidInstanceType" }, training.ErrRefused, "`ec2`"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.front.set(test.change)
+			_, err := w.Acquire(t.Context(), request(1, 2, 2))
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("Acquire: %v, want %v that says %s", err, test.want, test.says)
+			}
+			if left := w.left(t, request(1, 2, 2).Key); len(left) > 0 {
+				t.Errorf("it has left %q", left)
+			}
+		})
+	}
+}
+
+func TestCapacityComesBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.front.set(func(f *front) { f.capacity = 1 })
+	if _, err := w.Acquire(t.Context(), request(1, 2, 3)); !errors.Is(err, training.ErrNoCapacity) {
+		t.Fatalf("Acquire: %v, want ErrNoCapacity", err)
+	}
+	w.front.set(func(f *front) { f.capacity = 2 })
+	gang, err := w.Acquire(t.Context(), request(1, 2, 3))
+	if err != nil || len(gang.Nodes) != 2 || gang.Capacity != dsl.CapacitySpot {
+		t.Errorf("got %+v, %v, want the two spot instances that there are", gang, err)
+	}
+	release(t, w.Pool, request(1, 2, 3).Key)
+}
+
+// What is wrong with a node's start is told by what its script said, and the try is ended.
+func TestStartFails(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(o *Options)
+		image  string
+		says   string
+	}{
+		{"the image cannot be pulled", nil, "missing", "cannot pull the image missing: manifest unknown"},
+		{"the agent ends", func(o *Options) { o.Agent.Address = "nowhere:7233" }, "", "ended with code 1: connect to Temporal at nowhere: refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.change)
+			w.front.set(func(f *front) {
+				f.reason = shutItself + " Instance initiated shutdown"
+				f.console = "WwogICAgMC4wXSBib290CnNsdWljZS1ub2RlOiBsYXN0IHdvcmRzCmxvZ2luOgo=" // "[    0.0] boot", "sluice-node: last words", "login:"
+			})
+			r := request(1, 1, 1)
+			r.Image = test.image
+			_, err := w.Acquire(t.Context(), r)
+			if err == nil || !strings.Contains(err.Error(), "last words") {
+				t.Errorf("Acquire: %v, want what the console said last", err)
+			}
+			if errors.Is(err, training.ErrNoCapacity) || errors.Is(err, training.ErrTooLarge) {
+				t.Errorf("Acquire: %v is no matter of capacity", err)
+			}
+			for id := range w.machines.running {
+				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {
+					t.Errorf("the console of %s says %q, want %q", id, said, test.says)
+				}
+			}
+			if left := w.left(t, r.Key); len(left) > 0 {
+				t.Errorf("it has left %q", left)
+			}
+		})
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	w := newWorld(t, nil)
+	gang, err := w.Acquire(t.Context(), request(1, 2, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.front.set(func(f *front) {
+		f.reason = "Server.SpotInstanceTermination Server.SpotInstanceTermination: Spot instance termination"
+	})
+	w.machines.kill(t, request(1, 2, 2).Key, 1)
+	loss, err := w.Watch(t.Context(), request(1, 2, 2).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(gang.Nodes[1].Name, " ")
+	want := training.Loss{
+		Nodes:  []int{1},
+		Reason: "node 1: instance " + id + " is gone: Server.SpotInstanceTermination: Spot instance termination",
+	}
+	if diff := cmp.Diff(want, loss); diff != "" {
+		t.Errorf("loss (-want +got):\n%s", diff)
+	}
+	release(t, w.Pool, request(1, 2, 2).Key)
+}
+
+// A worker that dies when its fleet was launched, but before it knows, leaves a gang that the next one finds.
+func TestWorkerDiesInTheMiddle(t *testing.T) {
+	w := newWorld(t, nil)
+	ctx, die := context.WithCancel(t.Context())
+	w.front.set(func(f *front) { f.launched = die })
+	if _, err := w.Acquire(ctx, request(1, 2, 2)); err == nil {
+		t.Fatal("a worker that died has got its gang")
+	}
+	gang, err := w.reopen(t).Acquire(t.Context(), request(1, 2, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive := w.machines.alive(t, request(1, 2, 2).Key); alive != 2 || len(gang.Nodes) != 2 {
+		t.Errorf("%d instances run, and the gang is %+v", alive, gang)
+	}
+	if n := len(w.front.answers); n != 1 {
+		t.Errorf("%d fleets were launched, want 1", n)
+	}
+	release(t, w.Pool, request(1, 2, 2).Key)
+}
+
+func TestTwoWorkersAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	type result struct {
+		gang training.Gang
+		err  error
+	}
+	results := make(chan result)
+	for _, p := range []*Pool{w.Pool, w.reopen(t)} {
+		go func() {
+			gang, err := p.Acquire(t.Context(), request(1, 2, 2))
+			results <- result{gang, err}
+		}()
+	}
+	first, second := <-results, <-results
+	if first.err != nil || second.err != nil {
+		t.Fatalf("%v, %v", first.err, second.err)
+	}
+	if diff := cmp.Diff(first.gang, second.gang); diff != "" {
+		t.Errorf("they got different gangs:\n%s", diff)
+	}
+	if alive := w.machines.alive(t, request(1, 2, 2).Key); alive != 2 {
+		t.Errorf("%d instances run, want 2", alive)
+	}
+	release(t, w.Pool, request(1, 2, 2).Key)
+}
+
+func TestReleaseOfATry(t *testing.T) {
+	w := newWorld(t, nil)
+	ctx, die := context.WithCancel(t.Context())
+	w.front.set(func(f *front) { f.launched = die })
+	if _, err := w.Acquire(ctx, request(1, 2, 2)); err == nil {
+		t.Fatal("a worker that died has got its gang")
+	}
+	release(t, w.Pool, request(1, 2, 2).Key)
+	if left := w.left(t, request(1, 2, 2).Key); len(left) > 0 {
+		t.Errorf("Release has left %q", left)
+	}
+}
+
+func TestResources(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, test := range []struct {
+		want  dsl.Resources
+		types []string
+		says  string
+	}{
+		{dsl.Resources{}, []string{"g5.2xlarge", "g4dn.xlarge"}, ""},
+		{dsl.Resources{Memory: 20 << 30}, []string{"g5.2xlarge"}, ""},
+		{dsl.Resources{GPUType: []string{"NVIDIA T4", "L4"}}, []string{"g4dn.xlarge"}, ""},
+		{dsl.Resources{CPU: 64}, nil, "g5.2xlarge has 8 cores and the step wants 64; g4dn.xlarge has 4 cores and the step wants 64"},
+		{dsl.Resources{GPU: 2}, nil, "g5.2xlarge has 1 GPUs and the step wants 2"},
+		{dsl.Resources{GPU: 1, GPUType: []string{"A100"}}, nil, "g5.2xlarge has the GPU A10G and the step wants A100"},
+		{dsl.Resources{Memory: 64 << 30}, nil, "g5.2xlarge has 32GiB of memory and the step wants 64GiB"},
+	} {
+		fit, err := w.fitting(t.Context(), test.want)
+		var got []string
+		for _, t := range fit {
+			got = append(got, string(t.InstanceType))
+		}
+		if diff := cmp.Diff(test.types, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", test.want, diff)
+		}
+		if test.says != "" && (!errors.Is(err, training.ErrTooLarge) || !strings.Contains(err.Error(), test.says)) {
+			t.Errorf("%+v: %v, want ErrTooLarge that says %s", test.want, err, test.says)
+		}
+	}
+}
+
+func TestMoneyLimit(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Prices, o.Limits = dsl.Prices{Spot: 2}, dsl.PoolLimits{USDPerHour: 5}
+	})
+	if _, err := w.Acquire(t.Context(), request(1, 3, 3)); !errors.Is(err, training.ErrTooLarge) {
+		t.Errorf("three for six dollars: %v, want ErrTooLarge", err)
+	}
+	gang, err := w.Acquire(t.Context(), request(1, 1, 3))
+	if err != nil || len(gang.Nodes) != 2 || gang.USDPerHour != 2 {
+		t.Errorf("got %+v, %v, want the two that five dollars buy", gang, err)
+	}
+	if _, err := w.Acquire(t.Context(), request(2, 1, 1)); !errors.Is(err, training.ErrNoCapacity) {
+		t.Errorf("a third: %v, want ErrNoCapacity", err)
+	}
+	release(t, w.Pool, request(1, 1, 3).Key)
+
+	onDemand := request(3, 1, 1)
+	onDemand.Capacity = dsl.CapacityOnDemand
+	if _, err := w.Acquire(t.Context(), onDemand); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "usd_per_hour: {on_demand") {
+		t.Errorf("without a price: %v, want ErrRefused that says what to write", err)
+	}
+}
+
+func TestThrottled(t *testing.T) {
+	w := newWorld(t, nil)
+	w.front.set(func(f *front) { f.refuse["DescribeInstances"] = "RequestLimitExceeded" })
+	time.AfterFunc(500*time.Millisecond, func() { w.front.set(func(f *front) { clear(f.refuse) }) })
+	if _, err := w.reopen(t).find(t.Context(), request(1, 1, 1).Key); err != nil {
+		t.Errorf("a call that was throttled for half a second: %v", err)
+	}
+	if n := w.front.count("DescribeInstances"); n < 2 {
+		t.Errorf("it was called %d times", n)
+	}
+}
+
+// Where the pool does not say what an instance costs, the spot market does.
+func TestSpotPrice(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 1 })
+	gang, err := w.Acquire(t.Context(), request(1, 1, 1))
+	if err != nil || gang.USDPerHour != 0.00001 { // moto's price of everything
+		t.Errorf("got %+v, %v", gang, err)
+	}
+	release(t, w.Pool, request(1, 1, 1).Key)
+}
