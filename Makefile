@@ -39,8 +39,12 @@ flink: ## fetch Flink's job server for Beam into the cache folder, for cleaning 
 kube: ## build a Kubernetes control plane into the cache folder, for the tests of the kubernetes pool
 	@scripts/kube.sh
 
+.PHONY: moto
+moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests of the EC2 pool
+	@scripts/moto.sh
+
 .PHONY: test
-test: setup build flink ## run all tests
+test: setup build flink moto ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
