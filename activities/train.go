@@ -49,7 +49,7 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	}
 	plan := contract.TrainPlan{
 		Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max, Capacity: pool.Sells()[0],
-		Resources: spec.Resources, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+		Resources: spec.Resources, Keep: spec.Checkpoint.Keep, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
 	plan.USDPerHour = pool.USDPerHour.Of(plan.Capacity)
@@ -138,6 +138,7 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (trai
 // Watch returns when a node of a gang is gone.
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
 	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })()
+	defer t.prune(ctx, in.Key, in.Keep)()
 	pool, err := t.pool(ctx, in.Submission, in.Pool)
 	if err != nil {
 		return training.Loss{}, err

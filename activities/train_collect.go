@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
 )
 
 const (
@@ -65,6 +66,7 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 		return contract.StepOutput{}, err
 	}
 	maps.Copy(all, in.Outputs)
+	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, spec.Checkpoint.Keep, 0)
 	return StoreOutputs(ctx, t.Store, all)
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
 func TestCollect(t *testing.T) {
@@ -30,13 +32,24 @@ func TestCollect(t *testing.T) {
 	}
 	start := time.Unix(100, 0).UTC()
 	in := contract.CollectInput{
-		StepInput: contract.StepInput{Step: "fit", Spec: []byte(`{"metrics":["f1"]}`)},
+		StepInput: contract.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"],"checkpoint":{"keep":1}}`)},
 		Metrics:   metrics,
 		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
 		Generations: []dsl.Generation{
 			{Index: 1, Nodes: 2, End: dsl.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute)},
 			{Index: 2, Nodes: 1, End: dsl.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second)},
 		},
+	}
+	k := training.Key{Run: "r", Step: "fit", Generation: 1}
+	for _, step := range []int64{1, 2} {
+		if err := checkpoint.Commit(t.Context(), s, k, checkpoint.Manifest{Generation: 1, Step: step}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, seal := range []checkpoint.Seal{{Generation: 1}, {Generation: 2, Resume: &checkpoint.Manifest{Generation: 1, Step: 2}}} {
+		if err := s.PutJSON(t.Context(), fmt.Sprintf("checkpoints/r/fit/seal/%d", seal.Generation), seal, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	out, err := collect(t, s, in)
 	if err != nil {
@@ -64,11 +77,28 @@ func TestCollect(t *testing.T) {
 		t.Errorf("curve (-want +got):\n%s", diff)
 	}
 
+	if left := commitsOf(t, s, "fit"); len(left) != 1 || !strings.HasSuffix(left[0], "g1/step-2.json") {
+		t.Errorf("commits %v are left, want the newest", left)
+	}
+
 	in.Spec = []byte(`{"metrics":["f1","recall"]}`)
 	_, err = collect(t, s, in)
 	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "recall") {
 		t.Errorf("a declared metric that was never reported: %v, want the user's error", err)
 	}
+}
+
+// commitsOf lists the manifests of a step's commits.
+func commitsOf(t *testing.T, s *store.Store, step string) []string {
+	t.Helper()
+	var keys []string
+	for info, err := range s.Driver().List(t.Context(), "checkpoints/r/"+step+"/g") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys
 }
 
 func collect(t *testing.T, s *store.Store, in contract.CollectInput) (contract.StepOutput, error) {

@@ -150,7 +150,7 @@ func (l *life) watch(ctx workflow.Context) {
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
 			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
 		})
-		in := contract.GangInput{Pool: l.plan.Pool, Submission: l.in.Submission, Key: l.key()}
+		in := contract.GangInput{Pool: l.plan.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep}
 		var loss training.Loss
 		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
 			return // the generation is over, or nothing can be seen of the pool: heartbeats tell

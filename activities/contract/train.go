@@ -79,7 +79,9 @@ type TrainPlan struct {
 	Capacity string `json:"capacity,omitempty"`
 	// Resources and Image are those of the step.
 	Resources dsl.Resources `json:"resources,omitzero"`
-	Image     string        `json:"image,omitempty"`
+	// Keep is how many of its checkpoints stay in the store.
+	Keep  int    `json:"keep,omitempty"`
+	Image string `json:"image,omitempty"`
 }
 
 // SealInput opens a generation.
@@ -106,6 +108,8 @@ type GangInput struct {
 	Pool       string       `json:"pool"`
 	Submission string       `json:"submission"`
 	Key        training.Key `json:"key"`
+	// Keep is how many checkpoints are to stay in the store, while the gang is watched.
+	Keep int `json:"keep,omitempty"`
 }
 
 // PrepareInput makes a node ready: workspace, inputs, resume.
