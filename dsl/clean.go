@@ -83,6 +83,8 @@ type CleanOutput struct {
 	Masked map[string]int64 `json:"masked"`
 	// Profile describes the columns of what was kept.
 	Profile Profile `json:"profile"`
+	// Profiles describe the columns of the rows that came to the Profile transforms, by their names.
+	Profiles map[string]Profile `json:"profiles"`
 	// Schema is how the fields differ from before.
 	Schema SchemaChange `json:"schema"`
 	// Drift is how far the columns have moved; absent when there is nothing to compare with.

@@ -32,13 +32,16 @@ func (c *checker) countsOf(s *step) map[string]*cleanCounts {
 	if len(g.errors) > 0 {
 		return nil
 	}
-	counts := map[string]*cleanCounts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}}
+	counts := map[string]*cleanCounts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}, "profiles": {}}
 	for at := range g.all {
 		w, config := &g.all[at], lookup(g.nodes[at], "config")
 		counts["reasons"].prefixes = append(counts["reasons"].prefixes, w.label()+"/")
 		counts["rules"].add(ruleNames(w, config))
 		if w.writes() {
 			counts["splits"].names = append(counts["splits"].names, g.parts(at)...)
+		}
+		if w.typ == "Profile" {
+			counts["profiles"].names = append(counts["profiles"].names, w.label())
 		}
 		if w.typ == "MaskPII" {
 			counts["masked"].names = append(counts["masked"].names, maskedKinds(config)...)
@@ -110,7 +113,11 @@ func (c *checker) checkCounts(e *expression, s *step) {
 		counts := c.countsOf(of)[path[0].name]
 		if name := path[1].name; counts != nil && !counts.has(name) {
 			hint := suggest(name, slices.Concat(counts.names, counts.prefixes))
-			e.report(c.src, max(strings.Index(e.text, name), 0), "output", hint, "`"+of.ID+"` counts no "+path[0].name+" by the name `"+name+"`")
+			verb := "counts no "
+			if path[0].name == "profiles" {
+				verb = "has no "
+			}
+			e.report(c.src, max(strings.Index(e.text, name), 0), "output", hint, "`"+of.ID+"` "+verb+path[0].name+" by the name `"+name+"`")
 		}
 	}
 }

@@ -30,6 +30,7 @@ var transformSpecs = map[string]any{
 	"Deduplicate":        Deduplicate{},
 	"MaskPII":            MaskPII{},
 	"ValidateWithSchema": ValidateWithSchema{},
+	"Profile":            ProfileRows{},
 	"QualityFilter":      QualityFilter{},
 	"Sample":             Sample{},
 	"Split":              Split{},

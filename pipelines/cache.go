@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -15,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
 // countReused is the namespace of rows that were taken from the cache.
@@ -27,6 +30,7 @@ const countReused = "reused"
 type cachedPiece struct {
 	Marks       map[string][]byte
 	Counts      ledger
+	Profiles    map[string][]byte // as JSON
 	File        *fileCount
 	Spill, Dead int64
 }
@@ -70,7 +74,7 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 }
 
 func newUnitResult() unitResult {
-	return unitResult{marks: map[string][]byte{}, counts: ledger{}}
+	return unitResult{marks: map[string][]byte{}, counts: ledger{}, profiles: map[string]*profile.Profile{}}
 }
 
 func (r *unitResult) add(o unitResult) {
@@ -79,6 +83,7 @@ func (r *unitResult) add(o unitResult) {
 	}
 	r.aside = append(r.aside, o.aside...)
 	addCounts(r.counts, o.counts)
+	addProfiles(r.profiles, o.profiles)
 }
 
 // move returns packed marks whose rows lie elsewhere.
@@ -94,7 +99,7 @@ func (u *unitWork) store(path string, p piece, spillAt uint64, deadAt int64) err
 		return err
 	}
 	head := cachedPiece{
-		Marks: map[string][]byte{}, Counts: u.counts, File: u.files.of(p.File.Name), Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
+		Marks: map[string][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.of(p.File.Name), Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
 	}
 	for group, packed := range u.marks {
 		moved, err := move(packed, 0, 0, -spillAt)
@@ -102,6 +107,13 @@ func (u *unitWork) store(path string, p piece, spillAt uint64, deadAt int64) err
 			return err
 		}
 		head.Marks[group] = moved
+	}
+	for name, p := range u.profiles {
+		text, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		head.Profiles[name] = text
 	}
 	temporary := filepath.Join(u.work, fmt.Sprintf("cache-%d-%d", u.segment, u.unit))
 	if u.session.cached.Add(head.Spill+head.Dead) > u.cache.Limit ||
@@ -170,6 +182,13 @@ func (u *unitWork) reuse(path string, p piece) error {
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // it was used: see prune
+	profiles := map[string]*profile.Profile{}
+	for name, text := range head.Profiles {
+		if profiles[name], err = profile.Parse(text); err != nil {
+			return errNotCached
+		}
+	}
+	addProfiles(u.profiles, profiles)
 	for group, packed := range head.Marks {
 		moved, err := move(packed, u.segment, u.unit, u.spill.at)
 		if err != nil {

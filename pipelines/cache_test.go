@@ -17,8 +17,10 @@ import (
 const cachedChain = `
 - {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
 - {type: Filter, name: some, config: {keep: row.id % 7 != 0}}
+- {type: Profile, name: seen, config: {columns: {len: row.text.size()}}}
 - {type: MaskPII, config: {fields: [text]}}
 - {type: Deduplicate, config: {fields: [text], order_by: row.id}}
+- {type: Profile, name: left}
 - {type: Deduplicate, name: again, config: {fields: [id]}}
 - {type: Split, config: {key: row.id, parts: {a: 0.5, b: 0.5}}}
 - {type: WriteToJson, config: {shards: 2}}

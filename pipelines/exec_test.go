@@ -68,7 +68,7 @@ func TestExec(t *testing.T) {
 			Rows:    dsl.Rows{Read: 100, Kept: 78, Dropped: 10, Rejected: 12},
 			Rules:   map[string]dsl.Rule{"detect/ones": {Dropped: 10}, "Deduplicate": {}},
 			Reasons: map[string]int64{"detect/twos": 10, "detect/no_answer": 1, "detect/crashed": 1},
-			Splits:  got.Splits, Masked: map[string]int64{}, Profile: got.Profile,
+			Splits:  got.Splits, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)

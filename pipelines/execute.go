@@ -72,6 +72,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if out.Profile, err = summary(job.WorkDir); err != nil {
 		return out, err
 	}
+	if out.Profiles, err = p.profilesOf(job.WorkDir); err != nil {
+		return out, err
+	}
 	if err := convertShards(ctx, job, p, &s.converting); err != nil {
 		if ctx.Err() != nil {
 			err = stopped(ctx)
@@ -95,7 +98,7 @@ func stopped(ctx context.Context) error {
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
-	for _, dir := range []string{"spill", "marks", "places", "dead", "account", countsFolder, "out"} {
+	for _, dir := range []string{"spill", "marks", "places", "dead", "account", countsFolder, profilesFolder, "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}
@@ -151,7 +154,10 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 
 // account makes the outputs of the counts and checks that they add up.
 func account(counts ledger, p *plan) (dsl.CleanOutput, error) {
-	out := dsl.CleanOutput{Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{}}
+	out := dsl.CleanOutput{
+		Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
+		Schema: dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}},
+	}
 	for _, name := range p.rules {
 		out.Rules[name] = dsl.Rule{}
 	}

@@ -72,7 +72,7 @@ func TestMaskDrops(t *testing.T) {
 	want := dsl.CleanOutput{
 		Rows: dsl.Rows{Read: 2, Kept: 1, Dropped: 1}, Rules: map[string]dsl.Rule{"MaskPII": {Dropped: 1}},
 		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{"email": 1, "word": 0},
-		Profile: got.Profile,
+		Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -47,7 +47,7 @@ func compilePlan(job Job) (*plan, error) {
 		}
 	}
 	p.cutIntoSegments()
-	_, err = compileColumns(job, params)
+	_, err = compileColumns(job.Spec.Profile.Columns, params)
 	return p, err
 }
 

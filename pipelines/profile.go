@@ -18,9 +18,9 @@ func init() { register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{}) 
 // columns are computed for the profile, by name.
 type columns map[string]*dsl.RowProgram
 
-func compileColumns(job Job, params map[string]any) (columns, error) {
-	all := make(columns, len(job.Spec.Profile.Columns))
-	for name, e := range job.Spec.Profile.Columns {
+func compileColumns(computed map[string]dsl.Expr, params map[string]any) (columns, error) {
+	all := make(columns, len(computed))
+	for name, e := range computed {
 		var err error
 		if all[name], err = dsl.CompileRow(e, params); err != nil {
 			return nil, fault(TypeInvalid, "profile: column %s: %w", name, err)

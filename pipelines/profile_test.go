@@ -1,8 +1,10 @@
 package pipelines_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,61 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
+
+// A Profile describes the rows where it stands, whatever becomes of them, and changes nothing.
+func TestProfileOfRowsOnTheWay(t *testing.T) {
+	input := write(t, map[string]string{"a": `{"n": 1}` + "\n" + `{"n": 2}` + "\n", "b": `{"n": 3}` + "\n" + `{"n": 3}` + "\n", "c": `{"n": null}` + "\n"})
+	digest := func(profiles bool) (dsl.CleanOutput, string) {
+		spec := chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Profile, name: raw, config: {columns: {twice: 2 * row.n}}}
+- {type: Deduplicate}
+- {type: Profile, name: different}
+- {type: Filter, config: {keep: row.n != null && row.n > 5}}
+- {type: Profile, name: none}
+- {type: WriteToJson}
+`)
+		if !profiles {
+			spec.Transforms = slices.DeleteFunc(spec.Transforms, func(t dsl.Transform) bool { return t.Type == "Profile" })
+		}
+		dir := t.TempDir()
+		out := mustRun(t, job(dir, spec))
+		return out, treeDigest(t, filepath.Join(dir, "out"))
+	}
+	out, with := digest(true)
+	if _, without := digest(false); with != without {
+		t.Error("the dataset is another one")
+	}
+	want := map[string]dsl.Profile{
+		"raw": {Columns: map[string]dsl.ColumnProfile{
+			"n": described([]float64{1, 2, 3, 3}, 1, 3, "3", 2, "1", 1, "2", 1), "twice": described([]float64{2, 4, 6, 6}, 1, 3, "6", 2, "2", 1, "4", 1),
+		}},
+		"different": {Columns: map[string]dsl.ColumnProfile{"n": described([]float64{1, 2, 3}, 1, 3, "1", 1, "2", 1, "3", 1)}},
+		"none":      {Columns: map[string]dsl.ColumnProfile{}},
+	}
+	if diff := cmp.Diff(want, out.Profiles); diff != "" {
+		t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+}
+
+// described is the profile of a few sorted numbers below 512, of which top lists the values and their counts.
+func described(numbers []float64, nulls, distinct int64, top ...any) dsl.ColumnProfile {
+	sum := 0.0
+	for _, n := range numbers {
+		sum += n
+	}
+	at := func(share float64) *float64 {
+		return new(numbers[max(0, int(math.Ceil(share*float64(len(numbers))))-1)])
+	}
+	c := dsl.ColumnProfile{
+		Nulls: nulls, Distinct: distinct, Min: at(0), Mean: new(sum / float64(len(numbers))), Max: at(1),
+		P01: at(0.01), P05: at(0.05), P25: at(0.25), P50: at(0.5), P75: at(0.75), P95: at(0.95), P99: at(0.99),
+	}
+	for i := 0; i < len(top); i += 2 {
+		c.Top = append(c.Top, dsl.TopValue{Value: top[i].(string), Count: int64(top[i+1].(int))})
+	}
+	return c
+}
 
 // The profile describes what was kept, with computed columns; duplicates are counted by row and by group.
 func TestProfile(t *testing.T) {

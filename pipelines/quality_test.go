@@ -29,7 +29,7 @@ func TestQualityRules(t *testing.T) {
 			"c4/curly_bracket": {Dropped: 1}, "c4/lorem_ipsum": {Dropped: 1}, "c4/sentences": {},
 			"strict/c4/curly_bracket": {}, "strict/c4/lorem_ipsum": {}, "strict/c4/sentences": {Dropped: 1},
 		},
-		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{}, Profile: got.Profile,
+		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -60,7 +60,7 @@ func TestRun(t *testing.T) {
 		Reasons: map[string]int64{"ReadFromJson/not_json": 1, "schema/schema": 1},
 		Splits:  got.Splits,
 		Masked:  map[string]int64{"email": 1, "phone": 0, "ip": 0, "card": 0, "iban": 0},
-		Profile: got.Profile, // TestProfile looks at one
+		Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema, // TestProfile looks at one
 
 		Duplicates: dsl.Duplicates{Dropped: 1, Groups: 1},
 	}

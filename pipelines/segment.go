@@ -13,6 +13,8 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
 func init() {
@@ -68,6 +70,8 @@ type unitResult struct {
 	marks  map[string][]byte // packed, by end and group
 	aside  []pack            // references to those that were put aside; in the end to all
 	counts ledger
+	// profiles are what the Profiles have seen, by name.
+	profiles map[string]*profile.Profile
 }
 
 // Setup compiles the plan.
@@ -171,7 +175,7 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 		if err := errors.Join(u.do(work), u.close()); err != nil {
 			return s.session.failed(err)
 		}
-		err = errors.Join(u.putMarksAside(), u.counts.keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
+		err = errors.Join(u.putMarksAside(), u.keepProfiles(), u.counts.keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
 		if err != nil {
 			return s.session.failed(err)
 		}

@@ -144,7 +144,7 @@ func (f *writeFn) Setup(context.Context) error {
 		return err
 	}
 	f.work, f.workers = job.WorkDir, job.Parallelism
-	f.columns, err = compileColumns(job, params)
+	f.columns, err = compileColumns(job.Spec.Profile.Columns, params)
 	return err
 }
 

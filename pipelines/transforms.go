@@ -15,7 +15,7 @@ import (
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(row) error
 
-// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, route, explode and program.
+// rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, route, explode, profile and program.
 type rowTransform struct {
 	name  string
 	apply rowFunc
@@ -29,6 +29,7 @@ type rowTransform struct {
 	// assertion is what an AssertEqual counts for.
 	assertion *assertion
 	explode   explodeFunc
+	profile   columns
 	program   *program.Pool
 
 	// rules are the names that rows it drops are counted under; prefix begins them when it has several.
@@ -93,6 +94,11 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 		err = c.maskPII(t, given.secrets)
 	case "Partition":
 		c.route, err = compilePartition(t, params)
+	case "Profile":
+		var config dsl.ProfileRows
+		if config, err = decodeConfig[dsl.ProfileRows](t); err == nil {
+			c.profile, err = compileColumns(config.Columns, params)
+		}
 	case "QualityFilter":
 		err = c.quality(t)
 	case "Sample":

@@ -194,6 +194,8 @@ func (u *unitWork) apply(n *node, r row) (next []int, err error) {
 	switch {
 	case t.count != nil:
 		err = t.count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
+	case t.profile != nil:
+		err = u.see(n, r)
 	case t.route != nil:
 		var output string
 		output, err = t.route(r)

@@ -19,17 +19,24 @@ type cleanStory struct {
 	Dataset artifact.Ref
 	// Account splits the rows read into kept, dropped and rejected.
 	Account []share
-	// Against is the digest of the dataset that it was compared with, if it was.
-	Against string
 	// Changes are how the fields differ from that dataset's.
 	Changes []field
-	// Columns are the first of the profile; More is how many others there are.
-	Columns []columnStory
-	More    int
+	// Profile is that of the dataset, and Profiles are those of the Profile transforms.
+	Profile  profileStory
+	Profiles []profileStory
 	// Losses are the rules that dropped rows and the reasons rows were rejected for, the largest first.
 	Losses []share
 	Splits []share
 	Masked []share
+}
+
+// profileStory is a profile: its first columns, and how many more there are. Against is the digest of the dataset that it was compared
+// with, if it was.
+type profileStory struct {
+	Name    string
+	Against string
+	Columns []columnStory
+	More    int
 }
 
 // columnStory is a column as its profile and its drift describe it, in words.
@@ -85,15 +92,17 @@ func newCleanStory(out dsl.CleanOutput) *cleanStory {
 	}
 	c.Masked = shares(0, masked)
 	c.compare(out)
-	c.describe(out)
+	c.Profile = newProfileStory("", out.Profile, out.Drift)
+	for _, name := range slices.Sorted(maps.Keys(out.Profiles)) {
+		if p := newProfileStory(name, out.Profiles[name], nil); len(p.Columns) > 0 {
+			c.Profiles = append(c.Profiles, p)
+		}
+	}
 	return c
 }
 
 // compare says which fields have come, gone and changed.
 func (c *cleanStory) compare(out dsl.CleanOutput) {
-	if out.Drift != nil {
-		c.Against = out.Drift.Against
-	}
 	for _, change := range []struct {
 		what  string
 		names []string
@@ -104,24 +113,26 @@ func (c *cleanStory) compare(out dsl.CleanOutput) {
 	}
 }
 
-// describe lists the columns, those that have moved most first.
-func (c *cleanStory) describe(out dsl.CleanOutput) {
+// newProfileStory lists the columns, those that have moved most first.
+func newProfileStory(name string, p dsl.Profile, drift *dsl.Drift) profileStory {
+	c := profileStory{Name: name}
 	moved := map[string]dsl.ColumnDrift{}
-	if out.Drift != nil {
-		moved = out.Drift.Columns
+	if drift != nil {
+		moved, c.Against = drift.Columns, drift.Against
 	}
-	names := slices.SortedFunc(maps.Keys(out.Profile.Columns), func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(p.Columns), func(a, b string) int {
 		return cmp.Or(cmp.Compare(moved[b].PSI, moved[a].PSI), cmp.Compare(a, b))
 	})
 	c.More = max(0, len(names)-maxColumns)
 	for _, name := range names[:len(names)-c.More] {
-		column := newColumnStory(name, out.Profile.Columns[name])
+		column := newColumnStory(name, p.Columns[name])
 		if d, ok := moved[name]; ok {
 			column.PSI, column.JS, column.KS = fmt.Sprintf("%.3f", d.PSI), fmt.Sprintf("%.3f", d.JS), fmt.Sprintf("%.3f", d.KS)
 			column.Drifted = d.PSI >= largePSI
 		}
 		c.Columns = append(c.Columns, column)
 	}
+	return c
 }
 
 func newColumnStory(name string, p dsl.ColumnProfile) columnStory {

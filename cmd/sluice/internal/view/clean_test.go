@@ -15,6 +15,7 @@ func TestShowProfile(t *testing.T) {
 	out := dsl.CleanOutput{
 		Rows: dsl.Rows{Read: 9, Kept: 9}, Profile: dsl.Profile{Columns: map[string]dsl.ColumnProfile{}},
 		Drift: &dsl.Drift{Columns: map[string]dsl.ColumnDrift{"c33": {PSI: 0.5}}}, Statistics: "sha256:1",
+		Profiles: map[string]dsl.Profile{"raw": {Columns: map[string]dsl.ColumnProfile{"n": {Distinct: 7}}}},
 	}
 	for i := range 40 {
 		out.Profile.Columns[fmt.Sprintf("c%02d", i)] = dsl.ColumnProfile{Distinct: int64(1000 + i), Mean: new(float64(i) + 0.5)}
@@ -43,7 +44,10 @@ func TestShowProfile(t *testing.T) {
 	if !strings.Contains(got, "and 20 columns more; --format json has them all") || !strings.Contains(got, `"kept": 9`) {
 		t.Errorf("got:\n%s", got)
 	}
-	for _, absent := range []string{`"profile"`, `"drift"`, `"top"`, "c32"} {
+	if _, table, ok := strings.Cut(got, "at raw "); !ok || strings.Join(strings.Fields(strings.Split(table, "\n")[1]), " ") != "n - - - - 7 0" {
+		t.Errorf("the profile `raw` is not shown:\n%s", got)
+	}
+	for _, absent := range []string{`"profile"`, `"profiles"`, `"drift"`, `"top"`, "c32"} {
 		if strings.Contains(got, absent) {
 			t.Errorf("%s is shown:\n%s", absent, got)
 		}

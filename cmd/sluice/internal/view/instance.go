@@ -87,8 +87,9 @@ func (t Theme) instances(out *writer, v StepView, now time.Time) {
 func (t Theme) outputs(out *writer, kind dsl.Kind, raw json.RawMessage) {
 	var fields map[string]json.RawMessage
 	if kind == dsl.KindClean && json.Unmarshal(raw, &fields) == nil {
-		t.columns(out, fields["profile"], fields["drift"])
-		for _, key := range []string{"profile", "drift", "statistics"} { // --format json has them
+		t.columns(out, "column", fields["profile"], fields["drift"])
+		t.profiles(out, fields["profiles"])
+		for _, key := range []string{"profile", "profiles", "drift", "statistics"} { // --format json has them
 			delete(fields, key)
 		}
 		raw, _ = json.Marshal(fields)
@@ -105,8 +106,19 @@ func (t Theme) outputs(out *writer, kind dsl.Kind, raw json.RawMessage) {
 // fewColumns is how many columns of a profile are listed.
 const fewColumns = 20
 
-// columns writes a profile in brief, the columns that have moved most first.
-func (t Theme) columns(out *writer, profileJSON, driftJSON json.RawMessage) {
+// profiles writes those of the Profile transforms.
+func (t Theme) profiles(out *writer, raw json.RawMessage) {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		t.columns(out, "at "+cut(human.Line(name), 37), all[name], nil)
+	}
+}
+
+// columns writes a profile in brief under a title, the columns that have moved most first.
+func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.RawMessage) {
 	var profile dsl.Profile
 	var drift dsl.Drift
 	if json.Unmarshal(profileJSON, &profile) != nil || len(profile.Columns) == 0 {
@@ -119,7 +131,7 @@ func (t Theme) columns(out *writer, profileJSON, driftJSON json.RawMessage) {
 		return cmp.Or(cmp.Compare(drift.Columns[b].PSI, drift.Columns[a].PSI), cmp.Compare(a, b))
 	})
 	shown := names[:min(len(names), fewColumns)]
-	width := len("column")
+	width := utf8.RuneCountInString(title)
 	for _, name := range shown {
 		width = max(width, utf8.RuneCountInString(human.Line(name)))
 	}
@@ -130,7 +142,7 @@ func (t Theme) columns(out *writer, profileJSON, driftJSON json.RawMessage) {
 		}
 		return lead(human.Number(*x), 10)
 	}
-	head := pad("column", width) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
+	head := pad(title, width) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
 	if drift.Columns != nil {
 		head += lead("psi", 10)
 	}

@@ -1,0 +1,83 @@
+package pipelines
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/profile"
+)
+
+// profilesFolder of the work folder holds what the Profile transforms have seen, a file for each and each unit.
+const profilesFolder = "profiles"
+
+// unitProfile is what a Profile has seen of a unit.
+type unitProfile struct {
+	Name    string           `json:"name"`
+	Profile *profile.Profile `json:"profile"`
+}
+
+// see describes a row for a Profile. Of the rows it knows no parts.
+func (u *unitWork) see(n *node, r row) error {
+	p := u.profiles[n.name]
+	if p == nil {
+		p = profile.New()
+		u.profiles[n.name] = p
+	}
+	return n.row.profile.describe(p, dsl.AllRows, r)
+}
+
+// keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
+func (u *unitWork) keepProfiles() error {
+	for name, p := range u.profiles {
+		file := digestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
+		if err := writeJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addProfiles adds profiles to others by name.
+func addProfiles(to, more map[string]*profile.Profile) {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if to[name] == nil {
+			to[name] = profile.New()
+		}
+		to[name].Merge(more[name])
+	}
+}
+
+// profilesOf sums up what each of the Profiles has seen.
+func (p *plan) profilesOf(work string) (map[string]dsl.Profile, error) {
+	all := map[string]*profile.Profile{}
+	for _, n := range p.nodes {
+		if n.row != nil && n.row.profile != nil {
+			all[n.name] = profile.New()
+		}
+	}
+	dir := filepath.Join(work, profilesFolder)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		one := unitProfile{Profile: profile.New()}
+		if err = errors.Join(err, json.Unmarshal(text, &one)); err != nil {
+			return nil, fmt.Errorf("read a profile: %w", err)
+		}
+		addProfiles(all, map[string]*profile.Profile{one.Name: one.Profile})
+	}
+	out := map[string]dsl.Profile{}
+	for name, p := range all {
+		out[name] = p.Summary()
+	}
+	return out, nil
+}
