@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -10,9 +11,12 @@ import (
 
 // kubernetesPool opens a pool of pods. It keeps nothing in this process.
 func (s *Session) kubernetesPool(name string, spec dsl.Pool) (training.Pool, error) {
+	if why := remoteTrouble(s.Info.TemporalAddress, s.Store.URL()); why != "" {
+		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
+	}
 	client, namespace, err := kubernetes.Connect(*spec.Kubernetes)
 	if err != nil {
-		return nil, err
+		return nil, contract.Error(contract.ErrInvalid, "pool "+name+": "+err.Error(), err)
 	}
 	return kubernetes.New(kubernetes.Options{
 		Name: name, Client: client, Namespace: namespace, Spec: spec,

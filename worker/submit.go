@@ -110,6 +110,9 @@ func (s *Session) prepare(ctx context.Context, req SubmitRequest) (contract.RunI
 	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, req.NoCache); err != nil {
 		return in, err
 	}
+	if err := s.checkPools(program); err != nil {
+		return in, err
+	}
 	if err := s.pack(ctx, req, program, &sub); err != nil {
 		return in, err
 	}

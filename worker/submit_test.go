@@ -72,6 +72,9 @@ func TestSubmitRefuses(t *testing.T) {
 	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{
 		"elsewhere.yaml": "sluice: environment/v1\nname: elsewhere\nstore: {url: \"file:///somewhere/else\"}\n",
 	})
+	remote := project(t, "name: remote\nsteps: {fit: {train: {command: [\"true\"], pool: burst}}}\n", map[string]string{
+		"remote.yaml": "sluice: environment/v1\nname: remote\npools: {burst: {kubernetes: {}, runtime: {image: acme/train}}}\n",
+	})
 	n := map[string]string{"n": "1"}
 	lint := func(err error) bool {
 		var bad *LintError
@@ -93,6 +96,9 @@ func TestSubmitRefuses(t *testing.T) {
 		{"another store", SubmitRequest{
 			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
 		}, other, "wants the store file:///somewhere/else, but runs of the state folder "},
+		{"machines that cannot reach this one", SubmitRequest{
+			PipelineFile: remote, EnvFile: filepath.Join(filepath.Dir(remote), "remote.yaml"),
+		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
 		{"a broken pattern", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
 	}
 	before, err := activities.Runs(t.Context(), s.Store)

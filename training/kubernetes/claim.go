@@ -116,8 +116,8 @@ func (p *Pool) claim(ctx context.Context, r training.Request, most int) (gang, e
 			}
 			continue
 		}
-		dead, err := p.dead(ctx, g)
-		if err != nil || !dead {
+		replace, err := p.replace(ctx, g, r)
+		if err != nil || !replace {
 			return g, err
 		}
 		if err := p.remove(ctx, g); err != nil {

@@ -157,11 +157,15 @@ func oneLine(text string) string {
 	return line
 }
 
-// dead reports whether a gang was handed out and none of its nodes is left, so that another may take its place.
-func (p *Pool) dead(ctx context.Context, g gang) (bool, error) {
+// replace reports whether another gang may take a gang's place: it was handed out and none of its nodes is left, or it still waits and
+// is not what is wanted now.
+func (p *Pool) replace(ctx context.Context, g gang, r training.Request) (bool, error) {
 	h, known, err := p.started(ctx, g)
-	if err != nil || !known {
+	if err != nil {
 		return false, err
+	}
+	if !known {
+		return g.capacity != r.Capacity, nil
 	}
 	pods, _, err := p.list(ctx, g)
 	if err != nil {
