@@ -196,9 +196,9 @@ func Condition(kind, status, reason, message string) map[string]any {
 
 // Failed is the status of a model that cannot be loaded.
 func Failed(reason, message string) map[string]any {
-	const unavailable, message = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
+	const unavailable, why = "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
 	return map[string]any{
-		"conditions": []any{Condition("PredictorReady", "False", unavailable, message), Condition("Ready", "False", unavailable, message)},
+		"conditions": []any{Condition("PredictorReady", "False", unavailable, why), Condition("Ready", "False", unavailable, why)},
 		"modelStatus": map[string]any{
 			"transitionStatus": "BlockedByFailedLoad",
 			"lastFailureInfo":  map[string]any{"reason": reason, "message": message, "exitCode": int64(1)},
