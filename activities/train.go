@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
@@ -33,7 +31,7 @@ type Trainings struct {
 	Pool func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error)
 }
 
-// Plan says what gang the step needs.
+// Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
 	var spec dsl.Train
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
@@ -43,32 +41,55 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if err != nil {
 		return contract.TrainPlan{}, err
 	}
-	name, pool, err := poolOf(sub.program.Environment(), spec.Pool)
-	if err != nil {
-		return contract.TrainPlan{}, err
-	}
 	plan := contract.TrainPlan{
-		Pool: name, MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max, Capacity: pool.Sells()[0],
-		Resources: spec.Resources, Keep: spec.Checkpoint.Keep, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+		MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max, Resources: spec.Resources, TotalSteps: spec.TotalSteps,
+		Keep: spec.Checkpoint.Keep,
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	plan.USDPerHour = pool.USDPerHour.Of(plan.Capacity)
+	if plan.Offers, err = offersOf(sub.program.Environment(), spec); err != nil {
+		return plan, err
+	}
+	if spec.Deadline != nil {
+		plan.StopOnMiss = spec.Deadline.OnMiss == dsl.OnMissStop
+		if plan.Deadline, err = spec.Deadline.After(in.BeganAt); err != nil {
+			return plan, contract.Error(contract.ErrInvalid, err.Error(), err)
+		}
+	}
 	return plan, nil
 }
 
-// poolOf is the pool that a step means: the first that it names, or the environment's only one.
-func poolOf(env *dsl.Environment, names []string) (string, dsl.Pool, error) {
+// offersOf lists what may be bought for a step: cheapest first where every price is known, else by the order of the pools, and spot
+// before on-demand in each.
+func offersOf(env *dsl.Environment, spec dsl.Train) ([]contract.Offer, error) {
+	names := spec.Pool
 	if len(names) == 0 && len(env.Pools) == 1 {
 		names = slices.Collect(maps.Keys(env.Pools))
 	}
-	if len(names) == 0 {
-		return "", dsl.Pool{}, contract.Error(contract.ErrInvalid, "the step names no pool", nil)
+	var offers []contract.Offer
+	priced := true
+	for _, name := range names {
+		pool, ok := env.Pools[name]
+		if !ok {
+			return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", name), nil)
+		}
+		for _, capacity := range []string{dsl.CapacitySpot, dsl.CapacityOnDemand} {
+			if !slices.Contains(pool.Sells(), capacity) || !spec.Buys(capacity) {
+				continue
+			}
+			price := pool.USDPerHour.Of(capacity)
+			priced = priced && price > 0
+			offers = append(offers, contract.Offer{
+				Pool: name, Capacity: capacity, USDPerHour: price, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+			})
+		}
 	}
-	pool, ok := env.Pools[names[0]]
-	if !ok {
-		return "", dsl.Pool{}, contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", names[0]), nil)
+	if len(offers) == 0 {
+		return nil, contract.Error(contract.ErrInvalid, "no pool of the step sells what it may buy", nil)
 	}
-	return names[0], pool, nil
+	if priced {
+		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })
+	}
+	return offers, nil
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {
@@ -114,48 +135,4 @@ func (t *Trainings) reached(ctx context.Context, k training.Key) (int64, error) 
 		}
 	}
 	return step, nil
-}
-
-// Acquire gets a gang of a pool.
-func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (training.Gang, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "acquiring nodes", Share: -1} })()
-	pool, err := t.pool(ctx, in.Submission, in.Pool)
-	if err != nil {
-		return training.Gang{}, err
-	}
-	gang, err := pool.Acquire(ctx, in.Request)
-	switch {
-	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
-		return gang, contract.Error(contract.ErrInvalid, "pool "+in.Pool+": "+err.Error(), err)
-	case errors.Is(err, training.ErrNoCapacity):
-		return gang, contract.Error(contract.ErrPreempted, "pool "+in.Pool+": "+err.Error(), err)
-	case err != nil:
-		return gang, contract.Error(contract.ErrInfrastructure, "pool "+in.Pool+": "+err.Error(), err)
-	}
-	return gang, nil
-}
-
-// Watch returns when a node of a gang is gone.
-func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })()
-	defer t.prune(ctx, in.Key, in.Keep)()
-	pool, err := t.pool(ctx, in.Submission, in.Pool)
-	if err != nil {
-		return training.Loss{}, err
-	}
-	loss, err := pool.Watch(ctx, in.Key)
-	if err == nil {
-		activity.GetLogger(ctx).Info("nodes lost", "gang", in.Key.String(), "nodes", loss.Nodes, "reason", loss.Reason)
-	}
-	return loss, err
-}
-
-// Release gives a gang back.
-func (t *Trainings) Release(ctx context.Context, in contract.GangInput) error {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })()
-	pool, err := t.pool(ctx, in.Submission, in.Pool)
-	if err != nil {
-		return err
-	}
-	return pool.Release(ctx, in.Key)
 }

@@ -53,7 +53,7 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 	}
 	out := account(in.Generations)
 	out.Metrics, out.Steps = read.last, read.steps
-	out.CostUSD = out.NodeSeconds / 3600 * in.USDPerHour
+	out.Late = in.Late
 	curve, err := json.Marshal(thin(read.curve, curvePoints))
 	if err != nil {
 		return contract.StepOutput{}, err
@@ -77,10 +77,27 @@ func account(generations []dsl.Generation) dsl.TrainOutput {
 	for _, g := range generations {
 		out.StepsLost += g.StepsLost
 		out.StepsRepeated += max(0, min(reached, g.ToStep)-g.FromStep)
-		out.NodeSeconds += float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
+		seconds := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
+		out.NodeSeconds += seconds
+		out.CostUSD += g.CostUSD
+		line := lineOf(&out.Ledger, g)
+		line.Generations++
+		line.NodeSeconds += seconds
+		line.CostUSD += g.CostUSD
 		reached = max(reached, g.ToStep)
 	}
 	return out
+}
+
+// lineOf is the ledger's line for what a generation bought and how it ended.
+func lineOf(ledger *[]dsl.LedgerLine, g dsl.Generation) *dsl.LedgerLine {
+	for i := range *ledger {
+		if line := &(*ledger)[i]; line.Pool == g.Pool && line.Capacity == g.Capacity && line.End == g.End {
+			return line
+		}
+	}
+	*ledger = append(*ledger, dsl.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End})
+	return &(*ledger)[len(*ledger)-1]
 }
 
 // metricsRead is what the metrics say.

@@ -36,8 +36,14 @@ func TestCollect(t *testing.T) {
 		Metrics:   metrics,
 		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
 		Generations: []dsl.Generation{
-			{Index: 1, Nodes: 2, End: dsl.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute)},
-			{Index: 2, Nodes: 1, End: dsl.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second)},
+			{
+				Index: 1, Nodes: 2, End: dsl.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute),
+				Pool: "gpu", Capacity: dsl.CapacitySpot, CostUSD: 0.5,
+			},
+			{
+				Index: 2, Nodes: 1, End: dsl.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second),
+				Pool: "gpu", Capacity: dsl.CapacityOnDemand, CostUSD: 0.25,
+			},
 		},
 	}
 	k := training.Key{Run: "r", Step: "fit", Generation: 1}
@@ -64,6 +70,13 @@ func TestCollect(t *testing.T) {
 	}
 	if got.Steps != 4 || got.StepsLost != 1 || got.StepsRepeated != 1 || got.NodeSeconds != 121 || got.Model.Digest != "sha256:1" {
 		t.Errorf("outputs: %+v", got)
+	}
+	ledger := []dsl.LedgerLine{
+		{Pool: "gpu", Capacity: dsl.CapacitySpot, End: dsl.EndNodeLost, Generations: 1, NodeSeconds: 120, CostUSD: 0.5},
+		{Pool: "gpu", Capacity: dsl.CapacityOnDemand, End: dsl.EndFinished, Generations: 1, NodeSeconds: 1, CostUSD: 0.25},
+	}
+	if diff := cmp.Diff(ledger, got.Ledger); diff != "" || got.CostUSD != 0.75 || got.Late {
+		t.Errorf("cost $%v, late %v; ledger (-want +got):\n%s", got.CostUSD, got.Late, diff)
 	}
 	if diff := cmp.Diff(map[string]float64{"f1": 0.9}, got.Metrics); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

@@ -98,9 +98,23 @@ type TrainOutput struct {
 	Generations []Generation `json:"generations"`
 	// Curve is the loss curve, one point per reported step, thinned to at most 1,000 points: an artifact-free blob digest.
 	Curve string `json:"curve,omitempty"`
+	// Late: it was done after its deadline.
+	Late bool `json:"late"`
+	// Ledger is what was bought, by pool, capacity and how the generations ended.
+	Ledger []LedgerLine `json:"ledger"`
 	// Ledger totals.
 	NodeSeconds float64 `json:"node_seconds"`
 	CostUSD     float64 `json:"cost_usd"`
+}
+
+// LedgerLine is one line of a training's ledger.
+type LedgerLine struct {
+	Pool        string        `json:"pool"`
+	Capacity    string        `json:"capacity"`
+	End         GenerationEnd `json:"end"`
+	Generations int           `json:"generations"`
+	NodeSeconds float64       `json:"node_seconds"`
+	CostUSD     float64       `json:"cost_usd"`
 }
 
 // GenerationEnd says how a generation of a gang ended.
@@ -116,7 +130,9 @@ const (
 	EndUserError GenerationEnd = "user_error" // a rank exited with a status of its own
 	EndTimeout   GenerationEnd = "timeout"    // the attempt took longer than the step's timeout
 	EndCanceled  GenerationEnd = "canceled"
-	EndBudget    GenerationEnd = "budget" // the run has cost what it may
+	EndBudget    GenerationEnd = "budget"   // the run has cost what it may
+	EndMoved     GenerationEnd = "moved"    // left for capacity that is cheaper
+	EndDeadline  GenerationEnd = "deadline" // the step's deadline has passed, and it is to stop then
 )
 
 // Generation is one life of a gang.
@@ -124,6 +140,11 @@ type Generation struct {
 	Index int           `json:"index"` // from 1
 	Nodes int           `json:"nodes"`
 	End   GenerationEnd `json:"end"`
+	// Pool and Capacity are what was bought, at USDPerHour for each node; CostUSD is what that came to.
+	Pool       string  `json:"pool,omitempty"`
+	Capacity   string  `json:"capacity,omitempty"`
+	USDPerHour float64 `json:"usd_per_hour,omitempty"`
+	CostUSD    float64 `json:"cost_usd,omitempty"`
 	// FromStep is the step of the checkpoint it resumed from (0: none); ToStep the last step it reported;
 	// CommittedStep the newest committed checkpoint when it ended.
 	FromStep      int64     `json:"from_step"`
@@ -154,6 +175,7 @@ func (spec *Train) check(c *checker, s *step) {
 	}
 	spec.checkNeeds(c, s)
 	spec.checkPool(c, s)
+	spec.checkDeadline(c, s)
 }
 
 // checkPool checks that the environment has the pools, and that each is large enough.
@@ -180,6 +202,7 @@ func (spec *Train) checkPool(c *checker, s *step) {
 			c.src.errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
 		default:
 			spec.checkPoolOf(c, s, name)
+			spec.checkCapacity(c, s, name, place)
 		}
 	}
 }

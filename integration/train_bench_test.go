@@ -100,7 +100,7 @@ func (b *trainBench) submit(interruptions string) {
 			Command: []string{"python3", "trainer.py"},
 			Outputs: map[string]dsl.OutputDecl{"model": {Type: "model", Path: "model"}},
 		},
-		Metrics: []string{"f1"}, Nodes: dsl.Nodes{Min: 2, Max: 2}, Pool: "local",
+		Metrics: []string{"f1"}, Nodes: dsl.Nodes{Min: 2, Max: 2}, Pool: []string{"local"},
 	})
 	if err != nil {
 		b.t.Fatal(err)

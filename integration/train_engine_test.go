@@ -146,7 +146,7 @@ func runTrainEngine(dir string) error {
 	w.RegisterWorkflowWithOptions(workflows.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	t := &activities.Trainings{Store: s, Engine: activities.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{
-		contract.PlanActivity: t.Plan, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
+		contract.PlanActivity: t.Plan, contract.DecideActivity: t.Decide, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
 		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect,
 	} {
 		w.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})

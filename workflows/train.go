@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
+// remoteLimit bounds one of the worker's activities.
+const remoteLimit = patience + 30*time.Minute
+
 // maxFalseStarts is how many generations in a row may lose a node before their ranks run: more is no bad luck.
 const maxFalseStarts = 5
 
@@ -25,7 +29,10 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
 		return contract.StepOutput{}, err
 	}
-	plan := contract.PlanInput{StepInput: in.StepInput}
+	if t.carried.BeganAt.IsZero() {
+		t.carried.BeganAt = workflow.Now(ctx)
+	}
+	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt}
 	if err := local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
 		return contract.StepOutput{}, err
 	}
@@ -37,19 +44,27 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 	for {
 		end, err := t.generation(ctx)
 		switch {
+		case errors.Is(err, errLongHistory):
+			return contract.StepOutput{}, t.goOn(ctx)
 		case err != nil:
 			return contract.StepOutput{}, t.withCost(err)
 		case end.how == dsl.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
+			t.dropNext(ctx)
 			return contract.StepOutput{}, t.withCost(err)
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			t.in.Carried = t.carried
-			return contract.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.TrainWorkflow, t.in)
+			return contract.StepOutput{}, t.goOn(ctx)
 		}
 	}
+}
+
+// goOn goes on in a new history.
+func (t *train) goOn(ctx workflow.Context) error {
+	t.in.Carried = t.carried
+	return workflow.NewContinueAsNewError(ctx, contract.TrainWorkflow, t.in)
 }
 
 // train is the state of one train workflow.
@@ -83,14 +98,18 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	t.nodes = nil
 	l := &life{train: t}
 	if err := t.seal(ctx, l); err != nil {
-		return trainEnd{}, err
+		return trainEnd{}, t.abandon(ctx, err)
 	}
 	if err := t.acquire(ctx, l); err != nil {
 		return trainEnd{}, err
 	}
 	end := l.live(ctx)
-	err := t.release(ctx)
+	l.recall(ctx, end)
+	err := t.release(ctx, t.key(), t.current.Pool)
 	t.close(ctx, end)
+	if err != nil {
+		t.dropNext(ctx)
+	}
 	return end, err
 }
 
@@ -116,58 +135,13 @@ func (t *train) seal(ctx workflow.Context, l *life) error {
 	return nil
 }
 
-// acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
-func (t *train) acquire(ctx workflow.Context, l *life) error {
-	t.enter(ctx, "acquiring")
-	in := contract.AcquireInput{
-		Pool: t.plan.Pool, Submission: t.in.Submission,
-		Request: training.Request{
-			Key: t.key(), MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
-			Capacity: t.plan.Capacity, Resources: t.plan.Resources, Image: t.plan.Image,
-		},
-	}
-	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := t.remote(ctx, contract.AcquireActivity, in, &l.gang)
-		if err == nil {
-			break
-		}
-		if contract.ErrorType(err) != contract.ErrPreempted {
-			return t.abandon(ctx, err)
-		}
-		t.phase = "acquiring: " + contract.Message(err)
-		if err := workflow.Sleep(ctx, pause); err != nil {
-			return err
-		}
-	}
-	l.nodes = make([]nodeState, len(l.gang.Nodes))
-	t.current.Nodes = len(l.gang.Nodes)
-	for _, n := range l.gang.Nodes {
-		t.nodes = append(t.nodes, n.Name)
-	}
-	return nil
-}
-
-// abandon releases what a failed or canceled Acquire may have started.
-func (t *train) abandon(ctx workflow.Context, err error) error {
-	if releaseErr := t.release(ctx); releaseErr != nil {
-		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)
-	}
-	return err
-}
-
-// release gives the gang back, also after a cancel.
-func (t *train) release(ctx workflow.Context) error {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	in := contract.GangInput{Pool: t.plan.Pool, Submission: t.in.Submission, Key: t.key()}
-	return t.remote(ctx, contract.ReleaseActivity, in, nil)
-}
-
 // close puts the generation into the account.
 func (t *train) close(ctx workflow.Context, end trainEnd) {
 	t.current.EndedAt = workflow.Now(ctx)
 	t.current.End, t.current.Reason = end.how, end.reason
 	t.current.ToStep = max(t.current.ToStep, end.step)
 	t.current.CommittedStep = max(t.current.FromStep, end.committed)
+	t.current.CostUSD = cost(t.current)
 	t.carried.Generations = append(t.carried.Generations, t.current)
 	if end.unusable {
 		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
@@ -193,7 +167,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	}
 	failure := contract.Error(end.errType, end.message(), nil)
 	pause, again := t.budget.again(failure)
-	if !again {
+	if !again || end.how == dsl.EndDeadline {
 		return failure
 	}
 	t.carried.Failures = t.budget.used
@@ -210,7 +184,7 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput
 	var out contract.StepOutput
 	in := contract.CollectInput{
 		StepInput: t.in.StepInput, Generations: t.carried.Generations, Outputs: end.outputs, Metrics: end.metrics,
-		USDPerHour: t.plan.USDPerHour,
+		Late: !t.plan.Deadline.IsZero() && t.current.EndedAt.After(t.plan.Deadline),
 	}
 	err := t.remote(ctx, contract.CollectActivity, in, &out)
 	t.phase = "done"
@@ -221,7 +195,7 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput
 // remote runs one of the worker's activities. They are idempotent, so that what a dying worker began is done again.
 func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 30 * time.Minute,
+		StartToCloseTimeout: remoteLimit,
 		HeartbeatTimeout:    heartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -247,16 +221,16 @@ func (t *train) show(ctx workflow.Context) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** of run `%s`: generation %d, %s", t.in.Step, t.in.Run, t.current.Index, t.phase)
 	if len(t.nodes) > 0 {
-		fmt.Fprintf(&b, " on %s", strings.Join(t.nodes, ", "))
+		fmt.Fprintf(&b, " on %s (%s of pool %s)", strings.Join(t.nodes, ", "), capacityWords[t.current.Capacity], t.current.Pool)
 	}
 	if t.current.FromStep > 0 {
 		fmt.Fprintf(&b, ", from step %d", t.current.FromStep)
 	}
 	if ended := t.carried.Generations; len(ended) > 0 {
-		b.WriteString("\n\n" + heads("generation", "nodes", "steps", "committed", "time", "end"))
+		b.WriteString("\n\n" + heads("generation", "nodes", "capacity", "steps", "committed", "time", "end"))
 		for _, g := range ended[max(0, len(ended)-detailRows):] {
 			steps := fmt.Sprintf("%d\u2011%d", g.FromStep, g.ToStep) // a hyphen that no line ends at
-			b.WriteString(row(g.Index, g.Nodes, steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
+			b.WriteString(row(g.Index, g.Nodes, capacityWords[g.Capacity], steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

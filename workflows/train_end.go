@@ -52,7 +52,7 @@ func (l *life) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved,
 	} {
 		if explains(&end) {
 			return end
@@ -75,6 +75,13 @@ func (l *life) wasLate(end *trainEnd) bool {
 func (l *life) wasBroke(end *trainEnd) bool {
 	end.how, end.reason, end.errType = dsl.EndBudget, "it has cost all that is left of the run's budget", contract.ErrBudget
 	return l.broke
+}
+
+func (l *life) wasOverdue(end *trainEnd) bool {
+	if l.overdue {
+		end.how, end.reason, end.errType = dsl.EndDeadline, l.missedReason(), contract.ErrTimeout
+	}
+	return l.overdue
 }
 
 // wasRefused: an agent or the step's spec is wrong, which no further try mends.
@@ -233,5 +240,15 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 		end.how = dsl.EndNodeLost
 		end.reason += ", and the last checkpoint could not be committed: " + why
 	}
+	return true
+}
+
+// wasMoved: stopped because there is a cheaper gang to go on with. What a rank did not save is done again, and that is all.
+func (l *life) wasMoved(end *trainEnd) bool {
+	if !l.moves() {
+		return false
+	}
+	end.how, end.errType = dsl.EndMoved, ""
+	end.reason = "there is spot again, of pool " + l.scout.found.Offer.Pool
 	return true
 }

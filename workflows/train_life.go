@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -31,6 +32,8 @@ const (
 	// cancelStop and failureStop are how long ranks may take to end after a cancel, and after the failure of one of them.
 	cancelStop  = 10 * time.Second
 	failureStop = 5 * time.Second
+	// moveStop is how long ranks may take to leave a checkpoint where nothing presses.
+	moveStop = 2 * time.Minute
 	// noticeMargin is kept free between the end of a stop and the end of the node, for what remains to be uploaded; a fifth of a short
 	// notice.
 	noticeMargin = 2 * time.Second
@@ -52,6 +55,9 @@ type life struct {
 	canceled bool
 	late     bool // the attempt's timeout has passed
 	broke    bool // the step has cost what it may
+	overdue  bool // the step's deadline has passed, and it is to stop then
+
+	scout *scout // nil where there is nothing to look out for
 }
 
 // nodeState is what is known of one node of a gang.
@@ -84,6 +90,7 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 		for i := range l.nodes {
 			workflow.Go(nodes, func(ctx workflow.Context) { l.run(ctx, i) })
 		}
+		l.lookOut(nodes)
 		l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.ended }) })
 	}
 	if l.pending() {
@@ -94,30 +101,50 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 	return l.classify()
 }
 
-// await waits for cond, a cancel of the workflow, the attempt's timeout or the end of the money.
+// await waits for cond, a cancel of the workflow, or the first of the limits of time and money.
 func (l *life) await(ctx workflow.Context, cond func() bool) {
-	left, limited := l.affords(ctx)
-	byCost := limited
-	if l.in.Timeout > 0 {
-		if inTime := time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt); !limited || inTime < left {
-			left, limited, byCost = inTime, true, false
-		}
-	}
+	first := l.firstLimit(ctx)
 	var err error
 	ok := true
-	if limited {
-		ok, err = workflow.AwaitWithTimeout(ctx, max(left, time.Millisecond), cond)
+	if first != nil {
+		ok, err = workflow.AwaitWithTimeout(ctx, max(first.left, time.Millisecond), cond)
 	} else {
 		err = workflow.Await(ctx, cond)
 	}
 	l.canceled = l.canceled || err != nil
-	l.late = l.late || err == nil && !ok && !byCost
-	l.broke = l.broke || err == nil && !ok && byCost
+	if err == nil && !ok {
+		*first.passed = true
+	}
+}
+
+// limit is something that ends a generation when its time has come.
+type limit struct {
+	left   time.Duration
+	passed *bool
+}
+
+// firstLimit is the limit that is reached first, or nil.
+func (l *life) firstLimit(ctx workflow.Context) *limit {
+	var limits []limit
+	if left, ok := l.affords(ctx); ok {
+		limits = append(limits, limit{left, &l.broke})
+	}
+	if l.in.Timeout > 0 {
+		limits = append(limits, limit{time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt), &l.late})
+	}
+	if l.plan.StopOnMiss {
+		limits = append(limits, limit{l.plan.Deadline.Sub(workflow.Now(ctx)), &l.overdue})
+	}
+	if len(limits) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(limits, func(a, b limit) int { return cmp.Compare(a.left, b.left) })
+	return &first
 }
 
 // broken reports whether there is a reason to end the generation before all ranks have finished.
 func (l *life) broken() bool {
-	if l.canceled || l.late || l.broke || l.loss != nil || l.notice != nil {
+	if l.canceled || l.late || l.broke || l.overdue || l.loss != nil || l.notice != nil || l.moves() {
 		return true
 	}
 	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
@@ -150,7 +177,7 @@ func (l *life) watch(ctx workflow.Context) {
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
 			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
 		})
-		in := contract.GangInput{Pool: l.plan.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep}
+		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep}
 		var loss training.Loss
 		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
 			return // the generation is over, or nothing can be seen of the pool: heartbeats tell
@@ -273,6 +300,8 @@ func (l *life) grace(ctx workflow.Context) time.Duration {
 	switch {
 	case l.canceled || l.late || l.broke:
 		return cancelStop
+	case l.overdue, l.moves() && l.loss == nil && l.notice == nil:
+		return moveStop
 	case l.notice != nil && l.loss == nil:
 		left := l.notice.Until.Sub(workflow.Now(ctx))
 		return max(left-min(noticeMargin, left/5), time.Second)

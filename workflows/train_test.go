@@ -26,18 +26,44 @@ import (
 
 // stage plays the worker's and the nodes' activities of a training on one node.
 type stage struct {
-	// acquire are the errors of the first calls of Acquire.
+	// acquire are the errors of the first calls of Acquire. Where asks is set, it is closed by the first, which finds nothing.
 	acquire []error
+	asks    chan struct{}
 	// lost says whether the node of a generation is lost before it is prepared.
 	lost func(generation int) bool
 	// ranks is how the ranks of a generation end; nil: they finish.
 	ranks func(generation int) (contract.RanksEnded, error)
 	// price of a node; budget of the step.
 	price, budget float64
+	// deadline of the step, that ends it: so long after its start.
+	deadline time.Duration
+	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
+	spot func(generation int) bool
 
 	mu       sync.Mutex
+	now      func() time.Time
 	acquired int
 	released []int
+}
+
+// plan is what the step may buy.
+func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
+	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: dsl.CapacityOnDemand, USDPerHour: s.price}}}
+	if s.spot != nil {
+		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: dsl.CapacitySpot})
+	}
+	if s.deadline != 0 {
+		plan.Deadline, plan.StopOnMiss = in.BeganAt.Add(s.deadline), true
+	}
+	return plan, nil
+}
+
+// decide asks for on-demand, and for spot in its place.
+func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Choice, error) {
+	if in.Current.Capacity == dsl.CapacityOnDemand {
+		return contract.Choice{Offers: in.Offers[1:]}, nil
+	}
+	return contract.Choice{Offers: in.Offers[:1]}, nil
 }
 
 func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
@@ -48,10 +74,10 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	env.SetTestTimeout(20 * time.Second)
 	env.RegisterWorkflowWithOptions(Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	over := t.Context().Done()
+	s.now = env.Now
 	for name, f := range map[string]any{
-		contract.PlanActivity: func(context.Context, contract.PlanInput) (contract.TrainPlan, error) {
-			return contract.TrainPlan{Pool: "p", MinNodes: 1, MaxNodes: 1, USDPerHour: s.price}, nil
-		},
+		contract.PlanActivity:   s.plan,
+		contract.DecideActivity: s.decide,
 		contract.SealActivity: func(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
 			return contract.SealOutput{Seal: checkpoint.Seal{Generation: in.Generation}}, nil
 		},
@@ -88,19 +114,29 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-func (s *stage) acquireGang(_ context.Context, in contract.AcquireInput) (training.Gang, error) {
+func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
+	if s.asks != nil {
+		close(s.asks)
+		<-ctx.Done()
+		return contract.Acquired{}, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acquired++
+	offer, key := in.Offers[0], in.Request.Key
 	if len(s.acquire) > 0 {
 		err := s.acquire[0]
 		s.acquire = s.acquire[1:]
-		return training.Gang{}, err
+		return contract.Acquired{}, err
 	}
-	return training.Gang{Nodes: []training.Node{{Name: "n", Queue: in.Queue(0, "x"), Address: "a"}}}, nil
+	if offer.Capacity == dsl.CapacitySpot && !s.spot(key.Generation) {
+		return contract.Acquired{}, contract.Error(contract.ErrPreempted, "no spot", nil)
+	}
+	gang := training.Gang{Nodes: []training.Node{{Name: "n", Queue: key.Queue(0, "x"), Address: "a"}}}
+	return contract.Acquired{At: s.now(), Gang: gang, Offer: offer}, nil
 }
 
-func (s *stage) release(_ context.Context, in contract.GangInput) error {
+func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = append(s.released, in.Key.Generation)
@@ -147,9 +183,12 @@ func TestTrainWaitsForCapacity(t *testing.T) {
 }
 
 func TestTrainCanBeCancelledWhileItWaitsForCapacity(t *testing.T) {
-	s := &stage{acquire: slices.Repeat([]error{contract.Error(contract.ErrPreempted, "no capacity now", nil)}, 1000)}
+	s := &stage{asks: make(chan struct{})}
 	env := s.environment(t)
-	env.RegisterDelayedCallback(env.CancelWorkflow, 10*time.Minute)
+	go func() {
+		<-s.asks
+		env.CancelWorkflow()
+	}()
 	if err := s.train(t, env, dsl.Retry{}); !temporal.IsCanceledError(err) {
 		t.Errorf("ended with %v, want a cancel", err)
 	}
@@ -260,4 +299,76 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 		t.Errorf("the second failure ended with %v, want the step's failure", err)
 	}
 	s.wantReleased(t, 2)
+}
+
+// Once there is spot, a gang on on-demand is left for it, and the next generation is on that.
+func TestTrainMovesToSpot(t *testing.T) {
+	t.Parallel() // the first look out for spot comes after a while
+	s, stopped := moving(t, 2)
+	env := s.environment(t)
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
+	var collected contract.CollectInput
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+		collected = in
+		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
+	if err := s.train(t, env, dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	got := collected.Generations
+	if len(got) != 2 || got[0].End != dsl.EndMoved || got[0].Capacity != dsl.CapacityOnDemand || got[1].Capacity != dsl.CapacitySpot || got[1].Pool != "q" {
+		t.Errorf("generations %+v, want one on on-demand that was left for one on spot", got)
+	}
+	s.wantReleased(t, 2)
+}
+
+// moving is a training whose ranks go on until they are stopped, where there is spot for a generation; stop is the nodes' activity.
+func moving(t *testing.T, spot int) (s *stage, stop func(context.Context, contract.StopInput) error) {
+	t.Helper()
+	stopped := make(chan struct{})
+	s = &stage{spot: func(generation int) bool { return generation == spot }}
+	s.ranks = func(generation int) (contract.RanksEnded, error) {
+		if generation > 1 {
+			return contract.RanksEnded{}, nil
+		}
+		<-stopped
+		return contract.RanksEnded{Code: 143, Stopped: true}, nil
+	}
+	return s, func(context.Context, contract.StopInput) error {
+		close(stopped)
+		return nil
+	}
+}
+
+// A training that is to stop at its deadline does, without another try.
+func TestTrainStopsAtItsDeadline(t *testing.T) {
+	s, stopped := moving(t, 0)
+	s.spot, s.deadline = nil, 300*time.Millisecond
+	env := s.environment(t)
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
+	err := s.train(t, env, dsl.Retry{Attempts: 3, Errors: []string{contract.ErrTimeout}})
+	if contract.ErrorType(err) != contract.ErrTimeout || !strings.Contains(contract.Message(err), "deadline") {
+		t.Errorf("ended with %v, want a timeout that tells of the deadline", err)
+	}
+	s.wantReleased(t, 1)
+}
+
+func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
+	s := &stage{deadline: -time.Second}
+	err := s.train(t, s.environment(t), dsl.Retry{})
+	if contract.ErrorType(err) != contract.ErrTimeout || s.acquired != 0 {
+		t.Errorf("ended with %v after %d tries, want a timeout", err, s.acquired)
+	}
+}
+
+// A wait for capacity that makes a history long goes on in a new one.
+func TestTrainWaitsOnInANewHistory(t *testing.T) {
+	s := &stage{acquire: []error{contract.Error(contract.ErrPreempted, "no capacity now", nil)}}
+	env := s.environment(t)
+	env.SetContinueAsNewSuggested(true)
+	err := s.train(t, env, dsl.Retry{})
+	var again *workflow.ContinueAsNewError
+	if !errors.As(err, &again) {
+		t.Fatalf("ended with %v, want to go on as new", err)
+	}
 }

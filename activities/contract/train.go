@@ -12,7 +12,7 @@ import (
 // AgentProtocol numbers what workers and node agents say to each other. An agent refuses another number than its own.
 const AgentProtocol = 2
 
-// Activity types of a train step on a worker. PlanActivity runs as a local activity.
+// Activity types of a train step on a worker. PlanActivity and DecideActivity run as local activities.
 const (
 	PlanActivity    = "sluice.train.plan"
 	SealActivity    = "sluice.train.seal"
@@ -20,6 +20,7 @@ const (
 	WatchActivity   = "sluice.train.watch"
 	ReleaseActivity = "sluice.train.release"
 	CollectActivity = "sluice.train.collect"
+	DecideActivity  = "sluice.train.decide"
 )
 
 // Activity types of a node's agent, on the node's own task queue.
@@ -59,29 +60,68 @@ type TrainCarried struct {
 	Failures int `json:"failures,omitempty"`
 	// Unusable are checkpoints that could not be resumed from.
 	Unusable []artifact.Ref `json:"unusable,omitempty"`
-	// AttemptAt is when the attempt that is under way began.
+	// BeganAt is when the step began, AttemptAt when the attempt that is under way did.
+	BeganAt   time.Time `json:"began_at,omitzero"`
 	AttemptAt time.Time `json:"attempt_at,omitzero"`
+	// Next is the gang of the next generation, when that was got while the one before it still ran.
+	Next *Acquired `json:"next,omitempty"`
 }
 
-// PlanInput asks what gang a step needs.
+// PlanInput asks what gang a step needs, and by when it has to be done.
 type PlanInput struct {
 	StepInput
+	// BeganAt is when the step began.
+	BeganAt time.Time `json:"began_at"`
 }
 
-// TrainPlan is the part of the step's spec that the workflow acts on.
+// TrainPlan is the part of the step's spec and its environment that the workflow acts on.
 type TrainPlan struct {
-	Pool     string `json:"pool"`
-	MinNodes int    `json:"min_nodes"`
-	MaxNodes int    `json:"max_nodes"`
-	// USDPerHour is the price of a node.
-	USDPerHour float64 `json:"usd_per_hour,omitempty"`
-	// Capacity is what to buy of the pool.
-	Capacity string `json:"capacity,omitempty"`
-	// Resources and Image are those of the step.
+	MinNodes int `json:"min_nodes"`
+	MaxNodes int `json:"max_nodes"`
+	// Offers are what may be bought, the preferred first.
+	Offers []Offer `json:"offers"`
+	// Resources are those of the step.
 	Resources dsl.Resources `json:"resources,omitzero"`
 	// Keep is how many of its checkpoints stay in the store.
-	Keep  int    `json:"keep,omitempty"`
+	Keep int `json:"keep,omitempty"`
+	// Deadline is when it has to be done; zero: at no time. StopOnMiss ends a training that is not done then.
+	Deadline   time.Time `json:"deadline,omitzero"`
+	StopOnMiss bool      `json:"stop_on_miss,omitempty"`
+	TotalSteps int64     `json:"total_steps,omitempty"`
+}
+
+// Offer is one thing that may be bought: one capacity of one pool.
+type Offer struct {
+	Pool     string `json:"pool"`
+	Capacity string `json:"capacity"`
+	// USDPerHour is the price of a node; 0 when it is not known.
+	USDPerHour float64 `json:"usd_per_hour,omitempty"`
+	// Image is the container image of the ranks there.
 	Image string `json:"image,omitempty"`
+}
+
+// DecideInput asks which of the offers to ask for now.
+type DecideInput struct {
+	training.Key
+	TrainPlan
+	BeganAt time.Time `json:"began_at"`
+	Now     time.Time `json:"now"`
+	// Ended are the generations before.
+	Ended []dsl.Generation `json:"ended,omitempty"`
+	// Current is the generation for which a gang is sought; or, where Capacity is set, the one that runs on that.
+	Current dsl.Generation `json:"current"`
+}
+
+// Choice is what to ask for now.
+type Choice struct {
+	// Offers are those to ask for, the preferred first. While a gang runs: those to leave it for.
+	Offers []Offer `json:"offers,omitempty"`
+	// Review is after what time to choose again, when none of them is to be had before; 0: there is no such time.
+	Review time.Duration `json:"review,omitempty"`
+	// Tick is how often to ask.
+	Tick time.Duration `json:"tick"`
+	// Waits: on-demand could be had, and is not asked for yet.
+	Waits bool `json:"waits,omitempty"`
 }
 
 // SealInput opens a generation.
@@ -96,20 +136,40 @@ type SealOutput struct {
 	Reached int64           `json:"reached"`
 }
 
-// AcquireInput asks for a gang; the activity returns a training.Gang.
+// AcquireInput asks for a gang, of the first of the offers that there is; the activity returns an Acquired.
 type AcquireInput struct {
-	Pool       string `json:"pool"`
-	Submission string `json:"submission"`
-	training.Request
+	Submission string  `json:"submission"`
+	Offers     []Offer `json:"offers"`
+	// Pools are all that may have been asked for this gang before. What those keep for it that do not give it now is given up.
+	Pools []string `json:"pools"`
+	// Patience is how long to go on asking, and Tick how often at least.
+	Patience time.Duration `json:"patience"`
+	Tick     time.Duration `json:"tick"`
+	// Request is what is asked for of each; the offer completes it.
+	Request training.Request `json:"request"`
 }
 
-// GangInput names a gang, for Watch (which returns a training.Loss) and Release.
+// Acquired is a gang, what was bought, and when it was asked for: it costs from then on.
+type Acquired struct {
+	At    time.Time     `json:"at"`
+	Gang  training.Gang `json:"gang"`
+	Offer Offer         `json:"offer"`
+}
+
+// GangInput names a gang, for Watch (which returns a training.Loss).
 type GangInput struct {
 	Pool       string       `json:"pool"`
 	Submission string       `json:"submission"`
 	Key        training.Key `json:"key"`
 	// Keep is how many checkpoints are to stay in the store, while the gang is watched.
 	Keep int `json:"keep,omitempty"`
+}
+
+// ReleaseInput gives a gang back, in whichever of the pools it is.
+type ReleaseInput struct {
+	Pools      []string     `json:"pools"`
+	Submission string       `json:"submission"`
+	Key        training.Key `json:"key"`
 }
 
 // PrepareInput makes a node ready: workspace, inputs, resume.
@@ -184,5 +244,6 @@ type CollectInput struct {
 	Generations []dsl.Generation `json:"generations"`
 	Outputs     map[string]any   `json:"outputs"`
 	Metrics     string           `json:"metrics"`
-	USDPerHour  float64          `json:"usd_per_hour,omitempty"`
+	// Late: the deadline had passed.
+	Late bool `json:"late,omitempty"`
 }

@@ -1,0 +1,140 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/training"
+)
+
+// firstPause is how soon what there was none of is asked for again; the pauses double up to the tick.
+const firstPause = time.Second
+
+// Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
+// error of type preempted.
+func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "asking for nodes", Share: -1} })()
+	over := time.NewTimer(in.Patience)
+	defer over.Stop()
+	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
+		got, err := t.askAll(ctx, in)
+		if contract.ErrorType(err) != contract.ErrPreempted {
+			return got, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-over.C:
+			return contract.Acquired{}, err
+		case <-ctx.Done():
+			return contract.Acquired{}, ctx.Err()
+		}
+	}
+}
+
+// askAll asks for each offer once. When none is to be had the error tells why of each, and is of the type that gives the most hope.
+func (t *Trainings) askAll(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
+	var failed []error
+	for _, o := range in.Offers {
+		at := time.Now().UTC()
+		gang, err := t.ask(ctx, in, o)
+		if err == nil {
+			t.releaseOthers(ctx, in, o.Pool)
+			o.Capacity = cmp.Or(gang.Capacity, o.Capacity)
+			o.USDPerHour = cmp.Or(gang.USDPerHour, o.USDPerHour)
+			return contract.Acquired{At: at, Gang: gang, Offer: o}, nil
+		}
+		if ctx.Err() != nil {
+			return contract.Acquired{}, ctx.Err()
+		}
+		failed = append(failed, err)
+	}
+	return contract.Acquired{}, mostHopeful(failed)
+}
+
+// ask asks one pool.
+func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contract.Offer) (training.Gang, error) {
+	pool, err := t.pool(ctx, in.Submission, o.Pool)
+	if err != nil {
+		return training.Gang{}, err
+	}
+	r := in.Request
+	r.Capacity, r.Image = o.Capacity, o.Image
+	gang, err := pool.Acquire(ctx, r)
+	typ := contract.ErrInfrastructure
+	switch {
+	case err == nil:
+		return gang, nil
+	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
+		typ = contract.ErrInvalid
+	case errors.Is(err, training.ErrNoCapacity):
+		typ = contract.ErrPreempted
+	}
+	return gang, contract.Error(typ, "pool "+o.Pool+": "+err.Error(), err)
+}
+
+// mostHopeful makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.
+func mostHopeful(failed []error) error {
+	typ := contract.ErrInvalid
+	says := make([]string, len(failed))
+	for i, err := range failed {
+		says[i] = contract.Message(err)
+		switch one := contract.ErrorType(err); {
+		case one == contract.ErrPreempted, typ == contract.ErrInvalid:
+			typ = one
+		}
+	}
+	return contract.Error(typ, strings.Join(slices.Compact(says), "; "), errors.Join(failed...))
+}
+
+// releaseOthers gives up what pools other than the one that gave the gang may keep for it: a place in a queue, or a gang that an attempt
+// of this activity got whose worker died. That one cannot be reached now does not keep the gang from training.
+func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput, pool string) {
+	others := slices.DeleteFunc(slices.Clone(in.Pools), func(name string) bool { return name == pool })
+	release := contract.ReleaseInput{Pools: others, Submission: in.Submission, Key: in.Request.Key}
+	if err := t.releaseIn(ctx, release); err != nil {
+		activity.GetLogger(ctx).Warn("a pool that is not needed does not give up its place", "error", err)
+	}
+}
+
+// Watch returns when a node of a gang is gone.
+func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })()
+	defer t.prune(ctx, in.Key, in.Keep)()
+	pool, err := t.pool(ctx, in.Submission, in.Pool)
+	if err != nil {
+		return training.Loss{}, err
+	}
+	loss, err := pool.Watch(ctx, in.Key)
+	if err == nil {
+		activity.GetLogger(ctx).Info("nodes lost", "gang", in.Key.String(), "nodes", loss.Nodes, "reason", loss.Reason)
+	}
+	return loss, err
+}
+
+// Release gives a gang back.
+func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error {
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })()
+	return t.releaseIn(ctx, in)
+}
+
+func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput) error {
+	var failed []error
+	for _, name := range in.Pools {
+		pool, err := t.pool(ctx, in.Submission, name)
+		if err == nil {
+			err = pool.Release(ctx, in.Key)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("pool %s: %w", name, err))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/policy"
+)
+
+const (
+	// measuredBack is how many of the last generations the pace and the changeover are measured on.
+	measuredBack = 6
+	// workMargin is what the work that is left is taken to be more than measured, for what happens after the last step and for nodes
+	// that are slower than those before.
+	workMargin = 1.05
+	// minTick and maxTick bound how often capacity is asked for; between them it is a share of the time there is.
+	minTick, maxTick = time.Second, 30 * time.Second
+	ticksInWindow    = 500
+)
+
+// Decide chooses which of the offers to ask for now, by the policy and by what the generations before have measured.
+func (t *Trainings) Decide(ctx context.Context, in contract.DecideInput) (contract.Choice, error) {
+	measured, err := t.measure(ctx, in)
+	if err != nil {
+		return contract.Choice{}, err
+	}
+	return choose(in, measured), nil
+}
+
+// measurement is what generations of a training have shown of its pace.
+type measurement struct {
+	pace   time.Duration // of a step; 0 when it is not known
+	boot   time.Duration // from getting a gang to its first step
+	end    time.Duration // from the last step of a gang to its end
+	step   int64         // the last that is known of the current generation
+	of     int64         // steps of the whole job, as the script says
+	repeat int64         // steps that a generation lost, at most
+}
+
+// measure reads the progress of the last generations. Of several paces and changeovers the slowest counts: the deadline is kept by it.
+func (t *Trainings) measure(ctx context.Context, in contract.DecideInput) (measurement, error) {
+	m := measurement{step: in.Current.FromStep}
+	generations := append(slices.Clone(in.Ended[max(0, len(in.Ended)-measuredBack):]), in.Current)
+	for _, g := range generations {
+		p, err := checkpoint.GetProgress(ctx, t.Store, training.Key{Run: in.Run, Step: in.Step, Generation: g.Index})
+		if err != nil {
+			return m, err
+		}
+		m.of = max(m.of, p.Of)
+		m.pace = max(m.pace, p.Pace())
+		m.repeat = max(m.repeat, g.StepsLost)
+		if !p.FirstAt.IsZero() {
+			m.boot = max(m.boot, p.FirstAt.Sub(g.StartedAt))
+		}
+		if !p.At.IsZero() && !g.EndedAt.IsZero() {
+			m.end = max(m.end, g.EndedAt.Sub(p.At))
+		}
+		if g.Index == in.Current.Index {
+			m.step = max(m.step, p.Step)
+		}
+	}
+	return m, nil
+}
+
+// choose asks the policy.
+func choose(in contract.DecideInput, m measurement) contract.Choice {
+	s := stateOf(in, m)
+	if s.Running != "" && m.pace == 0 {
+		return contract.Choice{Tick: s.Tick} // what a move costs is not known yet
+	}
+	d := policy.Decide(s)
+	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.OnDemand && !d.OnDemand}
+	for _, o := range in.Offers {
+		spot := o.Capacity == dsl.CapacitySpot
+		if spot && d.Spot || !spot && d.OnDemand && s.Running == "" {
+			c.Offers = append(c.Offers, o)
+		}
+	}
+	return c
+}
+
+// stateOf is what the policy is told.
+func stateOf(in contract.DecideInput, m measurement) policy.State {
+	s := policy.State{
+		Elapsed: in.Now.Sub(in.BeganAt), Running: in.Current.Capacity, Tick: maxTick,
+		Changeover: m.boot + m.end + time.Duration(m.repeat)*m.pace,
+	}
+	for _, o := range slices.Backward(in.Offers) { // the first of each counts
+		if o.Capacity == dsl.CapacitySpot {
+			s.Spot, s.Prices.Spot = true, o.USDPerHour
+		} else {
+			s.OnDemand, s.Prices.OnDemand = true, o.USDPerHour
+		}
+	}
+	for _, g := range in.Ended {
+		if g.Capacity == dsl.CapacitySpot {
+			s.SpotUp += g.EndedAt.Sub(g.StartedAt)
+			if g.End == dsl.EndNotice || g.End == dsl.EndNodeLost {
+				s.SpotLosses++
+			}
+		}
+	}
+	if total := cmp.Or(in.TotalSteps, m.of); !in.Deadline.IsZero() {
+		s.Deadline, s.Window, s.Left = true, in.Deadline.Sub(in.BeganAt), in.Deadline.Sub(in.Now)
+		s.Work = time.Duration(workMargin * float64(max(0, total-m.step)) * float64(m.pace))
+		s.TotalWork = time.Duration(workMargin * float64(total) * float64(m.pace))
+		s.Tick = min(max(s.Window/ticksInWindow, minTick), maxTick)
+	}
+	return s
+}

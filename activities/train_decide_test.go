@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/policy"
+)
+
+var (
+	gpuSpot  = contract.Offer{Pool: "gpu", Capacity: dsl.CapacitySpot, USDPerHour: 1}
+	gpuStays = contract.Offer{Pool: "gpu", Capacity: dsl.CapacityOnDemand, USDPerHour: 3}
+	burst    = contract.Offer{Pool: "burst", Capacity: dsl.CapacityOnDemand, USDPerHour: 4}
+)
+
+func TestChoose(t *testing.T) {
+	began := time.Unix(1000, 0).UTC()
+	all := []contract.Offer{gpuSpot, gpuStays, burst}
+	plain := measurement{pace: time.Second, boot: 10 * time.Second}
+	in := func(more func(*contract.DecideInput)) contract.DecideInput {
+		in := contract.DecideInput{BeganAt: began, Now: began}
+		in.Offers, in.TotalSteps = all, 3600
+		if more != nil {
+			more(&in)
+		}
+		return in
+	}
+	due := func(left time.Duration, current dsl.Generation) contract.DecideInput {
+		return in(func(in *contract.DecideInput) { in.Deadline, in.Current = began.Add(left), current })
+	}
+	for _, tt := range []struct {
+		name     string
+		in       contract.DecideInput
+		measured measurement
+		want     contract.Choice
+	}{
+		{"no deadline", in(nil), plain, contract.Choice{Offers: all, Tick: maxTick}},
+		{"a loose deadline", due(3*time.Hour, dsl.Generation{}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow, Waits: true}},
+		{"a tight deadline", due(64*time.Minute, dsl.Generation{}), plain, contract.Choice{Offers: all, Tick: 64 * time.Minute / ticksInWindow}},
+		{"no slack", due(time.Hour, dsl.Generation{}), plain, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
+		{"nothing is known yet", due(time.Hour, dsl.Generation{}), measurement{}, contract.Choice{Offers: all, Tick: time.Hour / ticksInWindow}},
+		{"on on-demand", due(3*time.Hour, dsl.Generation{Capacity: dsl.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
+		{"on on-demand, with no slack", due(time.Hour, dsl.Generation{Capacity: dsl.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
+		{"on on-demand, of unknown pace", in(func(in *contract.DecideInput) { in.Current.Capacity = dsl.CapacityOnDemand }), measurement{}, contract.Choice{Tick: maxTick}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := choose(tt.in, tt.measured)
+			if (got.Review > 0) != got.Waits {
+				t.Errorf("waits %v, and chooses again after %v", got.Waits, got.Review)
+			}
+			got.Review = 0
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("choice (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What the policy is told of the market is what the generations went through.
+func TestStateOfMarket(t *testing.T) {
+	began := time.Unix(1000, 0)
+	life := func(capacity string, end dsl.GenerationEnd, from, to int) dsl.Generation {
+		return dsl.Generation{
+			Capacity: capacity, End: end, StartedAt: began.Add(time.Duration(from) * time.Minute), EndedAt: began.Add(time.Duration(to) * time.Minute),
+		}
+	}
+	in := contract.DecideInput{BeganAt: began, Now: began.Add(time.Hour)}
+	in.Offers = []contract.Offer{burst, gpuStays, gpuSpot}
+	in.Ended = []dsl.Generation{
+		life(dsl.CapacitySpot, dsl.EndNotice, 0, 10), life(dsl.CapacitySpot, dsl.EndNodeLost, 10, 15),
+		life(dsl.CapacityOnDemand, dsl.EndMoved, 15, 30), life(dsl.CapacitySpot, dsl.EndCrashed, 30, 31),
+	}
+	want := policy.State{
+		Elapsed: time.Hour, Changeover: 35 * time.Second, Tick: maxTick, Spot: true, OnDemand: true,
+		Prices: dsl.Prices{Spot: 1, OnDemand: 4}, SpotUp: 16 * time.Minute, SpotLosses: 2,
+	}
+	got := stateOf(in, measurement{pace: 2 * time.Second, boot: 10 * time.Second, end: 5 * time.Second, repeat: 10})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://train-measure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Unix(1000, 0).UTC()
+	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	for g, p := range map[int]checkpoint.Progress{
+		1: {Step: 21, Of: 500, FirstStep: 1, FirstAt: at(8), At: at(28)},
+		2: {Step: 40, FirstStep: 20, FirstAt: at(45), At: at(55)},
+	} {
+		if err := checkpoint.PutProgress(t.Context(), s, training.Key{Run: "r", Step: "fit", Generation: g}, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := contract.DecideInput{Key: training.Key{Run: "r", Step: "fit", Generation: 2}}
+	in.Ended = []dsl.Generation{{Index: 1, StartedAt: at(0), EndedAt: at(30), StepsLost: 2}}
+	in.Current = dsl.Generation{Index: 2, StartedAt: at(40), FromStep: 19}
+	got, err := (&Trainings{Store: s}).measure(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := measurement{pace: time.Second, boot: 8 * time.Second, end: 2 * time.Second, step: 40, of: 500, repeat: 2}
+	if got != want {
+		t.Errorf("measured %+v, want %+v", got, want)
+	}
+}

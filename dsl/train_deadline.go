@@ -1,0 +1,107 @@
+package dsl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// CapacityAuto lets what serves the step best be bought.
+const CapacityAuto = "auto"
+
+// What happens to a training that is not done by its deadline.
+const (
+	OnMissContinue = "continue"
+	OnMissStop     = "stop"
+)
+
+// clock is how a deadline's time of day is written.
+const clock = "15:04"
+
+// After is the deadline of a step that begins then.
+func (d *Deadline) After(began time.Time) (time.Time, error) {
+	if d.Within > 0 {
+		return began.Add(time.Duration(d.Within)), nil
+	}
+	at, err := time.Parse(clock, d.At)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the deadline is at %q, which is no time of day such as 07:00", d.At)
+	}
+	zone, err := time.LoadLocation(d.Timezone)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the deadline's timezone: %w", err)
+	}
+	local := began.In(zone)
+	// Dates are counted, not hours: a day on which clocks are changed has 23 or 25.
+	for day := 0; ; day++ {
+		due := time.Date(local.Year(), local.Month(), local.Day()+day, at.Hour(), at.Minute(), 0, 0, zone)
+		if due.After(began) {
+			return due, nil
+		}
+	}
+}
+
+// Buys reports whether the step may buy that capacity.
+func (spec *Train) Buys(capacity string) bool {
+	return spec.Capacity == "" || spec.Capacity == CapacityAuto || spec.Capacity == capacity
+}
+
+// checkDeadline checks when the training has to be done, and that this can be planned for.
+func (spec *Train) checkDeadline(c *checker, s *step) {
+	node := lookup(s.body, "deadline")
+	if node == nil || spec.Deadline == nil {
+		return
+	}
+	within, at := lookup(node, "within"), lookup(node, "at")
+	switch {
+	case within == nil && at == nil:
+		c.src.errorf(node, "deadline", "write `within: 2h`, or `at: \"07:00\"`", "the deadline of `%s` does not say when", s.ID)
+	case within != nil && at != nil:
+		c.src.errorf(keyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
+	}
+	spec.Deadline.checkClock(c, at, lookup(node, "timezone"))
+	place := keyNode(s.body, "deadline")
+	if lookup(s.body, "total_steps") == nil {
+		c.src.errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
+			"`%s` has a deadline and no `total_steps`, so nobody can tell how much work is left", s.ID)
+	}
+	if spec.Capacity == CapacitySpot {
+		c.src.warnf(place, "deadline", "write `capacity: auto`", "no deadline can be kept on spot alone, which may be gone when it is needed")
+	}
+}
+
+// checkClock checks the time of day, and the timezone that it is of.
+func (d *Deadline) checkClock(c *checker, at, zone *yaml.Node) {
+	if at != nil && !strings.Contains(at.Value, "${") {
+		if _, err := time.Parse(clock, at.Value); err != nil {
+			c.src.errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
+		}
+	}
+	switch {
+	case zone == nil || strings.Contains(zone.Value, "${"):
+	case at == nil:
+		c.src.errorf(zone, "deadline", "remove it", "a timezone belongs to `at`; `within` is as long everywhere")
+	default:
+		if _, err := time.LoadLocation(zone.Value); err != nil || zone.Value == "Local" || zone.Value == "" {
+			c.src.errorf(zone, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
+		}
+	}
+}
+
+// checkCapacity reports a pool that sells nothing of what the step may buy.
+func (spec *Train) checkCapacity(c *checker, s *step, pool string, place *yaml.Node) {
+	sells := c.env.Pools[pool].Sells()
+	if slices.ContainsFunc(sells, spec.Buys) {
+		return
+	}
+	if at := lookup(s.body, "capacity"); at != nil {
+		place = at
+	} else if place == nil {
+		place = keyNode(s.node, string(KindTrain))
+	}
+	c.src.errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", spec.Capacity),
+		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, spec.Capacity, pool, strings.Join(sells, ", "))
+}

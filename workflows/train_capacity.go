@@ -1,0 +1,223 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+)
+
+const (
+	// patience is how long Acquire goes on asking by itself before the workflow looks again. Each look is a few events of history.
+	patience = 20 * time.Minute
+	// firstLook and lastLook bound how often it is considered to leave on-demand for spot; the pauses double.
+	firstLook, lastLook = 5 * time.Second, 10 * time.Minute
+)
+
+// errLongHistory: there is no capacity, and the history has become long from waiting for it.
+var errLongHistory = errors.New("the history is long")
+
+// capacityWords are what people call what was bought.
+var capacityWords = map[string]string{dsl.CapacitySpot: "spot", dsl.CapacityOnDemand: "on-demand"}
+
+// acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
+func (t *train) acquire(ctx workflow.Context, l *life) error {
+	t.enter(ctx, "acquiring")
+	if next := t.carried.Next; next != nil {
+		t.carried.Next = nil
+		l.take(*next)
+		return nil
+	}
+	for {
+		if t.missed(ctx) {
+			return t.abandon(ctx, contract.Error(contract.ErrTimeout, t.missedReason(), nil))
+		}
+		choice, err := t.choose(ctx)
+		if err != nil {
+			return t.abandon(ctx, err)
+		}
+		if choice.Waits {
+			t.phase = "waiting for spot"
+			t.show(ctx)
+		}
+		got, err := t.ask(ctx, t.key(), choice)
+		if err == nil {
+			l.take(got)
+			return nil
+		}
+		if contract.ErrorType(err) != contract.ErrPreempted {
+			return t.abandon(ctx, err)
+		}
+		if t.phase = "acquiring: " + contract.Message(err); workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+			return errLongHistory
+		}
+	}
+}
+
+// take makes a gang that was got the generation's.
+func (l *life) take(got contract.Acquired) {
+	l.gang = got.Gang
+	l.nodes = make([]nodeState, len(got.Gang.Nodes))
+	g := &l.current
+	g.Nodes, g.Pool, g.Capacity, g.USDPerHour = len(got.Gang.Nodes), got.Offer.Pool, got.Offer.Capacity, got.Offer.USDPerHour
+	g.StartedAt = got.At
+	for _, n := range got.Gang.Nodes {
+		l.train.nodes = append(l.train.nodes, n.Name)
+	}
+}
+
+// choose decides what to ask for now; while a gang runs, what to leave it for.
+func (t *train) choose(ctx workflow.Context) (contract.Choice, error) {
+	in := contract.DecideInput{
+		Key: t.key(), TrainPlan: t.plan, BeganAt: t.carried.BeganAt, Now: workflow.Now(ctx),
+		Ended: t.carried.Generations, Current: t.current,
+	}
+	var choice contract.Choice
+	err := local(ctx, contract.DecideActivity, "decide what to buy for "+t.in.Step, in, &choice)
+	return choice, err
+}
+
+// ask asks for a gang of one of the chosen offers.
+func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choice) (contract.Acquired, error) {
+	in := contract.AcquireInput{
+		Submission: t.in.Submission, Offers: choice.Offers, Pools: t.pools(), Patience: patience, Tick: choice.Tick,
+		Request: training.Request{
+			Key: key, MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
+			Resources: t.plan.Resources,
+		},
+	}
+	if choice.Review > 0 {
+		in.Patience = min(choice.Review, patience)
+	}
+	if left := t.plan.Deadline.Sub(workflow.Now(ctx)); t.plan.StopOnMiss {
+		in.Patience = max(min(in.Patience, left), 0)
+	}
+	var got contract.Acquired
+	return got, t.remote(ctx, contract.AcquireActivity, in, &got)
+}
+
+// abandon releases what the pools may have started or keep for a generation that does not come to live.
+func (t *train) abandon(ctx workflow.Context, err error) error {
+	if releaseErr := t.release(ctx, t.key(), t.pools()...); releaseErr != nil {
+		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)
+	}
+	return err
+}
+
+// pools are all that the step may buy of.
+func (t *train) pools() []string {
+	var pools []string
+	for _, o := range t.plan.Offers {
+		if !slices.Contains(pools, o.Pool) {
+			pools = append(pools, o.Pool)
+		}
+	}
+	return pools
+}
+
+// release gives a gang back, also after a cancel.
+func (t *train) release(ctx workflow.Context, key training.Key, pools ...string) error {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	return t.remote(ctx, contract.ReleaseActivity, contract.ReleaseInput{Pools: pools, Submission: t.in.Submission, Key: key}, nil)
+}
+
+// missed reports whether the deadline has passed of a training that is to stop then.
+func (t *train) missed(ctx workflow.Context) bool {
+	return t.plan.StopOnMiss && !workflow.Now(ctx).Before(t.plan.Deadline)
+}
+
+func (t *train) missedReason() string {
+	return fmt.Sprintf("it was not done by its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
+}
+
+// scout looks for spot while the gang runs on on-demand, where the step may buy either. What it gets is the next generation's gang:
+// the one that runs is left only when there is something to leave it for.
+type scout struct {
+	asked bool // for anything
+	ended bool
+	found *contract.Acquired
+}
+
+// lookOut starts the scout.
+func (l *life) lookOut(ctx workflow.Context) {
+	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == dsl.CapacitySpot })
+	if l.current.Capacity != dsl.CapacityOnDemand || !spot {
+		return
+	}
+	l.scout = &scout{}
+	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
+		defer func() { l.scout.ended = true }()
+		for pause := firstLook; ; pause = min(2*pause, lastLook) {
+			if workflow.Sleep(ctx, pause) != nil || l.looked(ctx) {
+				return
+			}
+		}
+	})
+}
+
+// looked considers a move, and tries it while it is worth one. It reports whether the scout's work is done.
+func (l *life) looked(ctx workflow.Context) bool {
+	for {
+		choice, err := l.choose(ctx)
+		if err != nil || ctx.Err() != nil {
+			return true
+		}
+		if len(choice.Offers) == 0 {
+			return false
+		}
+		next := l.key()
+		next.Generation++
+		l.scout.asked = true
+		got, err := l.ask(ctx, next, choice)
+		switch {
+		case err == nil:
+			l.scout.found = &got
+			return true
+		case contract.ErrorType(err) != contract.ErrPreempted:
+			return ctx.Err() != nil // a pool that fails is asked again later
+		}
+	}
+}
+
+// moves reports whether the gang is to be left for another.
+func (l *life) moves() bool { return l.scout != nil && l.scout.found != nil }
+
+// recall waits for the end of the scout, whose context is over. What it got is the next generation's when the gang was left for it, and
+// else given back.
+func (l *life) recall(ctx workflow.Context, end trainEnd) {
+	if l.scout == nil {
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if err := workflow.Await(ctx, func() bool { return l.scout.ended }); err != nil || !l.scout.asked {
+		return
+	}
+	if end.how == dsl.EndMoved {
+		l.carried.Next = l.scout.found
+		return
+	}
+	l.giveBack(ctx, l.pools())
+}
+
+// dropNext gives back the next generation's gang, which there will not be.
+func (t *train) dropNext(ctx workflow.Context) {
+	if next := t.carried.Next; next != nil {
+		t.carried.Next = nil
+		t.giveBack(ctx, []string{next.Offer.Pool})
+	}
+}
+
+// giveBack releases what pools hold for the generation after the one that runs, or ran last.
+func (t *train) giveBack(ctx workflow.Context, pools []string) {
+	key := t.key()
+	key.Generation++
+	if err := t.release(ctx, key, pools...); err != nil {
+		workflow.GetLogger(ctx).Error("release of a gang that is not needed", "error", err)
+	}
+}
