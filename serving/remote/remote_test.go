@@ -37,7 +37,7 @@ type server struct {
 	infer       http.HandlerFunc
 }
 
-func serve(t *testing.T, infer http.HandlerFunc) *server {
+func serve(t testing.TB, infer http.HandlerFunc) *server {
 	t.Helper()
 	s := &server{metadata: described, infer: infer}
 	mux := http.NewServeMux()
@@ -55,7 +55,7 @@ func serve(t *testing.T, infer http.HandlerFunc) *server {
 	return s
 }
 
-func open(t *testing.T, s *server) *Model {
+func open(t testing.TB, s *server) *Model {
 	t.Helper()
 	m, err := Open(t.Context(), Options{URL: s.URL, Model: "m", Version: "3"})
 	if err != nil {
