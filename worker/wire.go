@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -108,33 +109,63 @@ func registerActivities(w worker.ActivityRegistry, all map[string]any) {
 	}
 }
 
-// pools opens the pools of environments, each driver in one line. Pools are kept: a local pool holds its gangs' processes.
+// pools opens the pools of environments. A local pool is kept, for it holds its gangs' processes; one of EC2, for it launches one gang at
+// a time.
 func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
 	var mu sync.Mutex
-	open := map[string]*local.Pool{}
-	return func(_ context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+	open := map[string]training.Pool{}
+	return func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case spec.Kubernetes != nil:
 			return s.kubernetesPool(name, spec)
-		case spec.Local == nil:
-			return nil, fmt.Errorf("pool %s has no driver", name)
-		}
-		key := fmt.Sprintf("%s %+v %+v", name, *spec.Local, spec.Local.Interruptions)
-		if open[key] == nil {
-			open[key] = local.New(local.Options{
-				Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
-				AgentPath: AgentPath(),
-				Agent: agent.Config{
-					Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
-					LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
-				},
-				Token: s.MintAgentToken,
+		case spec.EC2 != nil:
+			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
+				return s.ec2Pool(ctx, name, spec)
+			})
+		case spec.Local != nil:
+			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
+				return s.localPool(name, spec, python), nil
 			})
 		}
-		return open[key], nil
+		return nil, fmt.Errorf("pool %s has no driver", name)
 	}
+}
+
+// poolKey tells pools apart: runs whose environments describe a pool alike share it, and its limits.
+func poolKey(name string, spec dsl.Pool) string {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // a spec was read from JSON
+	}
+	return name + " " + string(raw)
+}
+
+// kept returns the pool with a key, which it opens if nobody has.
+func kept(pools map[string]training.Pool, key string, open func() (training.Pool, error)) (training.Pool, error) {
+	if pool, ok := pools[key]; ok {
+		return pool, nil
+	}
+	pool, err := open()
+	if err == nil {
+		pools[key] = pool
+	}
+	return pool, err
+}
+
+// localPool opens a pool of processes on this machine.
+func (s *Session) localPool(name string, spec dsl.Pool, python string) training.Pool {
+	return local.New(local.Options{
+		Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
+		Prices: spec.USDPerHour, Limits: spec.Limits,
+		AgentPath: AgentPath(),
+		Agent: agent.Config{
+			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
+			LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
+		},
+		Token: s.MintAgentToken,
+	})
 }
 
 // AgentPath finds the node agent: $SLUICE_AGENT, else sluice-agent beside this program.

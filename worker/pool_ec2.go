@@ -1,0 +1,41 @@
+package worker
+
+import (
+	"context"
+
+	"go.temporal.io/api/enums/v1"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/ec2"
+)
+
+// ec2Pool opens a pool of instances.
+func (s *Session) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+	if why := remoteTrouble(s.Info.TemporalAddress, s.Store.URL()); why != "" {
+		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
+	}
+	pool, err := ec2.New(ctx, ec2.Options{
+		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(s.Store, AgentPath()),
+		Agent: agent.Config{
+			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
+		},
+		Token: s.MintAgentToken, Polls: s.polls,
+	})
+	if err != nil {
+		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
+	return pool, nil
+}
+
+// polls reports whether a worker of activities serves a task queue.
+func (s *Session) polls(ctx context.Context, queue string) (bool, error) {
+	answer, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return false, err
+	}
+	return len(answer.GetPollers()) > 0, nil
+}
