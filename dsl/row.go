@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 )
 
 // maxRowCost bounds one evaluation over one row, in CEL's cost units: enough for a scan of a row of megabytes, and an end for
@@ -35,11 +36,25 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(maxRowCost))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if iterates(checked) {
+		options = append(options, cel.CostLimit(maxRowCost))
+	}
+	program, err := env.Program(checked, options...)
 	if err != nil {
 		return nil, err
 	}
 	return &RowProgram{program: program, params: params}, nil
+}
+
+// iterates reports whether an expression has a comprehension. One without works through a row about once for each of its functions, and need
+// not be watched, which takes longer than to evaluate it.
+func iterates(checked *cel.Ast) bool {
+	found := false
+	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.ComprehensionKind
+	}))
+	return found
 }
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.

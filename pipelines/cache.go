@@ -28,7 +28,7 @@ const countReused = "reused"
 //
 // An entry is the length of the head (8 bytes), the head, the spilled rows, the dead letter, and a CRC-32C over all (4 bytes).
 type cachedPiece struct {
-	Marks       map[string][]byte
+	Marks       map[groupKey][]byte
 	Counts      ledger
 	Profiles    map[string][]byte // as JSON
 	File        *fileCount
@@ -74,7 +74,7 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 }
 
 func newUnitResult() unitResult {
-	return unitResult{marks: map[string][]byte{}, counts: ledger{}, profiles: map[string]*profile.Profile{}}
+	return unitResult{marks: map[groupKey][]byte{}, counts: ledger{}, profiles: map[string]*profile.Profile{}}
 }
 
 func (r *unitResult) add(o unitResult) {
@@ -99,7 +99,8 @@ func (u *unitWork) store(path string, p piece, spillAt uint64, deadAt int64) err
 		return err
 	}
 	head := cachedPiece{
-		Marks: map[string][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.of(p.File.Name), Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
+		Marks: map[groupKey][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.of(p.File.Name),
+		Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
 	}
 	for group, packed := range u.marks {
 		moved, err := move(packed, 0, 0, -spillAt)

@@ -63,7 +63,7 @@ func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
 }
 
 // take implements end: the rows that become one are in one group.
-func (c *combiner) take(r row) (text []byte, group string, m mark, err error) {
+func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, err error) {
 	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
 	for i, name := range c.by {
 		var ok bool
@@ -85,7 +85,7 @@ func (c *combiner) take(r row) (text []byte, group string, m mark, err error) {
 	if m.key, err = keyOf(by); err != nil {
 		return nil, "", m, err
 	}
-	if text, err = encodeRow(row{"by": by, "of": of}); err != nil {
+	if text, err = appendRow(to, row{"by": by, "of": of}); err != nil {
 		return nil, "", m, err
 	}
 	m.tie = digestOf(text)

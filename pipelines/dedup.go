@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
@@ -45,8 +46,8 @@ func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
 }
 
 // rank returns the text of a row and its mark with what it is ordered by.
-func (d *ranking) rank(r row) (text []byte, m mark, err error) {
-	if text, err = encodeRow(r); err != nil {
+func (d *ranking) rank(to []byte, r row) (text []byte, m mark, err error) {
+	if text, err = appendRow(to, r); err != nil {
 		return nil, m, err
 	}
 	m.tie = digestOf(text)
@@ -62,15 +63,15 @@ func (d *ranking) rank(r row) (text []byte, m mark, err error) {
 }
 
 // take implements end: rows that must be equal are in one group.
-func (d *deduper) take(r row) (text []byte, group string, m mark, err error) {
-	if text, m, err = d.rank(r); err != nil {
+func (d *deduper) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
 	m.key, err = d.key(r, text, m.tie)
 	return text, strconv.Itoa(bucket(m.key, groups)), m, err
 }
 
-// key returns the digest of what must be equal; whole is that of the row's text.
+// key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.
 func (d *deduper) key(r row, text []byte, whole digest) (digest, error) {
 	switch {
 	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
@@ -78,15 +79,18 @@ func (d *deduper) key(r row, text []byte, whole digest) (digest, error) {
 	case len(d.fields) == 0:
 		return whole, nil
 	}
-	values := make([]any, len(d.fields))
-	for i, name := range d.fields {
+	key := text[len(text):]
+	for _, name := range d.fields {
 		v, ok := r[name]
 		if !ok {
 			return whole, reject("missing_field", "the row has no field %s", name)
 		}
-		values[i] = v
+		var err error
+		if key, err = rowjson.AppendComparable(append(key, ','), v); err != nil {
+			return whole, fmt.Errorf("encode a row: %w", err)
+		}
 	}
-	return keyOf(values)
+	return digestOf(key), nil
 }
 
 // wholeFraction is in the text of each row that has a number such as 1.0.

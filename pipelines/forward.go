@@ -51,7 +51,7 @@ const maxMarks = 32 << 20
 
 // mark adds a mark to those of a group of an end.
 func (u *unitWork) mark(at int, group string, m mark, from origin) error {
-	key := endPrefix(at) + group
+	key := groupKey{at, group}
 	before := len(u.marks[key])
 	u.marks[key] = m.append(u.marks[key])
 	u.files.of(from.name).Reached[at]++

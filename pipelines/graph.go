@@ -47,8 +47,9 @@ func (n *node) feed(output string, at int) {
 
 // end is where a row leaves a segment: a cut or a sink.
 type end interface {
-	// take returns what is spilled of a row, and its mark, but for the place, with the group that it belongs to. It may reject the row.
-	take(r row) (text []byte, group string, m mark, err error)
+	// take appends what is spilled of a row, and returns it with its mark, but for the place, and the group that it belongs to. It may reject
+	// the row.
+	take(to []byte, r row) (text []byte, group string, m mark, err error)
 }
 
 // cut is an end that a segment begins at.

@@ -43,8 +43,8 @@ func compileNearDedup(c dsl.Deduplicate, r ranking) (*nearDeduper, error) {
 }
 
 // take implements end. All rows are in one group: whether a row stays depends on those before it that stay.
-func (d *nearDeduper) take(r row) (text []byte, group string, m mark, err error) {
-	if text, m, err = d.rank(r); err != nil {
+func (d *nearDeduper) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
 	shingles, err := d.shingles(r)

@@ -31,8 +31,11 @@ func compileColumns(computed map[string]dsl.Expr, params map[string]any) (column
 
 // describe adds a row to the profile of its shard.
 func (c columns) describe(to *profile.Profile, part string, r row) error {
-	computed := make(map[string]any, len(c))
+	var computed map[string]any
 	for name, program := range c {
+		if computed == nil {
+			computed = make(map[string]any, len(c))
+		}
 		v, err := program.Eval(r)
 		if err != nil { // the row was kept: what cannot be computed of it is one of the column's nulls
 			v = nil

@@ -71,8 +71,11 @@ func decodeMended(text []byte) (row, error) {
 const reasonEncoding = "bad_encoding"
 
 // encodeRow returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
-func encodeRow(r row) ([]byte, error) {
-	text, err := rowjson.Append(make([]byte, 0, 256), map[string]any(r))
+func encodeRow(r row) ([]byte, error) { return appendRow(make([]byte, 0, 256), r) }
+
+// appendRow appends it.
+func appendRow(to []byte, r row) ([]byte, error) {
+	text, err := rowjson.Append(to, map[string]any(r))
 	if err != nil {
 		return nil, fmt.Errorf("encode a row: %w", err)
 	}

@@ -67,12 +67,21 @@ type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	marks  map[string][]byte // packed, by end and group
-	aside  []pack            // references to those that were put aside; in the end to all
+	marks  map[groupKey][]byte // packed
+	aside  []pack              // references to those that were put aside; in the end to all
 	counts ledger
 	// profiles are what the Profiles have seen, by name.
 	profiles map[string]*profile.Profile
 }
+
+// groupKey is a group of marks at an end.
+type groupKey struct {
+	End   int
+	Group string
+}
+
+// String is the key that Beam groups by.
+func (k groupKey) String() string { return endPrefix(k.End) + k.Group }
 
 // Setup compiles the plan.
 func (s *segmentFn) Setup(context.Context) (err error) {

@@ -57,8 +57,8 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 }
 
 // take implements end: the rows of one shard are in one group.
-func (s *sink) take(r row) (text []byte, group string, m mark, err error) {
-	if text, err = encodeRow(r); err != nil {
+func (s *sink) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+	if text, err = appendRow(to, r); err != nil {
 		return nil, "", m, err
 	}
 	group, m, err = s.mark(r, text)

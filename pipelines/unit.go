@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/pipelines/program"
 )
@@ -27,9 +28,10 @@ type unitWork struct {
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
 	cache   Cache
-	caching bool // what is made of a piece is to be kept
-	held    int  // bytes of marks in memory
-	asides  int  // how often marks were put aside
+	caching bool   // what is made of a piece is to be kept
+	held    int    // bytes of marks in memory
+	text    []byte // of the row that comes to an end, which is written by then
+	asides  int    // how often marks were put aside
 	// straight is the sink that rows go to as they are, or -1.
 	straight int
 }
@@ -71,9 +73,10 @@ func (u *unitWork) putMarksAside() error {
 		return nil
 	}
 	var packs []pack
-	for _, key := range slices.Sorted(maps.Keys(u.marks)) {
-		packs = append(packs, pack{key, u.marks[key]})
+	for key, packed := range u.marks {
+		packs = append(packs, pack{key.String(), packed})
 	}
+	slices.SortFunc(packs, func(a, b pack) int { return strings.Compare(a.key, b.key) })
 	refs, err := putAside(u.work, asideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
 	u.aside = append(u.aside, refs...)
 	clear(u.marks)
@@ -170,10 +173,16 @@ func (u *unitWork) refuse(n *node, name string, from origin, element any, err er
 	})
 }
 
+// maxRoom bounds the room that is kept for the text of rows: most are smaller.
+const maxRoom = 1 << 20
+
 // finish takes a row to an end of the segment.
 func (u *unitWork) finish(at int, from origin, r row) error {
 	n := &u.plan.nodes[at]
-	text, group, m, err := n.end.take(r)
+	text, group, m, err := n.end.take(u.text[:0], r)
+	if room := 2 * len(text); room > cap(u.text) && room <= maxRoom {
+		u.text = make([]byte, 0, room)
+	}
 	if err = u.watched(n, err); err != nil {
 		return u.refuse(n, n.blames, from, map[string]any(r), err)
 	}

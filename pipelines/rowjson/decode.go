@@ -1,11 +1,13 @@
 package rowjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -123,7 +125,7 @@ func (d *decoder) object(depth int) (any, error) {
 		if d.next() != '"' {
 			return nil, d.unexpected("where the name of a field is wanted")
 		}
-		name, err := d.string()
+		name, err := d.name()
 		if err != nil {
 			return nil, err
 		}
@@ -200,6 +202,9 @@ func (d *decoder) number() (any, error) {
 			return nil, d.unexpected("in a number")
 		}
 	}
+	if n, ok := shortInt(d.text[start:d.at]); ok && whole {
+		return n, nil
+	}
 	text := string(d.text[start:d.at])
 	if whole {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -221,6 +226,21 @@ func zero(text string) bool {
 	return !strings.ContainsAny(text[:strings.IndexAny(text+"e", "eE")], "123456789")
 }
 
+// shortInt reads a whole number of few digits.
+func shortInt(text []byte) (n int64, ok bool) {
+	if len(text) > 18 {
+		return 0, false
+	}
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	for _, c := range digits {
+		n = 10*n + int64(c-'0')
+	}
+	if len(digits) < len(text) {
+		n = -n
+	}
+	return n, true
+}
+
 // digits skips at least one digit.
 func (d *decoder) digits() bool {
 	start := d.at
@@ -228,6 +248,31 @@ func (d *decoder) digits() bool {
 		d.at++
 	}
 	return d.at > start
+}
+
+// names are some of the names of fields that were read: those of one row are mostly those of the next, and each has its place.
+var names [256]atomic.Pointer[string]
+
+// maxName is how long the names are that are remembered.
+const maxName = 64
+
+// name reads the name of a field, whose quotation mark is next.
+func (d *decoder) name() (string, error) {
+	rest := d.text[d.at+1:]
+	n, _ := plain(rest)
+	if n == 0 || n > maxName || n == len(rest) || rest[n] != '"' {
+		return d.string()
+	}
+	place := &names[byte(n)*31+rest[0]*7+rest[n/2]*3+rest[n-1]]
+	if known := place.Load(); known != nil && *known == string(rest[:n]) {
+		d.at += n + 2
+		return *known, nil
+	}
+	name, err := d.string()
+	if err == nil && len(name) == n { // which it is not when it was mended
+		place.Store(&name)
+	}
+	return name, err
 }
 
 // string reads a string, whose quotation mark is next.
