@@ -136,6 +136,8 @@ type Interruptions struct {
 	Notice Duration `json:"notice"`
 	// WithoutNotice is the share of interruptions that come without any.
 	WithoutNotice Share `json:"without_notice,omitempty"`
+	// Gap is how long there is no spot after an interruption. Default: there is some at once.
+	Gap Duration `json:"gap,omitempty"`
 }
 
 // KubernetesPool runs each node as a pod.

@@ -204,6 +204,7 @@ func (p *testPools) open(_ context.Context, name string, spec dsl.Pool) (trainin
 	if p.opened[name] == nil {
 		o := p.options
 		o.Dir, o.Nodes, o.Interruptions = filepath.Join(p.dir, name), spec.Local.Nodes, spec.Local.Interruptions
+		o.Prices, o.Limits = spec.USDPerHour, spec.Limits
 		p.opened[name] = local.New(o)
 	}
 	if p.zombies {

@@ -47,11 +47,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// interrupt plays one interruption, unless the gang is released before.
-func (g *gang) interrupt(i interruption) {
+// interrupt plays one interruption, unless the gang is released before. It calls begins when it comes to it.
+func (g *gang) interrupt(i interruption, begins func()) {
 	if !g.training() || !g.wait(i.after) {
 		return
 	}
+	begins()
 	why := "it was interrupted without notice"
 	if i.notice > 0 {
 		why = "it was interrupted after its notice"

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -32,8 +33,11 @@ type Options struct {
 	Dir string
 	// Nodes is how many nodes there are.
 	Nodes int
-	// Interruptions, when not nil, play the spot market.
+	// Interruptions, when not nil, play the spot market. Nodes on on-demand are not interrupted.
 	Interruptions *dsl.Interruptions
+	// Prices are those of a node, and Limits what all nodes together may be.
+	Prices dsl.Prices
+	Limits dsl.PoolLimits
 	// AgentPath is the agent's executable.
 	AgentPath string
 	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
@@ -48,8 +52,9 @@ type Options struct {
 type Pool struct {
 	opts Options
 
-	mu    sync.Mutex
-	gangs map[training.Key]*gang
+	mu     sync.Mutex
+	gangs  map[training.Key]*gang
+	market *market
 }
 
 // New makes a pool.
@@ -57,7 +62,7 @@ func New(o Options) *Pool {
 	if o.Machine == nil {
 		o.Machine = sync.OnceValue(func() Machine { return Inspect(context.Background()) })
 	}
-	return &Pool{opts: o, gangs: map[training.Key]*gang{}}
+	return &Pool{opts: o, gangs: map[training.Key]*gang{}, market: marketOf(o)}
 }
 
 // Acquire implements training.Pool.
@@ -134,8 +139,9 @@ func (p *Pool) dir(key training.Key) string { return filepath.Join(p.opts.Dir, k
 
 // admit says how many nodes a request gets now, and which GPUs they share.
 func (p *Pool) admit(r training.Request) (int, []GPU, error) {
-	if r.MinNodes > p.opts.Nodes {
-		return 0, nil, fmt.Errorf("%d nodes are wanted of a pool of %d: %w", r.MinNodes, p.opts.Nodes, training.ErrTooLarge)
+	most, err := p.market.sells(r, p.gangs, time.Now())
+	if err != nil {
+		return 0, nil, err
 	}
 	var machine Machine
 	if needs := r.Resources; needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
@@ -144,15 +150,10 @@ func (p *Pool) admit(r training.Request) (int, []GPU, error) {
 	if _, err := machine.holds(r.Resources, r.MinNodes, r.MaxNodes); err != nil {
 		return 0, nil, fmt.Errorf("this machine has too little: %w: %w", err, training.ErrTooLarge)
 	}
-	free := p.opts.Nodes
 	for _, g := range p.gangs {
-		free -= len(g.Nodes)
 		machine = machine.without(g)
 	}
-	if r.MinNodes > free {
-		return 0, nil, fmt.Errorf("%d nodes are wanted and %d of %d are free: %w", r.MinNodes, free, p.opts.Nodes, training.ErrNoCapacity)
-	}
-	n, err := machine.holds(r.Resources, r.MinNodes, min(r.MaxNodes, free))
+	n, err := machine.holds(r.Resources, r.MinNodes, most)
 	if err != nil {
 		return 0, nil, fmt.Errorf("beside what runs now: %w: %w", err, training.ErrNoCapacity)
 	}
@@ -165,6 +166,7 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		return nil, err
 	}
 	g := &gang{record: record{Dir: dir}, resources: r.Resources, gpus: gpus, released: make(chan struct{}), gone: make(chan struct{})}
+	g.Capacity, g.USDPerHour = r.Capacity, p.opts.Prices.Of(r.Capacity)
 	for i := range n {
 		config := p.opts.Agent
 		config.Queue = r.Queue(i, uuid.NewString())
@@ -191,8 +193,10 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		g.end()
 		return nil, err
 	}
-	if in := p.opts.Interruptions; in != nil {
-		g.tasks.Go(func() { g.interrupt(interruptionOf(*in, r.Key, n)) })
+	if in := p.opts.Interruptions; in != nil && r.Capacity != dsl.CapacityOnDemand {
+		g.tasks.Go(func() {
+			g.interrupt(interruptionOf(*in, r.Key, n), func() { p.market.dry(time.Duration(in.Gap)) })
+		})
 	}
 	return g, nil
 }
