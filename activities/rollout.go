@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -44,7 +45,9 @@ func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.T
 
 // Open loads the candidate at its target and returns when it could take traffic. What serves is not disturbed.
 func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "loading the model", Share: -1} })()
+	var loading atomic.Value
+	loading.Store("loading the model")
+	defer Heartbeat(ctx, func() any { return contract.Progress{Text: loading.Load().(string), Share: -1} })()
 	target, spec, err := r.target(ctx, in)
 	switch {
 	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
@@ -60,7 +63,8 @@ func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.Ro
 	if previous, ok := doc.Serving(); ok {
 		opened.Previous = previous.Version
 	}
-	doc, release, err := target.Load(ctx, doc.Revision, routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step})
+	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step}
+	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
 	var refused *serving.LoadError
 	if errors.As(err, &refused) {
 		return opened, contract.Error(contract.ErrUser, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)

@@ -46,8 +46,8 @@ type Target interface {
 	Current(ctx context.Context) (routing.Document, error)
 	// Load adds a release without traffic, under the next version, and returns when it is ready to get some: a LoadError says that it
 	// never will be; what serves is not disturbed. The same run, step and model are the same release, which is returned as it is.
-	// r's version and weight are ignored.
-	Load(ctx context.Context, expected int64, r routing.Release) (routing.Document, routing.Release, error)
+	// r's version and weight are ignored. While it takes long, waiting is told for what; it may be nil.
+	Load(ctx context.Context, expected int64, r routing.Release, waiting func(what string)) (routing.Document, routing.Release, error)
 	// SetTraffic splits the traffic anew and returns once it flows so.
 	SetTraffic(ctx context.Context, expected int64, split Split) (routing.Document, error)
 	// Stats returns what the serving side has counted.

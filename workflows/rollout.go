@@ -15,8 +15,8 @@ import (
 const (
 	// keptLooks bounds the looks of a stage that its result keeps: the newest.
 	keptLooks = 200
-	// targetTimeout bounds one order to a serving target, loading a model included.
-	targetTimeout = 5 * time.Minute
+	// targetTimeout bounds one order to a serving target, loading a model included, for which a cluster may have to start machines.
+	targetTimeout = 20 * time.Minute
 )
 
 // Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a

@@ -54,7 +54,7 @@ func (t *Target) Current(ctx context.Context) (routing.Document, error) {
 }
 
 // Load implements serving.Target.
-func (t *Target) Load(ctx context.Context, expected int64, r routing.Release) (routing.Document, routing.Release, error) {
+func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, waiting func(string)) (routing.Document, routing.Release, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
 		return routing.Document{}, routing.Release{}, err
@@ -78,8 +78,10 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release) (r
 			case status.Version != r.Version || s.Revision < doc.Revision:
 			case status.State == Failed:
 				return false, &serving.LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
-			default:
-				return status.State == Ready, nil
+			case status.State == Ready:
+				return true, nil
+			case status.Waiting != "" && waiting != nil:
+				waiting(status.Waiting)
 			}
 		}
 		return false, nil

@@ -222,7 +222,7 @@ func TestWhatIsDroppedIsRemoved(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	shop, other := here.target("shop_window"), here.target("other")
 	load := func(target *gateway.Target, expected int64, model string) int64 {
-		doc, _, err := target.Load(t.Context(), expected, routing.Release{Model: here.model(model), Run: "run-" + model, Step: "ship"})
+		doc, _, err := target.Load(t.Context(), expected, routing.Release{Model: here.model(model), Run: "run-" + model, Step: "ship"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,11 +273,31 @@ func TestWhyAReleaseFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			here := newSite(t, newStore(t), role)
 			here.controller.Report("shop-v1", tc.status)
-			_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"})
+			_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 			if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, tc.says) {
 				t.Errorf("got %v, want a LoadError that says %q", err, tc.says)
 			}
 		})
+	}
+}
+
+// TestWhatIsWaitedFor: who has asked for a release hears what it waits for.
+func TestWhatIsWaitedFor(t *testing.T) {
+	here := newSite(t, newStore(t), role)
+	here.controller.Report("shop-v1", map[string]any{"conditions": []any{
+		kservetest.Condition("PredictorReady", "Unknown", "ReplicaSetUpdated", "ReplicaSet shop-v1-predictor is progressing."),
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var said string
+	_, _, err := here.target("shop").Load(ctx, 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, func(what string) {
+		if strings.Contains(what, "progressing") {
+			said = what
+			cancel()
+		}
+	})
+	if want := "InferenceService shop-v1 is not ready: PredictorReady is Unknown ReplicaSet shop-v1-predictor is progressing."; said != want {
+		t.Errorf("said %q, want %q: %v", said, want, err)
 	}
 }
 
@@ -286,7 +306,7 @@ func TestForbidden(t *testing.T) {
 	here := newSite(t, newStore(t), []rbacv1.PolicyRule{
 		{APIGroups: []string{"serving.kserve.io"}, Resources: []string{"inferenceservices"}, Verbs: []string{"get", "list"}},
 	})
-	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"})
+	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	for _, want := range []string{`cannot create resource "inferenceservices"`, here.namespace, "docs/kserve.md"} {
 		if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
@@ -308,7 +328,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 	if _, err := here.Client.CoreV1().Pods(here.namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"})
+	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	for _, want := range []string{"shop-v1-predictor-abc", "ErrImagePull", "missing/tritonserver:1"} {
 		if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
@@ -344,7 +364,7 @@ func TestWithoutKServe(t *testing.T) {
 func TestIngress(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	plain := here.target("shop")
-	if _, _, err := plain.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}); err != nil {
+	if _, _, err := plain.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	admin, err := newCluster(here.Config, here.namespace)
@@ -390,12 +410,12 @@ func TestIngress(t *testing.T) {
 func TestAnotherSluice(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	release := routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}
-	if _, _, err := here.target("shop").Load(t.Context(), 0, release); err != nil {
+	if _, _, err := here.target("shop").Load(t.Context(), 0, release, nil); err != nil {
 		t.Fatal(err)
 	}
 	here.store = newStore(t)
 	release.Model = here.model(onnxtest.Text)
-	_, _, err := here.target("shop").Load(t.Context(), 0, release)
+	_, _, err := here.target("shop").Load(t.Context(), 0, release, nil)
 	if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, "another Sluice") {
 		t.Errorf("got %v, want a LoadError that speaks of another Sluice", err)
 	}
@@ -407,7 +427,7 @@ func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	server := here.serve("shop", 0)
 	target := gateway.NewTarget(here.store, "shop", server.URL())
 	defer target.Close()
-	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"})
+	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	if err == nil {
 		_, err = target.SetTraffic(t.Context(), doc.Revision, serving.Split{Weights: map[string]float64{"1": 1}})
 	}

@@ -82,7 +82,7 @@ func (s *suite) artifact(model string) artifact.Ref {
 // load loads a model as a release of its own run.
 func (s *suite) load(expected int64, model string) (routing.Document, string) {
 	s.Helper()
-	doc, release, err := s.Target.Load(s.ctx, expected, routing.Release{Model: s.artifact(model), Run: "run-" + model, Step: "ship"})
+	doc, release, err := s.Target.Load(s.ctx, expected, routing.Release{Model: s.artifact(model), Run: "run-" + model, Step: "ship"}, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func (s *suite) loadIsIdempotent() {
 	if diff := cmp.Diff(doc, again); diff != "" || version != sameVersion {
 		s.Errorf("version %s then %s (-first +second):\n%s", version, sameVersion, diff)
 	}
-	_, _, err := s.Target.Load(s.ctx, 0, routing.Release{Model: s.artifact(onnxtest.TextClose), Run: "another", Step: "ship"})
+	_, _, err := s.Target.Load(s.ctx, 0, routing.Release{Model: s.artifact(onnxtest.TextClose), Run: "another", Step: "ship"}, nil)
 	if !errors.Is(err, routing.ErrConflict) {
 		s.Errorf("Load for a revision that has passed: %v, want ErrConflict", err)
 	}
@@ -233,7 +233,7 @@ func (s *suite) otherInterface() {
 
 func (s *suite) mustFailToLoad(doc routing.Document, model artifact.Ref) {
 	s.Helper()
-	_, _, err := s.Target.Load(s.ctx, doc.Revision, routing.Release{Model: model, Run: "bad", Step: "ship"})
+	_, _, err := s.Target.Load(s.ctx, doc.Revision, routing.Release{Model: model, Run: "bad", Step: "ship"}, nil)
 	if load, ok := errors.AsType[*serving.LoadError](err); !ok || load.Version != "2" || load.Reason == "" {
 		s.Errorf("Load = %v, want a LoadError of version 2", err)
 	}
