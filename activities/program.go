@@ -104,6 +104,7 @@ func (p *Programs) attempt(
 	ctx context.Context, in contract.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
 	setup script.Setup,
 ) (map[string]any, error) {
+	setup.Progress = said
 	folder, err := script.Prepare(ctx, setup)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,12 @@ type Runtime struct {
 }
 
 // workspaceFiles are those in the cache key; none stand for all.
-func (cmd *Command) workspaceFiles() []string { return cmd.Files }
+func (cmd *Command) workspaceFiles() []string {
+	if len(cmd.Files) == 0 || cmd.Runtime.Python == "" {
+		return cmd.Files
+	}
+	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)
+}
 
 // artifactOutputs are the types of outputs that are files, and so have a path.
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}

@@ -4,9 +4,11 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,6 +40,12 @@ type Setup struct {
 	Withhold []string
 	// Python is the folder of the virtual environment whose programs come first in PATH; empty for none.
 	Python string
+	// Requirements is the requirements file, of the workspace, for a command that names none; empty for none.
+	Requirements string
+	// beneath is what the environment in Python was put on.
+	beneath string
+	// Progress takes lines on what is done, where that takes long; nil for nobody.
+	Progress io.Writer
 	// State is the state folder, for programs that call sluice themselves; empty on a node, which has none.
 	State string
 }
@@ -69,6 +77,11 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 	if err := s.Store.Fetch(ctx, s.Workspace, f.Work); err != nil {
 		return nil, fmt.Errorf("bring the workspace: %w", err)
 	}
+	if file := cmp.Or(s.Command.Runtime.Python, s.Requirements); file != "" {
+		if err := s.install(ctx, f, file); err != nil {
+			return nil, err
+		}
+	}
 	dirs, err := FetchInputs(ctx, s.Store, s.Command.Inputs, filepath.Join(s.Dir, "inputs"))
 	if err != nil {
 		return nil, err
@@ -84,6 +97,20 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// install puts the packages of a requirements file on the environment.
+func (s *Setup) install(ctx context.Context, f *Folder, file string) error {
+	if s.Progress == nil {
+		s.Progress = io.Discard
+	}
+	v := venv{base: s.Python, file: file, work: f.Work, env: s.inherited(), progress: s.Progress}
+	dir, err := v.dir(ctx)
+	if err != nil && !IsUser(err) {
+		return fmt.Errorf("install %s: %w", file, err)
+	}
+	s.Python, s.beneath = dir, s.Python
+	return err
 }
 
 // FetchInputs brings artifacts to folders under dir and returns the folder of each by name.
@@ -139,11 +166,15 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 		vars[name] = filled
 	}
 	maps.Copy(vars, s.Secrets)
-	inherited := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+	return Merge(s.inherited(), vars), nil
+}
+
+// inherited is the environment of this process without what holds secrets.
+func (s *Setup) inherited() []string {
+	return Merge(slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(s.Withhold, name)
-	})
-	return Merge(inherited, vars), nil
+	}), nil)
 }
 
 // Merge returns base without Sluice's credentials and with vars set, sorted.

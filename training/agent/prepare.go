@@ -115,8 +115,14 @@ func (n *node) layOut(ctx context.Context, p *prepared, in contract.StepInput) e
 		return err
 	}
 	p.mask = secrets.Mask
+	log, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return contract.Error(contract.ErrInfrastructure, "open the node's log: "+err.Error(), err)
+	}
+	defer log.Close()
 	p.folder, err = script.Prepare(ctx, script.Setup{
 		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: n.config.PythonEnv,
+		Requirements: n.config.Requirements, Progress: log,
 		Secrets: secrets.ByVariable, Withhold: withhold,
 	})
 	switch {

@@ -1,0 +1,214 @@
+package script
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+const (
+	// wholeFile is written into a virtual environment when all is installed.
+	wholeFile = "sluice-whole"
+	// maxRequirements bounds a requirements file.
+	maxRequirements = 1 << 20
+	// lockLook is how often an environment is looked at that another process makes.
+	lockLook = 200 * time.Millisecond
+	// installTail is how many of pip's last lines go into the error.
+	installTail = 15
+)
+
+// venv makes a virtual environment of a requirements file.
+type venv struct {
+	// base is the folder of the environment it is put on; empty for the python3 in PATH.
+	base string
+	// file is the requirements file, in the folder work.
+	file, work string
+	env        []string
+	progress   io.Writer
+}
+
+// dir returns the environment's folder. There is one for all steps that want the same on the same base, in the user's cache, where it may be
+// removed at any time that no step runs.
+func (v venv) dir(ctx context.Context) (string, error) {
+	wanted, err := readRequirements(v.work, v.file)
+	if err != nil {
+		return "", err
+	}
+	about, err := v.python(ctx, "-c", aboutPython)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s", v.base, about, wanted)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, "sluice", "python", hex.EncodeToString(sum.Sum(nil))[:32])
+	if isWhole(dir) {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(ctx, dir+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if isWhole(dir) {
+		return dir, nil
+	}
+	if err := os.RemoveAll(dir); err != nil { // half of one
+		return "", err
+	}
+	return dir, v.install(ctx, dir, about)
+}
+
+// aboutPython says which interpreter it is, then where it finds packages.
+const aboutPython = `import sys
+print(sys.version.replace("\n", " "))
+print("\n".join(p for p in sys.path if p.endswith("-packages")))`
+
+// install makes the environment. Packages of the base are found behind its own, by a path file: --system-site-packages would mean those of
+// the interpreter that the base was made by. So is its pip.
+func (v venv) install(ctx context.Context, dir, about string) error {
+	if _, err := v.python(ctx, "-m", "venv", "--without-pip", dir); err != nil {
+		return err
+	}
+	sites, err := filepath.Glob(filepath.Join(dir, "lib", "python*", "site-packages"))
+	if err != nil || len(sites) != 1 {
+		return fmt.Errorf("the virtual environment %s has no place for packages: %w", dir, err)
+	}
+	_, paths, _ := strings.Cut(about, "\n")
+	if err := os.WriteFile(filepath.Join(sites[0], "sluice-base.pth"), []byte(paths), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(v.progress, "installing %s\n", v.file)
+	made := v
+	made.base = dir
+	out, err := made.python(ctx, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "-r", v.file)
+	switch {
+	case err == nil:
+		return os.WriteFile(filepath.Join(dir, wholeFile), nil, 0o644)
+	case IsUser(err) && strings.Contains(out, "Retrying (Retry("):
+		return fmt.Errorf("no package index can be reached: %w", errors.New(err.Error())) // nobody's fault here, so it is tried again
+	}
+	return err
+}
+
+// python runs the base's interpreter and returns what it printed. That it fails is the user's error.
+func (v venv) python(ctx context.Context, args ...string) (string, error) {
+	path := filepath.Join(v.base, "bin", "python3")
+	if v.base == "" {
+		var err error
+		if path, err = LookPath("python3", v.work, v.env); err != nil {
+			return "", err
+		}
+	}
+	var out bytes.Buffer
+	tail := proc.NewTail(installTail)
+	stderr := io.MultiWriter(&out, tail, v.progress)
+	stdout := io.Writer(&out)
+	if args[0] == "-m" {
+		stdout = stderr
+	}
+	child, err := proc.Start(ctx, proc.Command{Path: path, Args: args, Env: v.env, Dir: v.work, Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return "", &UserError{Message: "python: " + err.Error()}
+	}
+	exit, err := child.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", err
+	case !exit.OK():
+		return out.String(), &UserError{Message: fmt.Sprintf("%s: python3 %s ended with %s; its last lines:\n%s", v.file, strings.Join(args[:min(3, len(args))], " "), exit, tail)}
+	}
+	return out.String(), nil
+}
+
+// readRequirements returns a requirements file with those that it includes. What it takes from the workspace itself is refused: the
+// environment outlives the workspace.
+func readRequirements(work, file string) (string, error) {
+	var all strings.Builder
+	todo, seen := []string{file}, map[string]bool{}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		path, err := Confined(work, name)
+		if err != nil {
+			return "", err
+		}
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", &UserError{Message: fmt.Sprintf("there is no requirements file %q in the workspace", name)}
+		} else if err != nil {
+			return "", err
+		}
+		if info.Size() > maxRequirements {
+			return "", &UserError{Message: fmt.Sprintf("%s has %d bytes: that is no requirements file", name, info.Size())}
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(strings.NewReplacer("=", " ").Replace(line))
+			switch {
+			case len(words) == 0:
+			case words[0] == "-e", words[0] == "--editable", strings.HasPrefix(words[0], "."), strings.HasPrefix(words[0], "/"):
+				return "", &UserError{Message: fmt.Sprintf(
+					"%s: %q would install a folder; import it from the workspace, where the command runs, or name a published package", name, strings.TrimSpace(line))}
+			case len(words) > 1 && (words[0] == "-r" || words[0] == "--requirement" || words[0] == "-c" || words[0] == "--constraint"):
+				todo = append(todo, filepath.Join(filepath.Dir(name), words[1]))
+			}
+		}
+	}
+	return all.String(), nil
+}
+
+func isWhole(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, wholeFile))
+	return err == nil
+}
+
+// lock waits until no other process holds a lock on a file, and takes it. It goes with the process.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(err, f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		case <-time.After(lockLook):
+		}
+	}
+}

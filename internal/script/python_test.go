@@ -1,0 +1,102 @@
+package script
+
+import (
+	"archive/zip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// wheel is a package as indexes hold them, with one module.
+func wheel(t *testing.T, name, version string) string {
+	t.Helper()
+	var b strings.Builder
+	w := zip.NewWriter(&b)
+	info := name + "-" + version + ".dist-info/"
+	for path, text := range map[string]string{
+		name + ".py":      "version = '" + version + "'\n",
+		info + "METADATA": "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n",
+		info + "WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		info + "RECORD":   "",
+	} {
+		f, err := w.Create(path)
+		if err == nil {
+			_, err = f.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestRequirementsAreInstalledOnce(t *testing.T) {
+	base, err := filepath.Abs("../../.venv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(base); err != nil {
+		t.Skip("there is no .venv, which make setup makes")
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	s := openStore(t)
+	files := map[string]string{
+		"requirements.txt": "--no-index\n--find-links wheels\n-r more.txt\n", "more.txt": "thing==1.2\n",
+		"wheels/thing-1.2-py3-none-any.whl": wheel(t, "thing", "1.2"),
+	}
+	prepare := func() (*Folder, string, error) {
+		var said strings.Builder
+		f, err := Prepare(t.Context(), Setup{
+			Dir: t.TempDir(), Store: s, Workspace: put(t, s, artifact.Workspace, files), Python: base, Progress: &said,
+			Command: dsl.Command{Command: []string{"python3"}, Runtime: dsl.Runtime{Python: "requirements.txt"}},
+		})
+		return f, said.String(), err
+	}
+	f, said, err := prepare()
+	if err != nil || !strings.Contains(said, "installing requirements.txt") || !strings.Contains(said, "thing-1.2") {
+		t.Fatalf("%v; it said:\n%s", err, said)
+	}
+	python, err := LookPath("python3", f.Work, f.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the base has is there, too.
+	cmd := exec.Command(python, "-c", "import thing, numpy, sys; print(thing.version, sys.prefix)")
+	cmd.Env = f.Env
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "1.2 "+os.Getenv("XDG_CACHE_HOME")) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, said, err := prepare(); err != nil || said != "" {
+		t.Errorf("the second time: %v; it said:\n%s", err, said)
+	}
+	files["more.txt"] = "thing==1.3\n"
+	_, _, err = prepare()
+	if !IsUser(err) || !strings.Contains(err.Error(), "No matching distribution found for thing==1.3") {
+		t.Errorf("a version that there is not: %v", err)
+	}
+}
+
+func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"-e .\n": "would install a folder", "numpy\n./lib\n": "would install a folder", "--editable=lib": "would install a folder",
+		"-r ../other.txt": "leads out", "-r none.txt\n": `no requirements file "none.txt"`,
+	} {
+		work := folder(t, map[string]string{"requirements.txt": text})
+		if _, err := readRequirements(work, "requirements.txt"); !IsUser(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	work := folder(t, map[string]string{"a.txt": "# none\nnumpy>=1.2\n-c deep/b.txt\n", "deep/b.txt": "-r ../a.txt\ntorch<3\n"})
+	if got, err := readRequirements(work, "a.txt"); err != nil || !strings.Contains(got, "numpy") || !strings.Contains(got, "torch") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
