@@ -49,8 +49,8 @@ func (p *Pool) tags(key training.Key, try string) []types.Tag {
 	return tags
 }
 
-func tagOf(instance types.Instance, name string) string {
-	for _, tag := range instance.Tags {
+func tagOf(tags []types.Tag, name string) string {
+	for _, tag := range tags {
 		if aws.ToString(tag.Key) == name {
 			return aws.ToString(tag.Value)
 		}
@@ -105,7 +105,7 @@ func idsOf(instances []types.Instance) []string {
 
 // of keeps the instances of one try.
 func of(try string, instances []types.Instance) []types.Instance {
-	return slices.DeleteFunc(slices.Clone(instances), func(i types.Instance) bool { return tagOf(i, tagTry) != try })
+	return slices.DeleteFunc(slices.Clone(instances), func(i types.Instance) bool { return tagOf(i.Tags, tagTry) != try })
 }
 
 func capacityOf(instance types.Instance) string {
@@ -152,7 +152,7 @@ func newest(instances []types.Instance) []types.Instance {
 			last = i
 		}
 	}
-	return of(tagOf(last, tagTry), instances)
+	return of(tagOf(last.Tags, tagTry), instances)
 }
 
 // loss says which instances are gone.

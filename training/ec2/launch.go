@@ -26,7 +26,7 @@ func (p *Pool) launch(ctx context.Context, r training.Request) ([]string, error)
 		return nil, err
 	}
 	if living := alive(known); len(living) > 0 {
-		return idsOf(of(tagOf(living[0], tagTry), known)), nil
+		return idsOf(of(tagOf(living[0].Tags, tagTry), known)), nil
 	}
 	fit, err := p.fitting(ctx, r.Resources)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types
 		},
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: p.tags(r.Key, t.id)}},
 	}
-	if r.Capacity == dsl.CapacitySpot {
+	if t.capacity == dsl.CapacitySpot {
 		in.TargetCapacitySpecification.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeSpot
 		in.SpotOptions = &types.SpotOptionsRequest{
 			AllocationStrategy: types.SpotAllocationStrategyPriceCapacityOptimized, MinTargetCapacity: &least,
@@ -86,7 +86,7 @@ func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types
 	slices.Sort(ids)
 	if len(ids) < int(least) {
 		return nil, fmt.Errorf("%d of %s, of which %d are the least, could be had as %s: %w",
-			len(ids), instances(t.nodes), least, strings.ReplaceAll(r.Capacity, "_", "-"), refusal(out.Errors))
+			len(ids), instances(t.nodes), least, strings.ReplaceAll(t.capacity, "_", "-"), refusal(out.Errors))
 	}
 	return ids, nil
 }
@@ -147,18 +147,26 @@ func (p *Pool) serves(ctx context.Context, key training.Key, instance types.Inst
 	return p.opts.Polls(ctx, queuePrefix(key)+*instance.InstanceId)
 }
 
-// failedStart types the end of an instance that never served: what EC2 took back is a matter of capacity.
+// failedStart types the end of an instance that never served: what EC2 took back is a matter of capacity, and what the node's script
+// gave up, such as an image that cannot be pulled, would be as hopeless on the next instance, which costs too.
 func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) error {
 	why := fmt.Sprintf("node %d ended before it was ready: %s", i, p.why(ctx, instance))
-	if instance.StateReason != nil && strings.HasPrefix(aws.ToString(instance.StateReason.Code), "Server.") {
+	code := ""
+	if instance.StateReason != nil {
+		code = aws.ToString(instance.StateReason.Code)
+	}
+	switch {
+	case strings.HasPrefix(code, "Server."):
 		return fmt.Errorf("%s: %w", why, training.ErrNoCapacity)
+	case code == shutItself:
+		return fmt.Errorf("%s: %w", why, training.ErrRefused)
 	}
 	return errors.New(why)
 }
 
 // late says which agents have not been heard of in time.
 func (p *Pool) late(ctx context.Context, known []types.Instance, polled map[string]bool) error {
-	if errors.Is(context.Cause(ctx), context.Canceled) {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
 	for i, instance := range known {

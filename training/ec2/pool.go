@@ -97,7 +97,7 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	instances, err := p.await(ctx, r.Key, ids)
 	if err != nil {
 		// Where only this worker ends, another one goes on with the gang.
-		if errors.Is(context.Cause(ctx), context.Canceled) {
+		if errors.Is(ctx.Err(), context.Canceled) {
 			return training.Gang{}, err
 		}
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)

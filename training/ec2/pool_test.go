@@ -260,11 +260,8 @@ func TestStartFails(t *testing.T) {
 			r := request(1, 1, 1)
 			r.Image = test.image
 			_, err := w.Acquire(t.Context(), r)
-			if err == nil || !strings.Contains(err.Error(), "last words") {
-				t.Errorf("Acquire: %v, want what the console said last", err)
-			}
-			if errors.Is(err, training.ErrNoCapacity) || errors.Is(err, training.ErrTooLarge) {
-				t.Errorf("Acquire: %v is no matter of capacity", err)
+			if !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "last words") {
+				t.Errorf("Acquire: %v, want ErrRefused with what the console said last", err)
 			}
 			for id := range w.machines.running {
 				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {
@@ -435,4 +432,24 @@ func TestSpotPrice(t *testing.T) {
 		t.Errorf("got %+v, %v", gang, err)
 	}
 	release(t, w.Pool, request(1, 1, 1).Key)
+}
+
+// A worker that goes on with a try buys what that was begun for, whatever it would have asked for itself.
+func TestTryIsGoneOnWith(t *testing.T) {
+	w := newWorld(t, nil)
+	spot, onDemand := request(1, 1, 2), request(1, 1, 1)
+	onDemand.Capacity = dsl.CapacityOnDemand
+	begun, err := w.openTry(t.Context(), spot, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := w.openTry(t.Context(), onDemand, 1, nil)
+	if diff := cmp.Diff(begun, gone, cmp.AllowUnexported(try{})); diff != "" || err != nil {
+		t.Errorf("another worker has another try, %v (-begun +gone on with):\n%s", err, diff)
+	}
+	gang, err := w.Acquire(t.Context(), onDemand)
+	if err != nil || gang.Capacity != dsl.CapacitySpot || len(gang.Nodes) != 2 {
+		t.Errorf("got %+v, %v, want the two spot instances that were begun", gang, err)
+	}
+	release(t, w.Pool, spot.Key)
 }

@@ -20,16 +20,20 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// tagNodes is the tag of a launch template that says how many instances the try is for.
-const tagNodes = "sluice:nodes"
+// The tags of a launch template that say what the try is for: how many instances, and whether spot.
+const (
+	tagNodes    = "sluice:nodes"
+	tagCapacity = "sluice:capacity"
+)
 
 // freshFor is how long a try may go on: what its instances fetch must last until they have it.
 const freshFor = lendLife / 2
 
 // try is one attempt to start a gang. It is a launch template, and begins when that is made.
 type try struct {
-	id    string
-	nodes int
+	id       string
+	nodes    int
+	capacity string
 }
 
 // templateName is the name of the template of a gang's current try. There is one at a time, which is what makes it a lock.
@@ -60,14 +64,8 @@ func (p *Pool) joinTry(ctx context.Context, key training.Key, known []types.Inst
 	}
 	over := len(of(*t.LaunchTemplateId, known)) > 0 // which all have ended, since nobody tries when any lives
 	if !over && time.Since(aws.ToTime(t.CreateTime)) < freshFor {
-		n := 0
-		for _, tag := range t.Tags {
-			if aws.ToString(tag.Key) == tagNodes {
-				n, err = strconv.Atoi(aws.ToString(tag.Value))
-			}
-		}
-		if n > 0 && err == nil {
-			return try{id: *t.LaunchTemplateId, nodes: n}, nil
+		if n, err := strconv.Atoi(tagOf(t.Tags, tagNodes)); err == nil {
+			return try{id: *t.LaunchTemplateId, nodes: n, capacity: tagOf(t.Tags, tagCapacity)}, nil
 		}
 	}
 	_, err = p.api.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
@@ -98,12 +96,13 @@ func (p *Pool) beginTry(ctx context.Context, r training.Request, n int) (try, er
 			{Key: aws.String(tagPool), Value: &p.opts.Name},
 			{Key: aws.String(tagRun), Value: &r.Run},
 			{Key: aws.String(tagNodes), Value: aws.String(strconv.Itoa(n))},
+			{Key: aws.String(tagCapacity), Value: &r.Capacity},
 		}}},
 	})
 	if err != nil {
 		return try{}, explain("CreateLaunchTemplate", err)
 	}
-	return try{id: *out.LaunchTemplate.LaunchTemplateId, nodes: n}, nil
+	return try{id: *out.LaunchTemplate.LaunchTemplateId, nodes: n, capacity: r.Capacity}, nil
 }
 
 // templateData is what every instance is: an image, the role that may use the store, and sessions for its metadata. Containers share the
