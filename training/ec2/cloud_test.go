@@ -89,7 +89,8 @@ type front struct {
 	errors   []string                     // the codes with which a fleet launches nothing
 	reason   string                       // the code and message of why instances ended
 	console  string                       // what they said on the console
-	launched func()                       // called when a fleet has been launched, before anybody is told
+	launched func(f *front)               // called when a fleet has been launched, before anybody is told
+	blind    int                          // how many looks for a gang do not show what was launched just now
 	bodies   map[string]map[string]string // the last form of each action
 }
 
@@ -155,6 +156,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>no</Message></Error></Errors><RequestID>1</RequestID></Response>`, code)
 	case action == "CreateFleet":
 		f.createFleet(w, r, form)
+	case action == "DescribeInstances" && form.Has("Filter.4.Name") && f.isBlind():
+		io.WriteString(w, `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>`)
 	case action == "GetConsoleOutput":
 		fmt.Fprintf(w, `<GetConsoleOutputResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><output>%s</output></GetConsoleOutputResponse>`, console)
 	default:
@@ -171,6 +174,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(answer.Code)
 		io.WriteString(w, body)
 	}
+}
+
+// isBlind reports whether a look is one of those that show nothing.
+func (f *front) isBlind() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.blind--
+	return f.blind >= 0
 }
 
 // ask asks moto.
@@ -211,7 +222,7 @@ func (f *front) createFleet(w http.ResponseWriter, r *http.Request, form url.Val
 		f.answers[form.Get("ClientToken")] = answer.Body.Bytes()
 	}
 	if f.launched != nil {
-		f.launched()
+		f.launched(f)
 	}
 	w.WriteHeader(answer.Code)
 	w.Write(answer.Body.Bytes())

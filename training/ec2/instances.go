@@ -85,6 +85,12 @@ func (p *Pool) describe(ctx context.Context, filters ...types.Filter) ([]types.I
 	return found, nil
 }
 
+// isOf reports whether an instance is one of a gang's.
+func isOf(key training.Key, instance types.Instance) bool {
+	return tagOf(instance.Tags, tagRun) == key.Run && tagOf(instance.Tags, tagStep) == key.Step &&
+		tagOf(instance.Tags, tagGeneration) == strconv.Itoa(key.Generation)
+}
+
 // lives reports whether an instance is neither gone nor going.
 func lives(instance types.Instance) bool {
 	return instance.State != nil &&

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,7 +26,7 @@ func (p *Pool) admit(ctx context.Context, r training.Request, fit []types.Instan
 	if err != nil {
 		return 0, err
 	}
-	taken = alive(taken)
+	taken = slices.DeleteFunc(alive(taken), func(i types.Instance) bool { return isOf(r.Key, i) }) // some of its own may just have appeared
 	n := r.MaxNodes
 	if limits.Nodes > 0 {
 		if r.MinNodes > limits.Nodes {

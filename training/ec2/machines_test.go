@@ -114,7 +114,9 @@ func (m *machines) turn(ctx context.Context) {
 			one := m.running[*instance.InstanceId]
 			switch {
 			case one == nil && lives(instance):
-				m.running[*instance.InstanceId] = m.boot(ctx, instance)
+				if one := m.boot(ctx, instance); one != nil {
+					m.running[*instance.InstanceId] = one
+				}
 			case one != nil && !lives(instance):
 				one.script.Kill()
 			case one != nil && ended(one.script):
@@ -139,6 +141,9 @@ func ended(p *proc.Process) bool {
 func (m *machines) boot(ctx context.Context, instance types.Instance) *machine {
 	id := *instance.InstanceId
 	script := m.userData(ctx, id)
+	if script == nil {
+		return nil
+	}
 	path := filepath.Join(m.home(id), "part-001")
 	if err := os.MkdirAll(m.home(id), 0o755); err != nil {
 		m.t.Error(err)
@@ -178,7 +183,9 @@ func (m *machines) userData(ctx context.Context, id string) []byte {
 		InstanceId: &id, Attribute: types.InstanceAttributeNameUserData,
 	})
 	if err != nil {
-		m.t.Error(err)
+		if ctx.Err() == nil {
+			m.t.Error(err)
+		}
 		return nil
 	}
 	packed, err := base64.StdEncoding.DecodeString(aws.ToString(out.UserData.Value))

@@ -304,13 +304,16 @@ func TestInterruption(t *testing.T) {
 func TestWorkerDiesInTheMiddle(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx, die := context.WithCancel(t.Context())
-	w.front.set(func(f *front) { f.launched = die })
+	w.front.set(func(f *front) { f.launched = func(f *front) { f.blind = unseenLooks; die() } })
 	if _, err := w.Acquire(ctx, request(1, 2, 2)); err == nil {
 		t.Fatal("a worker that died has got its gang")
 	}
-	gang, err := w.reopen(t).Acquire(t.Context(), request(1, 2, 2))
+	gang, err := w.reopen(t).Acquire(t.Context(), request(1, 2, 2)) // which does not see the instances yet
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := w.front.count("CreateFleet"); n != 2 {
+		t.Errorf("EC2 was asked for a fleet %d times, want 2", n)
 	}
 	if alive := w.machines.alive(t, request(1, 2, 2).Key); alive != 2 || len(gang.Nodes) != 2 {
 		t.Errorf("%d instances run, and the gang is %+v", alive, gang)
@@ -350,7 +353,7 @@ func TestTwoWorkersAtOnce(t *testing.T) {
 func TestReleaseOfATry(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx, die := context.WithCancel(t.Context())
-	w.front.set(func(f *front) { f.launched = die })
+	w.front.set(func(f *front) { f.launched = func(f *front) { f.blind = unseenLooks; die() } })
 	if _, err := w.Acquire(ctx, request(1, 2, 2)); err == nil {
 		t.Fatal("a worker that died has got its gang")
 	}
