@@ -3,6 +3,7 @@ package pipelines
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,6 +48,15 @@ type deadLetter struct {
 	file *os.File
 	out  *bufio.Writer
 	at   int64 // the length of what is in it
+	// unordered says that rows come in any order, and loose are those that were added since and not yet put into theirs.
+	unordered bool
+	loose     []deadPlace
+}
+
+// deadPlace is where a rejected row was read, and where it lies in the file.
+type deadPlace struct {
+	from     origin
+	at, size int64
 }
 
 func (d *deadLetter) add(r deadRow) error {
@@ -57,7 +67,70 @@ func (d *deadLetter) add(r deadRow) error {
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
+	if d.unordered {
+		d.loose = append(d.loose, deadPlace{origin{r.Source, r.Offset}, d.at, int64(line.Len())})
+	}
 	return d.take(&line)
+}
+
+// order puts the loose rows into the order in which they were read, and those that were made of one row into that of their text: what a
+// program answers when is not the same each time.
+func (d *deadLetter) order() error {
+	loose := d.loose
+	d.loose = nil
+	if len(loose) < 2 {
+		return nil
+	}
+	if err := d.flush(); err != nil {
+		return fmt.Errorf("write the dead letter: %w", err)
+	}
+	f, err := os.OpenFile(d.path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("order the dead letter: %w", err)
+	}
+	defer f.Close()
+	start := loose[0].at
+	sorted, err := os.Create(d.path + ".order") // it is gone before the files of the folder are merged
+	if err != nil {
+		return fmt.Errorf("order the dead letter: %w", err)
+	}
+	defer os.Remove(sorted.Name())
+	defer sorted.Close()
+	err = copyOrdered(sorted, f, loose)
+	if err == nil {
+		_, err = io.Copy(io.NewOffsetWriter(f, start), io.NewSectionReader(sorted, 0, d.at-start))
+	}
+	if err != nil {
+		return fmt.Errorf("order the dead letter: %w", err)
+	}
+	return nil
+}
+
+// copyOrdered writes the rows of a file in their order.
+func copyOrdered(to io.Writer, from io.ReaderAt, rows []deadPlace) error {
+	slices.SortStableFunc(rows, func(a, b deadPlace) int {
+		return cmp.Or(strings.Compare(a.from.name, b.from.name), cmp.Compare(a.from.offset, b.from.offset))
+	})
+	out := bufio.NewWriterSize(to, 64<<10)
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].from == rows[0].from {
+			n++
+		}
+		texts := make([][]byte, n)
+		for i, p := range rows[:n] {
+			texts[i] = make([]byte, p.size)
+			if _, err := from.ReadAt(texts[i], p.at); err != nil {
+				return err
+			}
+		}
+		slices.SortFunc(texts, bytes.Compare)
+		for _, text := range texts {
+			_, _ = out.Write(text) // an error stays with the writer
+		}
+		rows = rows[n:]
+	}
+	return out.Flush()
 }
 
 // take appends rows as another dead letter has them.

@@ -111,6 +111,7 @@ func (u *unitWork) ask(at int, from origin, r row) error {
 			return u.answered(n, from, r, program.Answer{Reject: "reserved_field", Message: "a row for a program must have no field " + field})
 		}
 	}
+	u.dead.unordered = true
 	text, err := encodeRow(r)
 	if err != nil {
 		return err
@@ -146,7 +147,18 @@ func (u *unitWork) do(work func(*unitWork) error) error {
 	return u.drain()
 }
 
-// drain waits for the answers to all rows, of a program before one that its rows go on to.
+// looseRows is how many rows of a unit may wait for their place in the dead letter, about. Most units are smaller.
+const looseRows = 1 << 20
+
+// tidy drains the unit now and then.
+func (u *unitWork) tidy() error {
+	if u.rows++; u.rows%looseRows != 0 {
+		return nil
+	}
+	return u.drain()
+}
+
+// drain waits for the answers to all rows, of a program before one that its rows go on to, and orders what was rejected.
 func (u *unitWork) drain() error {
 	for at := range u.plan.nodes {
 		if f, ok := u.feeds[at]; ok {
@@ -155,7 +167,7 @@ func (u *unitWork) drain() error {
 			}
 		}
 	}
-	return nil
+	return u.dead.order()
 }
 
 // stopFeeds gives the programs back.

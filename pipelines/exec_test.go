@@ -93,6 +93,35 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// What a program answers first does not matter for the dead letter.
+func TestExecDeadLetter(t *testing.T) {
+	const shuffle = `import json, os, random, sys
+rows = [json.loads(line) for line in sys.stdin]
+random.seed(os.environ["SEED"])
+random.shuffle(rows)
+for row in rows:
+    if row["id"] % 2: row["_reject"] = "odd"
+    print(json.dumps(row))
+`
+	input := write(t, map[string]string{"in": numberedRows(0, 40) + "broken\n" + numberedRows(40, 80) + "[]\n"})
+	letters := map[string]bool{}
+	for _, seed := range []string{"1", "2", "3"} {
+		dir := t.TempDir()
+		j := withPrograms(t, dir, chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Exec, config: {command: [python3, shuffle.py]}}
+- {type: WriteToJson}
+`), map[string]string{"shuffle.py": shuffle}, "SEED="+seed)
+		if got := mustRun(t, j); got.Rows.Rejected != 42 {
+			t.Errorf("%d rows were rejected, want 42", got.Rows.Rejected)
+		}
+		letters[treeDigest(t, filepath.Join(dir, "rejected"))] = true
+	}
+	if len(letters) != 1 {
+		t.Errorf("%d different dead letters, want one", len(letters))
+	}
+}
+
 func TestExecFails(t *testing.T) {
 	input := write(t, map[string]string{"in": numberedRows(0, 50), "reserved": `{"_row": 1}`})
 	tests := []struct{ name, command, want string }{

@@ -32,6 +32,7 @@ type unitWork struct {
 	held    int    // bytes of marks in memory
 	text    []byte // of the row that comes to an end, which is written by then
 	asides  int    // how often marks were put aside
+	rows    int    // that were read
 	// straight is the sink that rows go to as they are, or -1.
 	straight int
 }
@@ -87,6 +88,9 @@ func (u *unitWork) putMarksAside() error {
 
 // read takes one row of an input file through the segment.
 func (u *unitWork) read(name string, r record) error {
+	if err := u.tidy(); err != nil {
+		return err
+	}
 	u.files.of(name).Read++
 	u.session.rowRead()
 	from := origin{name, r.offset}
@@ -99,6 +103,9 @@ func (u *unitWork) read(name string, r record) error {
 
 // resume takes one row of a spill file through the segment.
 func (u *unitWork) resume(from origin, text []byte) error {
+	if err := u.tidy(); err != nil {
+		return err
+	}
 	r, err := decodeRow(text)
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
