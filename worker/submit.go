@@ -45,7 +45,9 @@ type Submitted struct {
 	Resumed bool
 	// Beside is another run of the pipeline that has not ended, and was started with something else; empty when there is none.
 	Beside string
-	Graph  []dsl.Node
+	// Differs says what it was started with otherwise; empty when it is not known, and when only what is to be done again differs.
+	Differs []string
+	Graph   []dsl.Node
 }
 
 // LintError says why a pipeline was not started.
@@ -94,10 +96,12 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
 	}
 	run, resumed, err := s.open(ctx, in)
-	if resumed {
-		beside = ""
+	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph}
+	if beside.Run != "" && !resumed && err == nil {
+		out.Beside = beside.Run
+		out.Differs, _ = s.differs(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
 	}
-	return Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Beside: beside, Graph: run.Graph}, err
+	return out, err
 }
 
 // prepare makes the input of a run of what a request names.
@@ -290,15 +294,15 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	return run, true, StartRun(ctx, s.Client, run)
 }
 
-// beside returns the newest run of a pipeline that has not ended; empty when there is none.
-func (s *Session) beside(ctx context.Context, pipeline string) (string, error) {
+// beside returns the newest run of a pipeline that has not ended; a zero record when there is none.
+func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunRecord, error) {
 	runs, err := activities.Runs(ctx, s.Store)
 	for _, r := range runs {
 		if r.Pipeline == pipeline && r.Status == dsl.StatusRunning {
-			return r.Run, err
+			return r, err
 		}
 	}
-	return "", err
+	return contract.RunRecord{}, err
 }
 
 // snapshot stores the pipeline's folder, minus what .sluiceignore names, as the run's workspace.

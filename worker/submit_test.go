@@ -32,27 +32,36 @@ func TestSubmit(t *testing.T) {
 	first := SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}
 	run := submit(t, s, first)
 	t.Cleanup(func() { end(t, s, run.Run) })
+	await(t, "the record of the run", func() bool {
+		_, err := activities.LoadRun(t.Context(), s.Store, run.Run)
+		return err == nil
+	})
 	if run.Resumed || run.Name != "sleeper" || !strings.HasPrefix(run.Run, "sleeper-") || len(run.Graph) != 2 {
 		t.Errorf("submitted %+v", run)
 	}
 	tests := []struct {
-		name string
-		req  SubmitRequest
-		same bool
+		name    string
+		req     SubmitRequest
+		same    bool
+		differs []string // from the run before
 	}{
-		{"the same", first, true},
-		{"the same, elsewhere", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true},
-		{"another parameter", SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false},
-		{"another file", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2"})}, false},
+		{"the same", first, true, nil},
+		{"the same, elsewhere", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
+		{"another parameter", SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` is another"}},
+		{"another file", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
+		{"a file less", SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` is gone"}},
 		{"another file that is left out", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
 			"data": "1", ".git": "",
-		})}, true},
+		})}, true, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			again := submit(t, s, tt.req)
 			if !again.Resumed {
 				t.Cleanup(func() { end(t, s, again.Run) })
+			}
+			if diff := cmp.Diff(tt.differs, again.Differs); diff != "" {
+				t.Errorf("differs from %s (-want +got):\n%s", again.Beside, diff)
 			}
 			if again.Resumed != tt.same || (again.Run == run.Run) != tt.same {
 				t.Errorf("resumed %v as %s, the first is %s", again.Resumed, again.Run, run.Run)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
@@ -77,13 +78,31 @@ func (f *follower) announce() error {
 		}
 	}
 	if f.sub.Beside != "" {
-		if _, err := fmt.Fprintf(f.err, "sluice: run %[1]s has not ended either; files, parameters or environment have changed since\n"+
-			"  help: `sluice cancel %[1]s` ends it\n", f.sub.Beside); err != nil {
+		if _, err := fmt.Fprint(f.err, saysBeside(f.sub)); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(f.out, "%s: %s %s\n\n", f.sub.Name, verb, f.sub.Run)
 	return err
+}
+
+// fewDiffers is how much of what differs between two submissions is named.
+const fewDiffers = 3
+
+// saysBeside says that another run of the pipeline goes on, and why this is not that one.
+func saysBeside(sub worker.Submitted) string {
+	why := "it was started with other options"
+	if n := len(sub.Differs); n > 0 {
+		why = strings.Join(sub.Differs[:min(n, fewDiffers)], ", ")
+		if n > fewDiffers {
+			why += fmt.Sprintf(", and %d others", n-fewDiffers)
+		}
+	}
+	text := fmt.Sprintf("sluice: run %[1]s has not ended either, and this is another one: %[2]s\n  help: `sluice cancel %[1]s` ends it\n", sub.Beside, human.Line(why))
+	if slices.ContainsFunc(sub.Differs, func(s string) bool { return strings.HasSuffix(s, " is new") }) {
+		text += "  help: files that runs leave in the folder, such as logs, belong in .sluiceignore\n"
+	}
+	return text
 }
 
 // follow shows the run until it ends and returns its end as an error, which has been shown. The first Ctrl-C cancels the run, a
