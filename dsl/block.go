@@ -3,7 +3,9 @@ package dsl
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,11 +18,18 @@ const BlockStep = "clean"
 // CompileBlock is Compile of a file that holds nothing but a cleaning: the keys of a clean step's block, and beside them `params`, `env`
 // and `secrets`, as a pipeline and its steps have them. Findings are at their place in that file.
 func CompileBlock(block File, env File, ws Workspace) (*Program, Diagnostics) {
-	return compileRoot(block, env, ws, blockPipeline)
+	return compileRoot(block, env, ws, true)
 }
 
-// blockPipeline makes the pipeline around a block.
-func blockPipeline(root *yaml.Node) *yaml.Node {
+// blockKeys are those that stand in a block and belong to the pipeline and the step around it.
+var blockKeys = []string{"params", "env", "secrets"}
+
+// blockPipeline makes the pipeline around a block, which has the name of its file where that can be one.
+func blockPipeline(root *yaml.Node, file string) *yaml.Node {
+	called := strings.TrimSuffix(path.Base(file), path.Ext(file))
+	if !isDocumentName(called) {
+		called = "block"
+	}
 	node := func(kind yaml.Kind, tag, value string) *yaml.Node {
 		return &yaml.Node{Kind: kind, Tag: tag, Value: value, Line: root.Line, Column: root.Column}
 	}
@@ -30,7 +39,7 @@ func blockPipeline(root *yaml.Node) *yaml.Node {
 		n.Content = content
 		return n
 	}
-	pipeline := mapping(name("sluice"), name("pipeline/v1"), name("name"), name("block"))
+	pipeline := mapping(name("sluice"), name("pipeline/v1"), name("name"), name(called))
 	body, step := root, mapping()
 	if root.Kind == yaml.MappingNode {
 		body = mapping()

@@ -75,10 +75,11 @@ func TestBlockFindings(t *testing.T) {
 			"transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Filter, config: {keep: row.a ==}}\n  - {type: WriteToJson}\n",
 			"b.yaml:3:",
 		},
-		"a key":       {"transform: []\n", "b.yaml:1:1: error[unknown-key]"},
-		"a parameter": {"params: {a: {type: int, default: x}}\ntransforms: []\n", "b.yaml:1:34: error[param]"},
-		"a list":      {"- a\n", "b.yaml:1:1: error[type]"},
-		"nothing":     {"", "b.yaml:1:1: error[empty]"},
+		"a key":                       {"transform: []\n", "b.yaml:1:1: error[unknown-key]"},
+		"a key that only a block has": {"parms: {}\ntransforms: []\n", "did you mean `params`?"},
+		"a parameter":                 {"params: {a: {type: int, default: x}}\ntransforms: []\n", "b.yaml:1:34: error[param]"},
+		"a list":                      {"- a\n", "b.yaml:1:1: error[type]"},
+		"nothing":                     {"", "b.yaml:1:1: error[empty]"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

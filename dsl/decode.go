@@ -22,7 +22,8 @@ type decoder struct {
 	aliased int // values left to reach through aliases
 	inAlias int
 	forms   map[reflect.Type]form
-	meant   map[*yaml.Node][]string // the keys that a mapping's unknown keys were likely meant to be
+	beside  map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
+	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
 }
 
 // form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
@@ -211,7 +212,7 @@ func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) 
 		d.src.errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
-	names := fieldNames(fields)
+	names := append(fieldNames(fields), d.beside[t]...)
 	hint, meant := suggest(key.Value, names), nearest(key.Value, names)
 	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
 		hint, meant = "Sluice uses `"+ours+"`", ours

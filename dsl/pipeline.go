@@ -77,6 +77,7 @@ type loader struct {
 	src      *source
 	pipeline Pipeline
 	root     *yaml.Node
+	block    bool // the document is a block, and the root was made for it
 	outputs  entries
 	exprs    []*expression // around the steps
 	// concurrency has the group as it was written.
@@ -115,6 +116,9 @@ func (l *loader) load(data []byte) bool {
 // read reads the document at root.
 func (l *loader) read() bool {
 	d := newDecoder(l.src, false)
+	if l.block {
+		d.beside = map[reflect.Type][]string{reflect.TypeFor[Clean](): blockKeys}
+	}
 	l.d = d
 	l.byID = map[string]*step{}
 	l.defaults = lookup(l.root, "defaults")

@@ -43,11 +43,11 @@ type Program struct {
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
 // DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
 func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
-	return compileRoot(pipeline, env, ws, func(root *yaml.Node) *yaml.Node { return root })
+	return compileRoot(pipeline, env, ws, false)
 }
 
-// compileRoot compiles the pipeline that a document's root is, or stands for.
-func compileRoot(pipeline, env File, ws Workspace, standsFor func(*yaml.Node) *yaml.Node) (*Program, Diagnostics) {
+// compileRoot compiles a document that is a pipeline, or a block that stands for one.
+func compileRoot(pipeline, env File, ws Workspace, block bool) (*Program, Diagnostics) {
 	var diags Diagnostics
 	environment := DefaultEnvironment()
 	if env.Source != nil {
@@ -56,11 +56,14 @@ func compileRoot(pipeline, env File, ws Workspace, standsFor func(*yaml.Node) *y
 		diags = append(diags, src.diags...)
 	}
 	src := newSource(pipeline)
-	l := &loader{src: src}
+	l := &loader{src: src, block: block}
 	f := newFamily(pipeline.Name, environment, ws)
 	var program *Program
 	if root := src.parse(pipeline.Source); root != nil {
-		if l.root = standsFor(root); l.read() {
+		if l.root = root; block {
+			l.root = blockPipeline(root, pipeline.Name)
+		}
+		if l.read() {
 			program = f.compile(l, 0).program
 		}
 	}

@@ -109,7 +109,7 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 // pipelineDocument finds the line that makes a document a pipeline, and blockDocument that of a cleaning block.
 var (
 	pipelineDocument = regexp.MustCompile(`(?m)^["']?sluice["']?:`)
-	blockDocument    = regexp.MustCompile(`(?m)^["']?transforms["']?:`)
+	blockDocument    = regexp.MustCompile(`(?m)^["']?(transforms|read|source)["']?:`)
 )
 
 // isBlock reports whether a document is a cleaning block.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
@@ -169,10 +170,24 @@ func linesOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]
 			continue
 		}
 		if err := yield(lines.Bytes()); err != nil {
-			return contractInvalid(err)
+			return orDamaged(r, contractInvalid(err))
 		}
 	}
-	return lines.Err()
+	return orDamaged(r, lines.Err())
+}
+
+// orDamaged returns, of an error about rows, why there is one when the store no longer has what was stored: only the end of a file tells.
+func orDamaged(r io.Reader, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, rest := io.Copy(io.Discard, r); errors.Is(rest, store.ErrCorrupt) {
+		err = rest
+	}
+	if errors.Is(err, store.ErrCorrupt) {
+		return contract.Error(contract.ErrInfrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
+	}
+	return err
 }
 
 // contractInvalid makes what is wrong with a row the user's to mend.
