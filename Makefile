@@ -71,11 +71,11 @@ check-generated: generate ## fail when generated files are stale
 .PHONY: histories
 histories: build ## record the histories again that the replay tests replay, after workflow code has changed on purpose
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne' -record ../workflows/testdata
-	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves)|TestEnds|TestContinued' -record ../workflows/testdata
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: bench
-bench: build ## measure; NAME=engine or NAME=clean
-	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine or NAME=clean))
+bench: build ## measure; NAME=engine, NAME=clean or NAME=policy
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, NAME=clean or NAME=policy))
 
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs and models in .sluice stay

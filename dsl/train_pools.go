@@ -1,5 +1,7 @@
 package dsl
 
+import "fmt"
+
 // Pools says of each pool that the pipeline's own training steps may use which of them is the first in the document to do so.
 func (p *Program) Pools() map[string]string {
 	used := map[string]string{}
@@ -15,4 +17,17 @@ func (p *Program) Pools() map[string]string {
 		}
 	}
 	return used
+}
+
+// Training is what is known of a training step before any expression is evaluated.
+func (p *Program) Training(id string) (*Train, error) {
+	s, err := p.step(id)
+	if err != nil {
+		return nil, err
+	}
+	train, ok := s.known.(*Train)
+	if !ok {
+		return nil, fmt.Errorf("step `%s` of %s does not train", id, p.pipeline.Name)
+	}
+	return train, nil
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/sluiceml/sluice/internal/historytest"
 )
 
-// Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError and TestTrainCancelLeavesNothing in integration/.
+// Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError, TestTrainCancelLeavesNothing, TestTrainKeepsItsDeadline and
+// TestTrainMovesBackToSpot in integration/.
 func TestTrainReplays(t *testing.T) {
-	historytest.Replay(t, "testdata/train-*.json", contract.TrainWorkflow, Train)
+	historytest.Replay(t, "testdata/train-*.json*", contract.TrainWorkflow, Train)
 }

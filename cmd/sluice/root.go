@@ -64,7 +64,7 @@ the folder .sluice.`,
 			root.AddCommand(c)
 		}
 	}
-	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan())
+	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan(), newSimulate())
 	add("runs", newRun(), newClean(), newRerun(), newCancel(), newApprove(), newReject(), newSchedule())
 	add("look", newList(), newShow(), newLogs(), newReport(), newData())
 	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())

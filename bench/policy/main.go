@@ -1,0 +1,88 @@
+// Command policy measures what keeping a deadline costs: the policy that buys for training steps against greedy and Uniform Progress, on
+// real traces of when spot was to be had. README.md says what exactly each figure is. It is run from the repository's root.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training/policy"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench policy:", err)
+		os.Exit(1)
+	}
+}
+
+// figure is one line of output.
+type figure struct {
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+	Against string  `json:"against"`
+	Samples int     `json:"samples"` // windows
+	Missed  int     `json:"missed"`
+}
+
+// run measures on the traces that are named, or on those that lie beside the policy.
+func run(files []string) error {
+	if len(files) == 0 {
+		var err error
+		if files, err = filepath.Glob("training/policy/testdata/*.json"); err != nil {
+			return err
+		}
+	}
+	traces, err := read(files)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	for _, hours := range []int{52, 70, 92} {
+		for _, minutes := range []int{3, 12} {
+			job := policy.Job{
+				Work: 48 * time.Hour, Within: time.Duration(hours) * time.Hour, Changeover: time.Duration(minutes) * time.Minute,
+				Prices: dsl.Prices{OnDemand: 3.06, Spot: 0.9731},
+			}
+			c := policy.Compare(job, traces)
+			ours := c.Results[0]
+			better := min(c.Results[1].USD, c.Results[2].USD)
+			for _, f := range []figure{
+				{"against_better", ours.USD / better, "ratio", "the cheaper of greedy and Uniform Progress", c.Windows, ours.Missed},
+				{"saved", 1 - ours.USD/c.OnDemandUSD, "share", "on-demand", c.Windows, ours.Missed},
+				{"saved_at_most", 1 - c.BoundUSD/c.OnDemandUSD, "share", "on-demand", c.Windows, 0},
+			} {
+				f.Name = fmt.Sprintf("policy/%dh_%dmin/%s", hours, minutes, f.Name)
+				if err := out.Encode(f); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func read(files []string) ([]policy.Trace, error) {
+	var traces []policy.Trace
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		t, err := policy.ReadTrace(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		traces = append(traces, t)
+	}
+	if len(traces) == 0 {
+		return nil, errors.New("there are no traces: run it from the repository's root")
+	}
+	return traces, nil
+}
