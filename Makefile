@@ -44,7 +44,7 @@ moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests
 	@scripts/moto.sh
 
 .PHONY: test
-test: setup build flink moto ## run all tests
+test: setup build flink moto kube ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long

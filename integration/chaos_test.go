@@ -138,28 +138,28 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 }
 
 // serve starts the server.
-func (c *chaos) serve() (info holder.Info) {
-	c.t.Helper()
+func (s *sandbox) serve() (info holder.Info) {
+	s.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
-		c.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	server := exec.Command(exe)
-	server.Env = append(os.Environ(), serverVariable+"="+c.state)
+	server.Env = append(os.Environ(), serverVariable+"="+s.state)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
-		c.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	c.t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		server.Process.Signal(syscall.SIGTERM)
 		if err := server.Wait(); err != nil {
-			c.t.Errorf("the server: %v", err)
+			s.t.Errorf("the server: %v", err)
 		}
 	})
-	c.await("the server", func() bool {
+	s.await("the server", func() bool {
 		found := false
-		if info, found, err = holder.Find(c.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.t.Fatal(err)
+		if info, found, err = holder.Find(s.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.t.Fatal(err)
 		}
 		return found && info.TemporalAddress != ""
 	})
