@@ -98,18 +98,32 @@ func (d *bucketDriver) put(ctx context.Context, key string, r io.Reader, opts bl
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from := &source{r: ctxReader{ctx, r}}
-	if d.at.Scheme == objectstore.Google { // whose client takes the end of what it reads for the end of the object, whatever the reason
-		from.failed = cancel
-	}
+	var content io.Reader = from
 	opts.ContentType, opts.BufferSize, opts.MaxConcurrency = "application/octet-stream", partBytes, partsAtOnce
-	err := d.bucket.Upload(within, d.at.Path+key, from, &opts)
+	if d.at.Scheme == objectstore.Google {
+		// Its client takes the end of what it reads for the end of the object, whatever the reason, and a buffer for any object.
+		from.failed = cancel
+		content, opts.BufferSize = sized(from)
+	}
+	err := d.bucket.Upload(within, d.at.Path+key, content, &opts)
 	switch {
-	case err == nil:
-		return nil
 	case from.err != nil:
 		return fmt.Errorf("write %s: %w", key, from.err)
+	case err == nil:
+		return nil
 	}
 	return d.fail(ctx, "write", key, err)
+}
+
+// sized says how much of a buffer a content needs: most objects are small.
+func sized(r io.Reader) (content io.Reader, buffer int) {
+	const small = 256 << 10 // the least that Google's client takes
+	head := make([]byte, small)
+	n, err := io.ReadFull(r, head)
+	if err != nil { // all of it was read; or the reader's error, which source remembers
+		return bytes.NewReader(head[:n]), small
+	}
+	return io.MultiReader(bytes.NewReader(head), r), partBytes
 }
 
 // source remembers the error of a reader.

@@ -37,6 +37,10 @@ var addresses = map[string]func(t *testing.T) string{
 	"file": func(t *testing.T) string { return "file://" + t.TempDir() },
 	"mem":  func(t *testing.T) string { return "mem://" + t.Name() },
 	"s3":   func(t *testing.T) string { return s3test.Start(t, "acme", s3test.Options{}).At("deep/er") },
+	"gs": func(t *testing.T) string {
+		newGoogle(t)
+		return "gs://" + gBucket + "/deep"
+	},
 }
 
 func open(t *testing.T, url string) *store.Store {
