@@ -222,7 +222,7 @@ func TestOutcome(t *testing.T) {
 	}{
 		{"none was started", nil, launcher, launcher},
 		{"all finished", []rankEnd{ok}, rankEnd{}, ok},
-		{"all finished, and the launcher failed", []rankEnd{ok}, launcher, launcher},
+		{"all finished, and the launcher failed", []rankEnd{ok}, launcher, ok},
 		{"one stopped and one finished", []rankEnd{ok, stopped}, launcher, stopped},
 		{"the first to fail", []rankEnd{terminated, later, failed}, launcher, failed},
 		{"a kill explains the failures", []rankEnd{failed, killed}, launcher, killed},
@@ -262,9 +262,12 @@ func TestPatience(t *testing.T) {
 		{"one has failed", []rankEnd{failed}, at.Add(failedLimit)},
 		{"all have ended, one by failing", []rankEnd{failed, {EndedAt: at.Add(time.Minute)}}, at.Add(time.Minute + launcherLimit)},
 	} {
-		if got := patience(tt.ends, 2); !got.Equal(tt.want) {
+		if got := patience(tt.ends, 2, false); !got.Equal(tt.want) {
 			t.Errorf("%s: until %v, want %v", tt.name, got, tt.want)
 		}
+	}
+	if got := patience([]rankEnd{{EndedAt: at}, {EndedAt: at}}, 2, true); !got.Equal(at.Add(launcherLimit)) {
+		t.Errorf("all have finished, and were told to stop: until %v", got)
 	}
 }
 

@@ -233,7 +233,7 @@ func readEnds(dir string) ([]rankEnd, error) {
 }
 
 // outcome is how the ranks of a node ended as a whole: the first to fail, else one that stopped, else one that finished. The launcher's own
-// end tells of those that nothing else is known of.
+// end counts only when it started none: it is a consequence of theirs, or of what happened on other nodes.
 func outcome(ends []rankEnd, ranks int, launcher rankEnd) rankEnd {
 	if len(ends) == 0 {
 		return launcher
@@ -246,9 +246,6 @@ func outcome(ends []rankEnd, ranks int, launcher rankEnd) rankEnd {
 			return rankEnd{Local: local, Code: -1, Signal: int(syscall.SIGKILL), EndedAt: launcher.EndedAt} // its watcher was killed too
 		}
 	}
-	if worst.ok() && !launcher.ok() {
-		return launcher
-	}
 	return worst
 }
 
@@ -259,8 +256,9 @@ const (
 	launcherLimit = time.Second
 )
 
-// patience is when what is left on a node is killed; zero for not at all.
-func patience(ends []rankEnd, ranks int) time.Time {
+// patience is when what is left on a node is killed; zero for not at all. Where all ranks have finished a launcher that nobody has told to
+// stop waits for those of other nodes, who may need it.
+func patience(ends []rankEnd, ranks int, told bool) time.Time {
 	var last, failed time.Time
 	for _, e := range ends {
 		if e.EndedAt.After(last) {
@@ -271,7 +269,7 @@ func patience(ends []rankEnd, ranks int) time.Time {
 		}
 	}
 	switch all := len(ends) >= ranks; {
-	case all && slices.ContainsFunc(ends, func(e rankEnd) bool { return !e.ok() }):
+	case all && (told || slices.ContainsFunc(ends, func(e rankEnd) bool { return !e.ok() })):
 		return last.Add(launcherLimit)
 	case !failed.IsZero():
 		return failed.Add(failedLimit)

@@ -179,8 +179,11 @@ func (r *ranks) clear(now time.Time) {
 	if !r.launch.watched() {
 		return
 	}
+	r.mu.Lock()
+	told := !r.stopped.IsZero()
+	r.mu.Unlock()
 	ends, err := readEnds(r.launch.dir)
-	if limit := patience(ends, r.launch.ranks); err == nil && !limit.IsZero() && now.After(limit) {
+	if limit := patience(ends, r.launch.ranks, told); err == nil && !limit.IsZero() && now.After(limit) {
 		r.proc.Kill()
 	}
 }

@@ -148,14 +148,14 @@ func (p *Pool) admit(r training.Request) (int, []GPU, error) {
 		machine = p.opts.Machine()
 	}
 	if _, err := machine.holds(r.Resources, r.MinNodes, r.MaxNodes); err != nil {
-		return 0, nil, fmt.Errorf("this machine has too little: %w: %w", err, training.ErrTooLarge)
+		return 0, nil, fmt.Errorf("%w: %w", training.ErrTooLarge, err)
 	}
 	for _, g := range p.gangs {
 		machine = machine.without(g)
 	}
 	n, err := machine.holds(r.Resources, r.MinNodes, most)
 	if err != nil {
-		return 0, nil, fmt.Errorf("beside what runs now: %w: %w", err, training.ErrNoCapacity)
+		return 0, nil, fmt.Errorf("%w: %w", training.ErrNoCapacity, err)
 	}
 	return n, ofTypes(machine.GPUs, r.Resources.GPUType)[:n*r.Resources.GPU], nil
 }
