@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -41,6 +42,10 @@ func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
 	if at := lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
 		c.src.errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
 			"the pool `%s` starts processes of this machine, and no containers", name)
+	}
+	if file := pool.Runtime.Python; c.ws != nil && file != "" && spec.Runtime.Python == "" && !c.ws.Exists(path.Clean(file)) {
+		c.src.errorf(keyNode(s.node, string(KindTrain)), "missing-file", "add it, or give the step a `runtime` of its own",
+			"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
 	}
 	spec.checkNode(c, s, name, pool.Node)
 }
