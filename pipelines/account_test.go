@@ -124,3 +124,34 @@ func TestAccountsOfFiles(t *testing.T) {
 		}
 	})
 }
+
+// Files of two readers that are called the same have an account each; a file that both read has one.
+func TestAccountOfTwoReaders(t *testing.T) {
+	input := write(t, map[string]string{"a/x.jsonl": numberedRows(0, 2), "b/x.jsonl": numberedRows(2, 5), "b/y.jsonl": numberedRows(5, 6)})
+	for _, c := range []struct {
+		one, other string
+		want       map[string]int64
+	}{
+		{"a/*", "b/*", map[string]int64{"one/x.jsonl": 2, "other/x.jsonl": 3, "other/y.jsonl": 1}},
+		{"b/x*", "b/*", map[string]int64{"x.jsonl": 6, "y.jsonl": 1}},
+	} {
+		dir := t.TempDir()
+		j := job(dir, graphSpec(t, input, `
+type: composite
+transforms:
+- {type: ReadFromJson, name: one, config: {path: INPUT/`+c.one+`}}
+- {type: ReadFromJson, name: other, config: {path: "INPUT/`+c.other+`"}}
+- {type: Flatten, name: all, input: [one, other]}
+- {type: WriteToJson, input: [all]}
+`))
+		j.AccountFile = filepath.Join(dir, "account.jsonl")
+		mustRun(t, j)
+		got := map[string]int64{}
+		for _, a := range fileAccounts(t, j.AccountFile) {
+			got[a.File] = a.Read
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s and %s (-want +got):\n%s", c.one, c.other, diff)
+		}
+	}
+}

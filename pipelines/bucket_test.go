@@ -72,6 +72,9 @@ func TestReadBucket(t *testing.T) {
 	}
 	server.Put(t, "in/deep/other.txt", "no row")
 	server.Put(t, "inner/c.jsonl", "no row")
+	for _, hidden := range []string{"in/.a.jsonl", "in/deep/._b.jsonl", "in/.deep/c.jsonl"} {
+		server.Put(t, hidden, "no row")
+	}
 	far := job(t.TempDir(), chain(t, server.At("in/**/*.jsonl*"), fromJSON))
 	out := mustRun(t, far)
 	if want := (dsl.Rows{Read: 120_001, Kept: 120_001}); out.Rows != want {

@@ -343,3 +343,24 @@ func TestRandomGraph(t *testing.T) {
 		}
 	})
 }
+
+// Branches that meet and part again would make any number of copies.
+func TestTooManyCopies(t *testing.T) {
+	input := write(t, map[string]string{"in": numberedRows(0, 3)})
+	diamonds := func(n int, part string) dsl.Clean {
+		text := "type: composite\ntransforms:\n- {type: ReadFromJson, name: d0, config: {path: INPUT/*}}\n"
+		for i := range n {
+			text += fmt.Sprintf(part+"- {type: Flatten, name: d%[2]d, input: [a%[1]d, b%[1]d]}\n", i, i+1)
+		}
+		return graphSpec(t, input, text+fmt.Sprintf("- {type: WriteToJson, input: [d%d]}", n))
+	}
+	const parts = "- {type: Filter, name: a%[1]d, input: [d%[1]d], config: {keep: 'true'}}\n" +
+		"- {type: Filter, name: b%[1]d, input: [d%[1]d], config: {keep: 'true'}}\n"
+	if out := mustRun(t, job(t.TempDir(), diamonds(9, parts))); out.Rows.Copied != 3*511 {
+		t.Errorf("%d copies, want 3 times 511", out.Rows.Copied)
+	}
+	_, err := run(t, job(t.TempDir(), diamonds(10, parts)))
+	if errorType(err) != pipelines.TypeInvalid || !strings.Contains(fmt.Sprint(err), "more than 1000 copies") {
+		t.Errorf("got %v, want an error about copies", err)
+	}
+}

@@ -46,6 +46,9 @@ func compilePlan(job Job) (*plan, error) {
 			return nil, fault(typ, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
+	if err := p.boundCopies(); err != nil {
+		return nil, err
+	}
 	p.cutIntoSegments()
 	_, err = compileColumns(job.Spec.Profile.Columns, params)
 	return p, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -83,13 +85,8 @@ func compileReaderAs[C any](t dsl.Transform, compile func(C) (reader, error)) (r
 	return compile(config)
 }
 
-// findSources lists the input's files, by name, and cuts them into units.
-func findSources(ctx context.Context, r reader) ([]source, error) {
-	files, err := findFiles(ctx, r.paths)
-	if err != nil {
-		return nil, err
-	}
-	var units []source
+// cutSources cuts the files of a reader into units.
+func cutSources(ctx context.Context, format fileFormat, files []inputFile) (units []source, err error) {
 	var unit source
 	var size int64
 	flush := func() {
@@ -101,7 +98,7 @@ func findSources(ctx context.Context, r reader) ([]source, error) {
 	for _, file := range files {
 		pieces := []piece{{File: file, End: file.Size}}
 		if file.Size > unitBytes {
-			if pieces, err = r.format.cut(ctx, pieces[0]); err != nil {
+			if pieces, err = format.cut(ctx, pieces[0]); err != nil {
 				return nil, fmt.Errorf("read %s: %w", file.Name, err)
 			}
 		}
@@ -130,15 +127,47 @@ func sizeOf(sources map[int][]numberedSource) (units, bytes int64) {
 	return units, bytes
 }
 
+// tellApart puts the name of the reader before the names of files when those of two readers are called the same: each has an account. A
+// file that two readers read is one file.
+func (p *plan) tellApart(files map[int][]inputFile) {
+	known := map[string]inputFile{}
+	apart := true
+	for _, list := range files {
+		for _, f := range list {
+			if other, ok := known[f.Name]; ok && (other.Path != f.Path || other.Bucket != f.Bucket) {
+				apart = false
+			}
+			known[f.Name] = f
+		}
+	}
+	if apart {
+		return
+	}
+	for at, list := range files {
+		for i := range list {
+			list[i].Name = p.nodes[at].name + "/" + list[i].Name
+		}
+	}
+}
+
 // findSources lists the units of all sources, by their node. They are numbered through.
 func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
-	all := map[int][]numberedSource{}
-	unit := uint32(0)
+	files := map[int][]inputFile{}
 	for at, n := range p.nodes {
 		if n.source.format == nil {
 			continue
 		}
-		found, err := findSources(ctx, n.source)
+		found, err := findFiles(ctx, n.source.paths)
+		if err != nil {
+			return nil, err
+		}
+		files[at] = found
+	}
+	p.tellApart(files)
+	all := map[int][]numberedSource{}
+	unit := uint32(0)
+	for _, at := range slices.Sorted(maps.Keys(files)) {
+		found, err := cutSources(ctx, p.nodes[at].source.format, files[at])
 		if err != nil {
 			return nil, err
 		}

@@ -88,7 +88,11 @@ func TestFindSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	units, err := findSources(t.Context(), reader{dsl.Paths{filepath.Join(dir, "*")}, jsonLines{textFile{utf8Charset}, decodeRow}})
+	files, err := findFiles(t.Context(), dsl.Paths{filepath.Join(dir, "*")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := cutSources(t.Context(), jsonLines{textFile{utf8Charset}, decodeRow}, files)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,27 @@
+package pipelines
+
+// maxCopies bounds how many copies of one row a graph may make. Branches that meet in a Flatten and part again double them each time.
+const maxCopies = 1000
+
+// boundCopies refuses a graph that makes more.
+func (p *plan) boundCopies() error {
+	copies := make([]int, len(p.nodes)) // that come to sinks of one row that leaves the node
+	of := func(takers []int) (sum int) {
+		for _, at := range takers {
+			sum += max(copies[at], 1)
+		}
+		return min(sum, maxCopies+1)
+	}
+	for at := len(p.nodes) - 1; at >= 0; at-- { // each comes before those that take rows from it
+		n := &p.nodes[at]
+		copies[at] = of(n.next)
+		for _, takers := range n.outputs { // a row goes to one of these, or to those above
+			copies[at] = max(copies[at], of(takers))
+		}
+		if n.source.format != nil && copies[at] > maxCopies {
+			return fault(TypeInvalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
+				"meet in a Flatten and part again, their number multiplies; let fewer of them meet", n.name, maxCopies)
+		}
+	}
+	return nil
+}
