@@ -179,7 +179,7 @@ func TestPool(t *testing.T) {
 		return pooltest.Harness{
 			Nodes: 3, Pool: s.pool,
 			Reopen: func() training.Pool { return s.other() },
-			Kill: func(t *testing.T, key training.Key, node int) {
+			Kill: func(_ *testing.T, key training.Key, node int) {
 				for name, pod := range s.pods(key) {
 					if pod.Labels[labelNode] == fmt.Sprint(node) {
 						machine.Crash(s.namespace, name)

@@ -102,6 +102,7 @@ func (p *Pool) changes(
 				pods[pod.Name] = *pod
 			case watch.Deleted:
 				delete(pods, pod.Name)
+			default: // a bookmark
 			}
 		}
 		if done, err := look(pods); done || err != nil {
