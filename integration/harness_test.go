@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +46,8 @@ type sandbox struct {
 	// port is where the target of the pipeline's environment listens.
 	port int
 	env  []string
+	// storeURL is the store of the pipeline's environment; empty for the state folder's own.
+	storeURL string
 }
 
 // newSandbox copies the project testdata/<name>. When the test ends nothing may run in the sandbox any more.
@@ -329,7 +332,7 @@ func (step shownStep) decode(t *testing.T, out any) {
 // store opens the sandbox's store.
 func (s *sandbox) store() *store.Store {
 	s.t.Helper()
-	opened, err := store.Open(s.t.Context(), "file://"+filepath.Join(s.state, "store"))
+	opened, err := store.Open(s.t.Context(), cmp.Or(s.storeURL, "file://"+filepath.Join(s.state, "store")))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,6 +105,44 @@ func TestGatewayMoves(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"words": moved}, g.Addresses()); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
+	}
+}
+
+// TestGatewayOfACluster: a target on KServe is served without asking the cluster, a change of its keys is taken up on the port that it
+// has, and a restart knows them.
+func TestGatewayOfACluster(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config")
+	const nowhere = `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
+users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c, user: c, namespace: serving}}]}`
+	if err := os.WriteFile(config, []byte(nowhere), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", config)
+	state := t.TempDir()
+	g := gateways(t, state)
+	spec := dsl.KServeTarget{Port: freePort(t), Models: "s3://models", Server: "triton"}
+	if _, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &spec}); err != nil {
+		t.Fatal(err)
+	}
+	before, changed := g.served["shop"], spec
+	changed.Server = "openvino"
+	url, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &changed})
+	if err != nil || g.served["shop"] == before || !lives(t, url) {
+		t.Errorf("a changed target is served at %q (anew: %v): %v", url, g.served["shop"] != before, err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := gateways(t, state)
+	if err := again.Restore(t.Context()); err != nil || !lives(t, url) {
+		t.Errorf("restored %v: %v", again.Addresses(), err)
+	}
+	if diff := cmp.Diff(dsl.Target{KServe: &changed}, again.specs["shop"]); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	changed.Context = "gone"
+	if _, err := again.Serve(t.Context(), "other", dsl.Target{KServe: &changed}); err == nil || !strings.Contains(err.Error(), `"gone"`) {
+		t.Errorf("got %v, want an error that names the context", err)
 	}
 }
 

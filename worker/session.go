@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"k8s.io/klog/v2"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
@@ -63,6 +65,9 @@ type Session struct {
 	failed   chan error
 }
 
+// kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
+var kubernetesLog sync.Once
+
 // Open connects, starting whatever nobody runs yet: see Connect. In the holder of the state folder, and with Options.Work, it also
 // starts a worker and the gateways of the targets that have releases.
 func Open(ctx context.Context, o Options) (_ *Session, err error) {
@@ -83,6 +88,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 			return nil, err
 		}
 	}
+	kubernetesLog.Do(func() { klog.SetSlogLogger(o.Logger) })
 	if s.Store, err = OpenStore(ctx, s.Dir); err != nil {
 		return nil, err
 	}

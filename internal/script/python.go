@@ -50,13 +50,12 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%s\x00%s", v.base, about, wanted)
+	sum := sha256.Sum256([]byte(v.base + "\x00" + about + "\x00" + wanted))
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
 	}
-	dir := filepath.Join(cache, "sluice", "python", hex.EncodeToString(sum.Sum(nil))[:32])
+	dir := filepath.Join(cache, "sluice", "python", hex.EncodeToString(sum[:16]))
 	if isWhole(dir) {
 		return dir, nil
 	}
@@ -96,7 +95,7 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	if err := os.WriteFile(filepath.Join(sites[0], "sluice-base.pth"), []byte(paths), 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(v.progress, "installing %s\n", v.file)
+	_, _ = fmt.Fprintf(v.progress, "installing %s\n", v.file)
 	made := v
 	made.base = dir
 	out, err := made.python(ctx, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "-r", v.file)

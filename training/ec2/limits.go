@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -50,11 +47,7 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 	for _, t := range fit {
 		price, err := p.priceOf(ctx, t.InstanceType, r.Capacity, "")
 		if err != nil {
-			return 0, err
-		}
-		if price == 0 {
-			return 0, fmt.Errorf("what %s costs is not known, and limits.usd_per_hour needs it: give the pool usd_per_hour: {%s: ...}: %w",
-				t.InstanceType, r.Capacity, training.ErrRefused)
+			return 0, fmt.Errorf("%w, and limits.usd_per_hour needs it: give the pool usd_per_hour: {%s: ...}: %w", err, r.Capacity, training.ErrRefused)
 		}
 		each = max(each, price)
 	}
@@ -80,40 +73,3 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 }
 
 func dollars(usd float64) string { return strconv.FormatFloat(usd, 'f', -1, 64) }
-
-// price is what an instance costs an hour; 0 when it is not known.
-func (p *Pool) price(ctx context.Context, instance types.Instance) (float64, error) {
-	zone := ""
-	if instance.Placement != nil {
-		zone = aws.ToString(instance.Placement.AvailabilityZone)
-	}
-	return p.priceOf(ctx, instance.InstanceType, capacityOf(instance), zone)
-}
-
-// priceOf is what the pool says, else what spot capacity costs now: in a zone, or in the dearest one. What AWS charges for on-demand
-// capacity is not asked for.
-func (p *Pool) priceOf(ctx context.Context, kind types.InstanceType, capacity, zone string) (float64, error) {
-	if price := p.opts.Prices.Of(capacity); price > 0 || capacity != dsl.CapacitySpot {
-		return price, nil
-	}
-	in := &ec2.DescribeSpotPriceHistoryInput{
-		InstanceTypes: []types.InstanceType{kind}, ProductDescriptions: []string{"Linux/UNIX", "Linux/UNIX (Amazon VPC)"},
-		StartTime: aws.Time(time.Now()),
-	}
-	if zone != "" {
-		in.AvailabilityZone = &zone
-	}
-	out, err := p.api.DescribeSpotPriceHistory(ctx, in)
-	if err != nil {
-		return 0, explain("DescribeSpotPriceHistory", err)
-	}
-	var highest float64
-	for _, s := range out.SpotPriceHistory {
-		price, err := strconv.ParseFloat(aws.ToString(s.SpotPrice), 64)
-		if err != nil {
-			return 0, fmt.Errorf("EC2 gave %q as the price of %s", aws.ToString(s.SpotPrice), kind)
-		}
-		highest = max(highest, price)
-	}
-	return highest, nil
-}

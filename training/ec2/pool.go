@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/pricing"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
@@ -68,6 +69,9 @@ type Options struct {
 type Pool struct {
 	opts Options
 	api  *ec2.Client
+	list *pricing.Client
+	// listed are the prices of the list that were asked for, by instance type.
+	listed sync.Map
 	// launching lets this process launch one gang at a time, since each counts what there is.
 	launching sync.Mutex
 }
@@ -83,7 +87,8 @@ func New(ctx context.Context, o Options) (*Pool, error) {
 	if o.Every == 0 {
 		o.Every = lookEvery
 	}
-	return &Pool{opts: o, api: ec2.NewFromConfig(cfg)}, nil
+	list := pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Region = priceListRegion })
+	return &Pool{opts: o, api: ec2.NewFromConfig(cfg), list: list}, nil
 }
 
 // Acquire implements training.Pool. It returns when every instance's agent serves its queue.
@@ -108,15 +113,14 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	if err := p.opts.Depot.Withdraw(ctx, r.Key); err != nil {
 		return training.Gang{}, err
 	}
-	return p.gang(ctx, r.Key, instances)
+	return p.gang(ctx, r.Key, instances), nil
 }
 
 // gang describes instances that run.
-func (p *Pool) gang(ctx context.Context, key training.Key, instances []types.Instance) (training.Gang, error) {
+func (p *Pool) gang(ctx context.Context, key training.Key, instances []types.Instance) training.Gang {
 	gang := training.Gang{Capacity: capacityOf(instances[0])}
-	var err error
-	if gang.USDPerHour, err = p.price(ctx, instances[0]); err != nil {
-		return training.Gang{}, err
+	if price, err := p.price(ctx, instances[0]); err == nil { // a gang is not given up for that
+		gang.USDPerHour = price
 	}
 	for i, instance := range instances {
 		gang.Nodes = append(gang.Nodes, training.Node{
@@ -124,7 +128,7 @@ func (p *Pool) gang(ctx context.Context, key training.Key, instances []types.Ins
 			Queue: queuePrefix(key) + *instance.InstanceId, Address: aws.ToString(instance.PrivateIpAddress),
 		})
 	}
-	return gang, nil
+	return gang
 }
 
 // queuePrefix is what the queues of a gang's instances begin with. The instance's ID, which follows, is never given out again, and

@@ -22,6 +22,9 @@ import (
 	"github.com/sluiceml/sluice/training/pooltest"
 )
 
+// region is where the tests' pools are.
+const region = "eu-central-1"
+
 // world is a pool with all that is around it.
 type world struct {
 	*Pool
@@ -35,6 +38,7 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 	w := &world{front: newFront(t)}
 	bucket := s3test.Start(t, "acme", s3test.Options{}).At("sluice")
 	t.Setenv("AWS_ENDPOINT_URL_EC2", w.front.url)
+	priceList(t, map[string]string{"g5.2xlarge": "1.212", "g4dn.xlarge": "0.526"})
 	var err error
 	if w.store, err = store.Open(t.Context(), bucket); err != nil {
 		t.Fatal(err)
@@ -45,7 +49,7 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 	}
 	o := Options{
 		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: dsl.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
-		Spec:  dsl.EC2Pool{Region: "us-east-1", Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
+		Spec:  dsl.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
 		Agent: agent.Config{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
 		Every: 50 * time.Millisecond,
 		Polls: func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },
@@ -407,12 +411,6 @@ func TestMoneyLimit(t *testing.T) {
 		t.Errorf("a third: %v, want ErrNoCapacity", err)
 	}
 	release(t, w.Pool, request(1, 1, 3).Key)
-
-	onDemand := request(3, 1, 1)
-	onDemand.Capacity = dsl.CapacityOnDemand
-	if _, err := w.Acquire(t.Context(), onDemand); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "usd_per_hour: {on_demand") {
-		t.Errorf("without a price: %v, want ErrRefused that says what to write", err)
-	}
 }
 
 func TestThrottled(t *testing.T) {
@@ -427,14 +425,21 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// Where the pool does not say what an instance costs, the spot market does.
-func TestSpotPrice(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 1 })
-	gang, err := w.Acquire(t.Context(), request(1, 1, 1))
-	if err != nil || gang.USDPerHour != 0.00001 { // moto's price of everything
-		t.Errorf("got %+v, %v", gang, err)
+// Where the pool does not say what an instance costs, AWS does.
+func TestPriceOfAGang(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 2 })
+	for capacity, want := range map[string]float64{
+		dsl.CapacitySpot:     0.00001, // moto's price of everything
+		dsl.CapacityOnDemand: 1.212,
+	} {
+		r := request(1, 1, 1)
+		r.Capacity = capacity
+		gang, err := w.Acquire(t.Context(), r)
+		if err != nil || gang.Capacity != capacity || gang.USDPerHour != want {
+			t.Errorf("%s: got %+v, %v, want $%v an hour", capacity, gang, err, want)
+		}
+		release(t, w.Pool, r.Key)
 	}
-	release(t, w.Pool, request(1, 1, 1).Key)
 }
 
 // A worker that goes on with a try buys what that was begun for, whatever it would have asked for itself.
