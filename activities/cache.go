@@ -207,13 +207,12 @@ func (e *Engine) isWhole(ctx context.Context, outputs json.RawMessage) (bool, er
 		} else if err != nil {
 			return false, err
 		}
-		for _, f := range manifest.Files {
-			switch there, err := e.Store.HasBlob(ctx, f.Digest); {
-			case err != nil:
-				return false, err
-			case !there:
-				return false, nil
-			}
+		digests := make([]string, len(manifest.Files))
+		for i, f := range manifest.Files {
+			digests[i] = f.Digest
+		}
+		if all, err := e.Store.HasBlobs(ctx, digests); !all {
+			return false, err
 		}
 	}
 	return true, nil

@@ -74,11 +74,18 @@ func digestOf(ctx context.Context, r io.ReadSeeker) (digest string, size int64, 
 
 // HasBlob reports whether a blob is in the store.
 func (s *Store) HasBlob(ctx context.Context, digest string) (bool, error) {
-	key, err := blobKey(digest)
-	if err != nil {
-		return false, err
-	}
-	_, err = s.driver.Stat(ctx, key)
+	return s.HasBlobs(ctx, []string{digest})
+}
+
+// HasBlobs reports whether all of some blobs are in the store.
+func (s *Store) HasBlobs(ctx context.Context, digests []string) (bool, error) {
+	err := Each(ctx, len(digests), func(ctx context.Context, i int) error {
+		key, err := blobKey(digests[i])
+		if err == nil {
+			_, err = s.driver.Stat(ctx, key)
+		}
+		return err
+	})
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -196,19 +196,8 @@ func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Man
 	for _, f := range tree.Files {
 		blobs = append(blobs, f.Digest)
 	}
-	for _, digest := range blobs {
-		_, err := files.Driver().Stat(ctx, blobKey(digest))
-		if errors.Is(err, store.ErrNotFound) {
-			return nil, nil
-		} else if err != nil {
-			return nil, err
-		}
+	if all, err := files.HasBlobs(ctx, blobs); !all {
+		return nil, err
 	}
 	return &m, nil
-}
-
-// blobKey is where the store's layout puts a blob.
-func blobKey(digest string) string {
-	sum := strings.TrimPrefix(digest, "sha256:")
-	return path.Join("blobs", sum[:min(2, len(sum))], sum)
 }
