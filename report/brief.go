@@ -80,7 +80,24 @@ func briefTrain(out dsl.TrainOutput) []string {
 		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[dsl.EndNotice]))
 		parts = append(parts, human.Count(out.StepsLost)+" steps lost", human.Count(out.StepsRepeated)+" repeated")
 	}
-	return append(parts, metrics(out.Metrics)...)
+	if out.Late {
+		parts = append(parts, "after its deadline")
+	}
+	return append(append(parts, bought(out.Ledger)...), metrics(out.Metrics)...)
+}
+
+// bought says how long nodes of each capacity were paid for, where both were.
+func bought(ledger []dsl.LedgerLine) []string {
+	seconds := map[string]float64{}
+	for _, line := range ledger {
+		seconds[line.Capacity] += line.NodeSeconds
+	}
+	if len(seconds) < 2 {
+		return nil
+	}
+	return []string{
+		human.Seconds(seconds[dsl.CapacitySpot]) + " of spot", human.Seconds(seconds[dsl.CapacityOnDemand]) + " of on-demand",
+	}
 }
 
 func briefCompile(out dsl.CompileOutput) []string {
