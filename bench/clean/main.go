@@ -4,19 +4,16 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
-)
 
-// cache is where inputs are written while they are needed, and where the peers are installed.
-const cache = ".cache/bench"
+	"github.com/sluiceml/sluice/bench/internal/compare"
+)
 
 // options are the flags.
 type options struct {
@@ -33,7 +30,7 @@ func main() {
 	flag.StringVar(&o.program, "sluice", "bin/sluice", "the sluice that is measured")
 	flag.IntVar(&o.mib, "mib", 1024, "size of the inputs")
 	flag.IntVar(&o.samples, "samples", 3, "how often each is measured")
-	flag.BoolVar(&o.peers, "peers", true, "measure other programs too; those that are missing are installed under "+cache)
+	flag.BoolVar(&o.peers, "peers", true, "measure other programs too; those that are missing are installed under "+compare.Cache)
 	flag.StringVar(&o.only, "only", "", "measure one task alone: docs, lines, mail, exact or minhash")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -57,10 +54,10 @@ func run(ctx context.Context, o options) (err error) {
 	if _, err := os.Stat(o.program); err != nil {
 		return fmt.Errorf("%w: `make build` makes it", err)
 	}
-	if err := os.MkdirAll(cache, 0o777); err != nil {
+	if err := os.MkdirAll(compare.Cache, 0o777); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(cache, "clean-")
+	dir, err := os.MkdirTemp(compare.Cache, "clean-")
 	if err != nil {
 		return err
 	}
@@ -90,7 +87,7 @@ func run(ctx context.Context, o options) (err error) {
 // bench is one run of the whole.
 type bench struct {
 	options
-	dir string // of inputs and outputs
+	dir string // of inputs and outputs, which are there while they are needed
 }
 
 // skipped is the error of what cannot be measured here.
@@ -99,28 +96,5 @@ type skipped struct{ err error }
 func (s *skipped) Error() string { return s.err.Error() }
 func (s *skipped) Unwrap() error { return s.err }
 
-// figure is one line of output.
-type figure struct {
-	Name    string  `json:"name"`
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
-	Against string  `json:"against,omitempty"`
-	Samples int     `json:"samples"`
-}
-
-func show(figures ...figure) error {
-	for _, f := range figures {
-		if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // say tells on standard error how it goes.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench clean: "+format+"\n", args...) }
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}

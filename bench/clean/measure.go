@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -34,7 +35,7 @@ func (c costs) median(of func(cost) float64) float64 {
 	for _, one := range c {
 		v = append(v, of(one))
 	}
-	return median(v)
+	return compare.Median(v)
 }
 
 func seconds(c cost) float64 { return c.seconds }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/pipelines/minhash"
 )
 
@@ -38,10 +39,10 @@ func (b bench) minhash(ctx context.Context) error {
 		return err
 	}
 	ours := all[""]
-	return show(
-		b.figure("minhash_mb_s", mb/ours.median(seconds), "MB/s", ""),
-		b.figure("minhash_mb_s_core", mb/ours.median(cpu), "MB/s", ""),
-		b.figure("minhash_rss_mb", ours.median(mib), "MiB", ""),
+	return compare.Show(b.samples,
+		figure("minhash_mb_s", mb/ours.median(seconds), "MB/s", ""),
+		figure("minhash_mb_s_core", mb/ours.median(cpu), "MB/s", ""),
+		figure("minhash_rss_mb", ours.median(mib), "MiB", ""),
 	)
 }
 
@@ -84,9 +85,9 @@ func (b bench) agreement(in string) error {
 		}
 	}
 	say("of %d documents %d pairs are alike; %d of them are found, and %d that are not", len(texts), alike, found, wrong)
-	return show(
-		figure{Name: "clean/minhash_recall", Value: float64(found) / float64(alike), Unit: "ratio", Against: "exhaustive Jaccard", Samples: 1},
-		figure{Name: "clean/minhash_precision", Value: float64(found) / float64(found+wrong), Unit: "ratio", Against: "exhaustive Jaccard", Samples: 1},
+	return compare.Show(1,
+		compare.Figure{Name: "clean/minhash_recall", Value: float64(found) / float64(alike), Unit: "ratio", Against: "exhaustive Jaccard"},
+		compare.Figure{Name: "clean/minhash_precision", Value: float64(found) / float64(found+wrong), Unit: "ratio", Against: "exhaustive Jaccard"},
 	)
 }
 

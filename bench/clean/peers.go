@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/sluiceml/sluice/bench/internal/compare"
 )
 
 // sources has a folder for each peer: its program, and the versions of the packages that this takes.
@@ -32,29 +34,12 @@ var (
 func (p peer) ready(ctx context.Context) (program, error) {
 	ctx, cancel := context.WithTimeout(ctx, installLimit)
 	defer cancel()
-	home, err := filepath.Abs(filepath.Join(cache, p.name))
+	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), compare.Python, say)
 	if err != nil {
-		return program{}, err
-	}
-	source, err := filepath.Abs(filepath.Join(sources, p.name))
-	if err != nil {
-		return program{}, err
-	}
-	want, err := os.ReadFile(filepath.Join(source, "requirements.txt"))
-	if err != nil {
-		return program{}, err
-	}
-	stamp := filepath.Join(home, ".installed")
-	if have, err := os.ReadFile(stamp); err != nil || string(have) != string(want) {
-		if err := p.install(ctx, home, source); err != nil {
-			return program{}, &skipped{fmt.Errorf("%s cannot be installed: %w", p.name, err)}
-		}
-		if err := os.WriteFile(stamp, want, 0o600); err != nil {
-			return program{}, err
-		}
+		return program{}, &skipped{fmt.Errorf("%s cannot be installed: %w", p.name, err)}
 	}
 	ready := program{name: p.name, command: func(ctx context.Context, in, out string) (*exec.Cmd, error) {
-		cmd := exec.CommandContext(ctx, filepath.Join(home, "venv/bin/python"), filepath.Join(source, "clean.py"), in, out)
+		cmd := exec.CommandContext(ctx, filepath.Join(home, "venv/bin/python"), filepath.Join(home, "clean.py"), in, out)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(out), "TMPDIR=" + filepath.Dir(out), "HF_HUB_OFFLINE=1"}
 		return cmd, nil
 	}}
@@ -62,21 +47,4 @@ func (p peer) ready(ctx context.Context) (program, error) {
 		ready.rows = countLines
 	}
 	return ready, nil
-}
-
-func (p peer) install(ctx context.Context, home, source string) error {
-	say("install %s into %s, once", p.name, filepath.Join(cache, p.name))
-	if err := os.RemoveAll(home); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(home, 0o777); err != nil {
-		return err
-	}
-	script := "python3 -m venv venv && venv/bin/pip install --no-input --disable-pip-version-check -r " + filepath.Join(source, "requirements.txt")
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Dir = home
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, said[max(0, len(said)-2000):])
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/sluiceml/sluice/bench/internal/compare"
 )
 
 // docs measures normalization, a filter and exact deduplication of documents of about 2 KB: against the floor, and on a part of them
@@ -73,13 +75,13 @@ func (b bench) againstFloor(ctx context.Context, task, in string) error {
 	if task == "docs" {
 		rss = "rss_mb"
 	}
-	return show(
-		b.figure(task+"_mb_s", mb/ours.median(seconds), "MB/s", ""),
-		b.figure(task+"_mb_s_core", mb/ours.median(cpu), "MB/s", ""),
-		b.figure(task+"_floor_mb_s", mb/floor.median(seconds), "MB/s", ""),
-		b.figure(task+"_vs_floor", floor.median(seconds)/ours.median(seconds), "ratio", "plain loop in Go"),
-		b.figure(rss, ours.median(mib), "MiB", ""),
-		b.figure(task+"_floor_rss_mb", floor.median(mib), "MiB", ""),
+	return compare.Show(b.samples,
+		figure(task+"_mb_s", mb/ours.median(seconds), "MB/s", ""),
+		figure(task+"_mb_s_core", mb/ours.median(cpu), "MB/s", ""),
+		figure(task+"_floor_mb_s", mb/floor.median(seconds), "MB/s", ""),
+		figure(task+"_vs_floor", floor.median(seconds)/ours.median(seconds), "ratio", "plain loop in Go"),
+		figure(rss, ours.median(mib), "MiB", ""),
+		figure(task+"_floor_rss_mb", floor.median(mib), "MiB", ""),
 	)
 }
 
@@ -98,15 +100,15 @@ func (b bench) againstPeer(ctx context.Context, task, in string, p peer) error {
 		return err
 	}
 	ours, other := all[""], all[p.name]
-	return show(
-		b.figure(task+"_"+p.name+"_mb_s", mb/other.median(seconds), "MB/s", p.version),
-		b.figure(task+"_"+p.name+"_rss_mb", other.median(mib), "MiB", p.version),
-		b.figure(task+"_vs_"+p.name, other.median(seconds)/ours.median(seconds), "ratio", p.version),
+	return compare.Show(b.samples,
+		figure(task+"_"+p.name+"_mb_s", mb/other.median(seconds), "MB/s", p.version),
+		figure(task+"_"+p.name+"_rss_mb", other.median(mib), "MiB", p.version),
+		figure(task+"_vs_"+p.name, other.median(seconds)/ours.median(seconds), "ratio", p.version),
 	)
 }
 
-func (b bench) figure(name string, value float64, unit, against string) figure {
-	return figure{Name: "clean/" + name, Value: value, Unit: unit, Against: against, Samples: b.samples}
+func figure(name string, value float64, unit, against string) compare.Figure {
+	return compare.Figure{Name: "clean/" + name, Value: value, Unit: unit, Against: against}
 }
 
 // firstFiles makes a folder beside another with some of its files alone.

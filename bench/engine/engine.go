@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/internal/noop"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
@@ -112,10 +113,10 @@ func (e engine) compare(ctx context.Context, name, source, bare string, n int) e
 		}
 	}
 	name = fmt.Sprintf("engine/%s%d", name, n)
-	return show(
-		figure{Name: name + "_s", Value: median(ours), Unit: "s"},
-		figure{Name: name + "_bare_s", Value: median(floor), Unit: "s"},
-		figure{Name: name, Value: median(ours) / median(floor), Unit: "ratio", Against: "bare temporal"},
+	return compare.Show(samples,
+		compare.Figure{Name: name + "_s", Value: compare.Median(ours), Unit: "s"},
+		compare.Figure{Name: name + "_bare_s", Value: compare.Median(floor), Unit: "s"},
+		compare.Figure{Name: name, Value: compare.Median(ours) / compare.Median(floor), Unit: "ratio", Against: "bare temporal"},
 	)
 }
 

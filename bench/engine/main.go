@@ -5,13 +5,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
+
+	"github.com/sluiceml/sluice/bench/internal/compare"
 )
 
 // samples of each figure; one more goes before them to warm up.
@@ -19,7 +19,7 @@ const samples = 5
 
 func main() {
 	program := flag.String("sluice", "bin/sluice", "the sluice whose start is measured")
-	others := flag.Bool("peers", true, "measure other engines too; those that are missing are installed under "+cache)
+	others := flag.Bool("peers", true, "measure other engines too; those that are missing are installed under "+compare.Cache)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,29 +49,5 @@ func run(ctx context.Context, program string, others bool) error {
 	return nil
 }
 
-// figure is one line of output.
-type figure struct {
-	Name    string  `json:"name"`
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
-	Against string  `json:"against,omitempty"`
-	Samples int     `json:"samples"`
-}
-
-func show(figures ...figure) error {
-	for _, f := range figures {
-		f.Samples = samples
-		if err := json.NewEncoder(os.Stdout).Encode(f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // say tells on standard error how it goes.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench engine: "+format+"\n", args...) }
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}

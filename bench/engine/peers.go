@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,12 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
 const (
-	// cache is where the peers are installed, each in a folder of its own.
-	cache = ".cache/bench"
 	// sources has a folder for each peer: the program that measures its chain, and the versions of the packages that this takes.
 	sources = "bench/engine/peers"
 	// peerLimit bounds a peer's installation and measurement together.
@@ -42,7 +39,7 @@ var peers = []peer{python("prefect"), python("dagster"), python("airflow"), {
 func python(name string) peer {
 	return peer{
 		name: name, interpreter: "venv/bin/python", program: "chain.py",
-		install: "python3 -m venv venv && venv/bin/pip install --no-input --disable-pip-version-check -r requirements.txt",
+		install: compare.Python,
 	}
 }
 
@@ -51,7 +48,7 @@ func python(name string) peer {
 func (p peer) compare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, peerLimit, fmt.Errorf("it took more than %v", peerLimit))
 	defer cancel()
-	home, err := p.ready(ctx)
+	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), p.install, say)
 	if err != nil {
 		return fmt.Errorf("it cannot be installed: %w", err)
 	}
@@ -68,53 +65,11 @@ func (p peer) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ours, version := median(slices.Concat(before, after)), p.name+" "+theirs.Version
-	return show(
-		figure{Name: fmt.Sprintf("engine/chain%d_%s_s", steps, p.name), Value: median(theirs.Seconds), Unit: "s", Against: version},
-		figure{Name: fmt.Sprintf("engine/chain%d_vs_%s", steps, p.name), Value: ours / median(theirs.Seconds), Unit: "ratio", Against: version},
+	ours, version := compare.Median(slices.Concat(before, after)), p.name+" "+theirs.Version
+	return compare.Show(samples,
+		compare.Figure{Name: fmt.Sprintf("engine/chain%d_%s_s", steps, p.name), Value: compare.Median(theirs.Seconds), Unit: "s", Against: version},
+		compare.Figure{Name: fmt.Sprintf("engine/chain%d_vs_%s", steps, p.name), Value: ours / compare.Median(theirs.Seconds), Unit: "ratio", Against: version},
 	)
-}
-
-// ready installs the peer, unless the same versions were installed before, and returns where it is.
-func (p peer) ready(ctx context.Context) (home string, err error) {
-	if home, err = filepath.Abs(filepath.Join(cache, p.name)); err != nil {
-		return "", err
-	}
-	source := os.DirFS(filepath.Join(sources, p.name))
-	want, err := p.digest(source)
-	if err != nil {
-		return "", err
-	}
-	stamp := filepath.Join(home, ".installed")
-	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
-		return home, nil
-	}
-	say("install %s into %s, once", p.name, filepath.Join(cache, p.name))
-	if err := os.RemoveAll(home); err != nil {
-		return "", err
-	}
-	if err := os.CopyFS(home, source); err != nil {
-		return "", err
-	}
-	if err := execute(ctx, proc.Command{Path: "sh", Args: []string{"-c", p.install}, Dir: home}); err != nil {
-		return "", err
-	}
-	return home, os.WriteFile(stamp, []byte(want), 0o600)
-}
-
-// digest is of all that decides what is installed.
-func (p peer) digest(source fs.FS) (string, error) {
-	sum := sha256.New()
-	sum.Write([]byte(p.install))
-	err := fs.WalkDir(source, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		raw, err := fs.ReadFile(source, path)
-		sum.Write(fmt.Appendf(nil, "\n%s %d\n%s", path, len(raw), raw))
-		return err
-	})
-	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }
 
 // measured is what a peer's program writes to result.json.

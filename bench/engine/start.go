@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -49,9 +50,9 @@ func measureStart(ctx context.Context, program string) error {
 			cold, memory = append(cold, seconds), append(memory, mib)
 		}
 	}
-	return show(
-		figure{Name: "engine/cold_start_s", Value: median(cold), Unit: "s"},
-		figure{Name: "engine/rss_mb", Value: median(memory), Unit: "MiB"},
+	return compare.Show(samples,
+		compare.Figure{Name: "engine/cold_start_s", Value: compare.Median(cold), Unit: "s"},
+		compare.Figure{Name: "engine/rss_mb", Value: compare.Median(memory), Unit: "MiB"},
 	)
 }
 
