@@ -12,6 +12,7 @@
 //	payloads/<sha256>.json       a blob that Temporal refers to
 //	tags/<type>/<name>/<tag>     a version's name of its own
 //	routing/<target>/<revision>  the routing document of a serving target, every revision
+//	handover/<run>/<step>/       what a gang's agents on other machines are told, while it starts
 //	serving/<store>/<target>/    copies of models for servers that read the bucket themselves
 //	identity.json                the store's own name, where it needs one
 package store

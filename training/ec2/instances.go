@@ -169,11 +169,23 @@ func (p *Pool) loss(ctx context.Context, instances []types.Instance) training.Lo
 			continue
 		}
 		if len(loss.Nodes) == 0 {
-			loss.Reason = fmt.Sprintf("node %d: %s", i, p.why(ctx, instance))
+			loss.Reason = fmt.Sprintf("node %d: %s", i, p.why(ctx, p.explained(ctx, instance)))
 		}
 		loss.Nodes = append(loss.Nodes, i)
 	}
 	return loss
+}
+
+// explained looks once more at an instance that has ended, where EC2 has not said why yet.
+func (p *Pool) explained(ctx context.Context, instance types.Instance) types.Instance {
+	if instance.StateReason != nil && aws.ToString(instance.StateReason.Code) != "" || p.pause(ctx) != nil {
+		return instance
+	}
+	again, err := p.describe(ctx, types.Filter{Name: aws.String("instance-id"), Values: []string{*instance.InstanceId}})
+	if err != nil || len(again) == 0 {
+		return instance
+	}
+	return again[0]
 }
 
 // shutItself is the state reason of an instance that shut down by itself, which only the node's script has it do.
@@ -182,7 +194,7 @@ const shutItself = "Client.InstanceInitiatedShutdown"
 // why says in one line why an instance has ended.
 func (p *Pool) why(ctx context.Context, instance types.Instance) string {
 	said := fmt.Sprintf("instance %s is gone", *instance.InstanceId)
-	if instance.StateReason == nil {
+	if instance.StateReason == nil || aws.ToString(instance.StateReason.Code) == "" {
 		return said
 	}
 	said += ": " + strings.TrimSpace(aws.ToString(instance.StateReason.Message))

@@ -150,6 +150,7 @@ func (p *Pool) serves(ctx context.Context, key training.Key, instance types.Inst
 // failedStart types the end of an instance that never served: what EC2 took back is a matter of capacity, and what the node's script
 // gave up, such as an image that cannot be pulled, would be as hopeless on the next instance, which costs too.
 func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) error {
+	instance = p.explained(ctx, instance)
 	why := fmt.Sprintf("node %d ended before it was ready: %s", i, p.why(ctx, instance))
 	code := ""
 	if instance.StateReason != nil {

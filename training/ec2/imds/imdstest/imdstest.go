@@ -44,11 +44,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	value, known := s.data[path]
 	switch {
 	case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token" && r.Header.Get("X-aws-ec2-metadata-token-ttl-seconds") != "":
-		io.WriteString(w, s.token())
+		_, _ = io.WriteString(w, s.token())
 	case r.Header.Get("X-aws-ec2-metadata-token") != s.token():
 		w.WriteHeader(http.StatusUnauthorized)
 	case isData && known:
-		io.WriteString(w, value)
+		_, _ = io.WriteString(w, value)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 	}
