@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -177,6 +179,8 @@ type shownData struct {
 	Profile *dsl.Profile            `json:"profile,omitempty"`
 	Parents map[string]artifact.Ref `json:"parents"`
 	Spec    json.RawMessage         `json:"spec,omitempty"`
+	// Worst are the source files that lost the largest shares of their rows.
+	Worst []pipelines.FileAccount `json:"worst_files,omitempty"`
 }
 
 func newDataShow() *cobra.Command {
@@ -204,11 +208,14 @@ datasets they were given, and the step's spec. With --format json everything is 
 		if err != nil {
 			return err
 		}
+		if shown.Worst, err = worstFiles(cmd.Context(), s, v); err != nil && !errors.Is(err, store.ErrNotFound) { // runs may be removed
+			return err
+		}
 		out := cmd.OutOrStdout()
 		if *format == "json" {
 			return view.JSON(out, shown)
 		}
-		return shown.text(out)
+		return errors.Join(shown.text(out), worstText(out, shown.Worst))
 	}
 	return cmd
 }
