@@ -64,8 +64,10 @@ func (spec *Train) checkNode(c *checker, s *step, pool string, node NodeShape) {
 		{"cpu", node.CPU > 0 && want.CPU > node.CPU, fmt.Sprintf("%g cores", want.CPU), fmt.Sprintf("has %g", node.CPU)},
 		{"memory", node.Memory > 0 && want.Memory > node.Memory, want.Memory.String(), "has " + node.Memory.String()},
 		{"gpu", want.GPU > node.GPU, plural(want.GPU, "GPU"), fmt.Sprintf("has %d", node.GPU)},
-		{"gpu_type", want.GPU > 0 && node.GPUType != "" && len(want.GPUType) > 0 && !slices.Contains(want.GPUType, node.GPUType),
-			"a GPU of type " + strings.Join(want.GPUType, " or "), "has " + node.GPUType},
+		{
+			"gpu_type", want.GPU > 0 && node.GPUType != "" && len(want.GPUType) > 0 && !slices.Contains(want.GPUType, node.GPUType),
+			"a GPU of type " + strings.Join(want.GPUType, " or "), "has " + node.GPUType,
+		},
 	} {
 		if r.lacks {
 			c.src.errorf(placeOf(s.body, "resources", r.key), "resources", "ask for less, or use another pool",
