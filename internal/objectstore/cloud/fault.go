@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net/http"
 
-	smithyhttp "github.com/aws/smithy-go/transport/http"
-
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"gocloud.dev/gcerrors"
 
 	"github.com/sluiceml/sluice/internal/human"
@@ -25,8 +24,8 @@ type Fault struct {
 	Full bool
 	// Nested says that the server keeps objects as files, and that the key is a folder of another, or the other of it.
 	Nested bool
-	Why  string
-	err  error
+	Why    string
+	err    error
 }
 
 func (f *Fault) Error() string { return f.Why }
