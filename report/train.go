@@ -170,9 +170,9 @@ func endClass(end dsl.GenerationEnd) string {
 	switch end {
 	case dsl.EndFinished:
 		return "succeeded"
-	case dsl.EndNotice, dsl.EndCanceled:
+	case dsl.EndNotice, dsl.EndMoved, dsl.EndCanceled:
 		return "declined"
-	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget:
+	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget, dsl.EndDeadline:
 		return "failed"
 	}
 	return "pending"
@@ -197,6 +197,10 @@ func endWord(end dsl.GenerationEnd) string {
 		return "timed out"
 	case dsl.EndBudget:
 		return "budget spent"
+	case dsl.EndMoved:
+		return "moved to spot"
+	case dsl.EndDeadline:
+		return "deadline passed"
 	case dsl.EndCanceled:
 		return "canceled"
 	}

@@ -3,7 +3,7 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"net"
+	"net" //nolint:depguard // JoinHostPort writes an address, and no more
 	"slices"
 	"strconv"
 	"time"
