@@ -120,6 +120,20 @@ func (f *front) set(change func(f *front)) {
 	change(f)
 }
 
+// form is what an action was last asked for with.
+func (f *front) form(action string) map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bodies[action]
+}
+
+// fleets is how many fleets were launched.
+func (f *front) fleets() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.answers)
+}
+
 // count is how often an action was asked for.
 func (f *front) count(action string) int {
 	f.mu.Lock()

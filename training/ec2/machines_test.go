@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/base64"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -167,6 +169,20 @@ func (m *machines) boot(ctx context.Context, instance types.Instance) *machine {
 }
 
 func (m *machines) home(id string) string { return filepath.Join(m.dir, id) }
+
+// booted are the IDs of the instances whose machines were started.
+func (m *machines) booted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.running))
+}
+
+// service is the address of an instance's metadata service.
+func (m *machines) service(id string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running[id].service.URL
+}
 
 // read returns a file of an instance's machine; "" when it is not there.
 func (m *machines) read(id, name string) string {

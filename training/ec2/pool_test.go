@@ -156,7 +156,7 @@ func TestNode(t *testing.T) {
 		for _, want := range []string{
 			"SLUICE_TEMPORAL_TOKEN=token of node/r1/fit/ and train/r1/fit", "SLUICE_NODE_QUEUE=" + n.Queue, "SLUICE_NODE_HOST=" + n.Address,
 			"SLUICE_NODE_DIR=" + filepath.Join(home, "node"), "SLUICE_STORE=" + w.store.URL(), "SLUICE_NODE_IDLE=15m0s",
-			"SLUICE_CODEC_KEYS=" + filepath.Join(home, "run", "codec-keys"), "SLUICE_IMDS=" + w.machines.running[id].service.URL,
+			"SLUICE_CODEC_KEYS=" + filepath.Join(home, "run", "codec-keys"), "SLUICE_IMDS=" + w.machines.service(id),
 		} {
 			if !slices.Contains(env, want) {
 				t.Errorf("%s is missing in the agent's environment %q", want, env)
@@ -177,7 +177,7 @@ func TestNode(t *testing.T) {
 	for info := range w.store.Driver().List(t.Context(), "handover/") {
 		t.Errorf("%s is still in the store", info.Key)
 	}
-	form := w.front.bodies["CreateLaunchTemplate"]
+	form := w.front.form("CreateLaunchTemplate")
 	for name, want := range map[string]string{
 		"MetadataOptions.HttpTokens": "required", "MetadataOptions.HttpPutResponseHopLimit": "1",
 		"InstanceInitiatedShutdownBehavior": "terminate", "IamInstanceProfile.Name": "sluice-node",
@@ -267,7 +267,7 @@ func TestStartFails(t *testing.T) {
 			if !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "last words") {
 				t.Errorf("Acquire: %v, want ErrRefused with what the console said last", err)
 			}
-			for id := range w.machines.running {
+			for _, id := range w.machines.booted() {
 				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {
 					t.Errorf("the console of %s says %q, want %q", id, said, test.says)
 				}
@@ -322,7 +322,7 @@ func TestWorkerDiesInTheMiddle(t *testing.T) {
 	if alive := w.machines.alive(t, request(1, 2, 2).Key); alive != 2 || len(gang.Nodes) != 2 {
 		t.Errorf("%d instances run, and the gang is %+v", alive, gang)
 	}
-	if n := len(w.front.answers); n != 1 {
+	if n := w.front.fleets(); n != 1 {
 		t.Errorf("%d fleets were launched, want 1", n)
 	}
 	release(t, w.Pool, request(1, 2, 2).Key)
