@@ -22,11 +22,13 @@ func TestWhatCannotBeKept(t *testing.T) {
 		rows    []string
 	}{
 		{
-			"path: INPUT/in", map[string]int64{"ReadFromJson/repeated_field": 1, "ReadFromJson/number_range": 2, "ReadFromJson/bad_encoding": 1},
+			"path: INPUT/in",
+			map[string]int64{"ReadFromJson/repeated_field": 1, "ReadFromJson/number_range": 2, "ReadFromJson/bad_encoding": 1},
 			[]string{`{"a":"😀"}`, `{"a":0}`},
 		},
 		{
-			"path: INPUT/in, on_invalid: replace", map[string]int64{"ReadFromJson/repeated_field": 1, "ReadFromJson/number_range": 2},
+			"path: INPUT/in, on_invalid: replace",
+			map[string]int64{"ReadFromJson/repeated_field": 1, "ReadFromJson/number_range": 2},
 			[]string{"{\"a\":\"\uFFFD\"}", `{"a":"😀"}`, `{"a":0}`},
 		},
 	}

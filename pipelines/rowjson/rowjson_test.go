@@ -66,8 +66,10 @@ func TestDecodeLoses(t *testing.T) {
 		{`9223372036854775808`, rowjson.ErrRange, `the number 9223372036854775808 does not fit 64 bits`, int64(math.MaxInt64)},
 		{`1e400`, rowjson.ErrRange, `the number 1e400 does not fit 64 bits`, math.MaxFloat64},
 		{`-0.01e-400`, rowjson.ErrRange, `the number -0.01e-400 does not fit 64 bits`, math.Copysign(0, -1)},
-		{`{"a": 1, "b": {"c": 1, "c": 2, "d": 3}}`, rowjson.ErrRepeated, `the field "c" is there twice`,
-			map[string]any{"a": int64(1), "b": map[string]any{"c": int64(2), "d": int64(3)}}},
+		{
+			`{"a": 1, "b": {"c": 1, "c": 2, "d": 3}}`, rowjson.ErrRepeated, `the field "c" is there twice`,
+			map[string]any{"a": int64(1), "b": map[string]any{"c": int64(2), "d": int64(3)}},
+		},
 		{`["\ud83d", "a"]`, rowjson.ErrSurrogate, `\ud83d is half a character`, []any{"\uFFFD", "a"}},
 		{`["\ude00x", 1e-999, "\ud83d"]`, rowjson.ErrRange, `the number 1e-999 does not fit 64 bits`, []any{"\uFFFDx", 0.0, "\uFFFD"}},
 	} {
