@@ -150,7 +150,7 @@ func readTraces(files []string) ([]policy.Trace, error) {
 			return nil, contract.Error(contract.ErrInvalid, "open the trace: "+err.Error(), err)
 		}
 		t, err := policy.ReadTrace(f)
-		f.Close() //nolint:errcheck // it was only read
+		f.Close()
 		if err != nil {
 			return nil, contract.Error(contract.ErrInvalid, file+": "+err.Error(), err)
 		}
