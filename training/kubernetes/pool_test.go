@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/kubetest"
@@ -137,21 +138,25 @@ func (s *site) release(key training.Key) {
 	}
 }
 
-// nothingLeft checks that the namespace has nothing of the pool's any more.
+// nothingLeft checks that the namespace comes to have nothing of the pool's any more: what has ended is the kubelet's to remove.
 func (s *site) nothingLeft() {
 	s.t.Helper()
-	core := s.Client.CoreV1()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute) // it is asked when the test is over, too
 	defer cancel()
-	options := metav1.ListOptions{LabelSelector: labelManaged + "=sluice"}
-	pods, err := core.Pods(s.namespace).List(ctx, options)
-	secrets, err2 := core.Secrets(s.namespace).List(ctx, options)
-	maps, err3 := core.ConfigMaps(s.namespace).List(ctx, options)
-	if err := errors.Join(err, err2, err3); err != nil {
-		s.t.Fatal(err)
-	}
-	if len(pods.Items)+len(secrets.Items)+len(maps.Items) > 0 {
-		s.t.Errorf("%d pods, %d secrets and %d config maps are left", len(pods.Items), len(secrets.Items), len(maps.Items))
+	var left string
+	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		core, options := s.Client.CoreV1(), metav1.ListOptions{LabelSelector: labelManaged + "=sluice"}
+		pods, err := core.Pods(s.namespace).List(ctx, options)
+		secrets, err2 := core.Secrets(s.namespace).List(ctx, options)
+		maps, err3 := core.ConfigMaps(s.namespace).List(ctx, options)
+		if err := errors.Join(err, err2, err3); err != nil {
+			return false, err
+		}
+		left = fmt.Sprintf("%d pods, %d secrets and %d config maps are left", len(pods.Items), len(secrets.Items), len(maps.Items))
+		return len(pods.Items)+len(secrets.Items)+len(maps.Items) == 0, nil
+	})
+	if err != nil {
+		s.t.Errorf("%s: %v", left, err)
 	}
 }
 
