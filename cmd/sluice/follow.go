@@ -234,11 +234,15 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 		l.waiting, _ = f.session.Waiting(ctx, f.sub.Run, state) // it is asked again
 	}
 	for i := range rows {
-		for _, a := range l.waiting {
-			if rows[i].Status == dsl.StatusHold && a.Run == f.sub.Run && a.Step == rows[i].ID {
-				rows[i].Summary = a.Question()
-			}
+		if rows[i].Status != dsl.StatusHold {
+			continue
 		}
+		asked := slices.IndexFunc(l.waiting, func(a contract.ApprovalState) bool { return a.Run == f.sub.Run && a.Step == rows[i].ID })
+		if asked < 0 {
+			rows[i].Status = dsl.StatusRunning // nobody can answer yet: the question has only just begun to be asked
+			continue
+		}
+		rows[i].Summary = l.waiting[asked].Question()
 	}
 	return l
 }
