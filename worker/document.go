@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -44,6 +45,12 @@ func environmentFile(pipeline, env string) (string, error) {
 	return "", contract.Error(contract.ErrInvalid, fmt.Sprintf(
 		"there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env)), nil)
 }
+
+// environmentDocument finds the line that makes a document an environment.
+var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
+
+// IsEnvironment reports whether a document is an environment, and not a pipeline.
+func IsEnvironment(source []byte) bool { return environmentDocument.Match(source) }
 
 // EnvironmentPath is where the environment of a name is kept for a pipeline.
 func EnvironmentPath(pipeline, name string) string {

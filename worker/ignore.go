@@ -10,13 +10,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/worker/embedded"
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
 
-// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, the state folder, which changes
-// while it is read, and what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other
+// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, state folders, which change
+// while they are read, environments, and what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other
 // files of it every time.
 func leftOut(dir, state string) (func(path string) bool, error) {
 	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
@@ -25,7 +28,31 @@ func leftOut(dir, state string) (func(path string) bool, error) {
 	}
 	own := outputs(dir, os.Stdout, os.Stderr)
 	state = within(dir, state)
-	return func(p string) bool { return p == state || ignored(p) || own(p) }, nil
+	return func(p string) bool {
+		return p == state || ignored(p) || own(p) || holdsToken(filepath.Join(dir, p)) || isEnvironment(dir, p)
+	}, nil
+}
+
+// isEnvironment reports whether a file is one of the pipeline's environments. The one that a run has travels with it, and another one
+// makes no other run of it.
+func isEnvironment(dir, p string) bool {
+	name, yaml := strings.CutSuffix(path.Base(p), ".yaml")
+	file := filepath.Join(dir, p)
+	if !yaml || file != EnvironmentPath(filepath.Join(dir, "pipeline.yaml"), name) {
+		return false
+	}
+	source, err := ReadDocument(file)
+	return err == nil && IsEnvironment(source)
+}
+
+// holdsToken reports whether a folder is the state folder of another `--state`, whose token would go wherever the workspace goes.
+func holdsToken(folder string) bool {
+	for _, name := range []string{holder.LockFile, embedded.TokenFile} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // within is the path of a folder as seen from another; empty where there is none.

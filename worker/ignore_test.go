@@ -85,6 +85,32 @@ func TestTheStateFolderIsLeftOut(t *testing.T) {
 	}
 }
 
+// What is in another state folder is for nobody to have, and environments are for other runs.
+func TestOthersFoldersAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".sluice-lab/lock": "", ".sluice-lab/token": "secret", "mine/token": "a word", "environments/prod.yaml": "sluice: environment/v1\n",
+		"environments/gym.yaml": "agents: 3\n", "environments/cart.py": "", "other/prod.yaml": "sluice: environment/v1\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := leftOut(dir, filepath.Join(dir, ".sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]bool{
+		".sluice-lab": true, "mine": false, "environments": false, "environments/prod.yaml": true, "environments/gym.yaml": false,
+		"environments/cart.py": false, "other/prod.yaml": false,
+	} {
+		if got := out(p); got != want {
+			t.Errorf("%s is left out: %v, want %v", p, got, want)
+		}
+	}
+}
+
 // A file that this process writes to is no part of the pipeline, by whatever name; one that it has written before is.
 func TestOwnOutputIsLeftOut(t *testing.T) {
 	dir := t.TempDir()

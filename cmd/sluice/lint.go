@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,16 +72,13 @@ func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// environmentDocument finds the line that makes a document an environment.
-var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
-
 // lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
 func lint(file, env string) (dsl.Diagnostics, error) {
 	source, err := worker.ReadDocument(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
-	if environmentDocument.Match(source) {
+	if worker.IsEnvironment(source) {
 		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
 		return findings, nil
 	}

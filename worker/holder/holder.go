@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	lockFile = "lock"
-	infoFile = "holder.json"
-)
+// LockFile is the file of a state folder that its holder locks. It stays when that ends.
+const LockFile = "lock"
+
+const infoFile = "holder.json"
 
 // ErrHeld is returned by Acquire when another process holds the folder.
 var ErrHeld = errors.New("held by another process")
@@ -52,7 +52,7 @@ func Acquire(dir string) (*Holder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, unwritable(dir, err)
 	}
@@ -116,7 +116,7 @@ func Find(dir string) (Info, bool, error) {
 
 // isHeld asks for the lock without taking it.
 func isHeld(dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, lockFile))
+	f, err := os.Open(filepath.Join(dir, LockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
