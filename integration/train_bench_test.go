@@ -234,12 +234,13 @@ func (b *trainBench) damage(generation int, step int64) {
 	if err := s.GetJSON(ctx, fmt.Sprintf("checkpoints/%s/%s/g%d/step-%d.json", b.in.Run, b.in.Step, generation, step), &m); err != nil {
 		b.t.Fatal(err)
 	}
-	tree, err := s.Manifest(ctx, m.Checkpoint)
+	part := checkpoint.Part(s, training.Key{Run: b.in.Run, Step: b.in.Step, Generation: generation}, step)
+	tree, err := part.Manifest(ctx, m.Checkpoint)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	sum := strings.TrimPrefix(tree.Files[0].Digest, "sha256:")
-	if err := s.Driver().Write(ctx, "blobs/"+sum[:2]+"/"+sum, strings.NewReader(`{"step": 1}`), store.WriteOptions{}); err != nil {
+	if err := part.Driver().Write(ctx, "blobs/"+sum[:2]+"/"+sum, strings.NewReader(`{"step": 1}`), store.WriteOptions{}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -39,7 +39,7 @@ func storeURL(state string) (string, error) {
 		return strings.TrimSpace(string(noted)), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("look where the runs of %s are kept: %w", state, err)
+		return "", fmt.Errorf("look where the runs of the state folder %s are kept: %w", state, err)
 	}
 	dir, err := filepath.Abs(filepath.Join(state, "store"))
 	return "file://" + dir, err
