@@ -192,6 +192,10 @@ func (spec *Train) checkPool(c *checker, s *step) {
 		}
 		spec.Pool = pools
 	}
+	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
+		c.src.errorf(at, "pool", suggest("", pools), "`%s` names no pool", s.ID)
+	}
+	positive(c.src, lookup(s.body, "checkpoint"), "every")
 	for i, name := range spec.Pool {
 		place := itemAt(at, i)
 		switch {

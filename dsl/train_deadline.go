@@ -62,6 +62,7 @@ func (spec *Train) checkDeadline(c *checker, s *step) {
 	case within != nil && at != nil:
 		c.src.errorf(keyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
+	positive(c.src, node, "within")
 	spec.Deadline.checkClock(c, at, lookup(node, "timezone"))
 	place := keyNode(s.body, "deadline")
 	if lookup(s.body, "total_steps") == nil {

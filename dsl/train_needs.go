@@ -82,5 +82,43 @@ func checkPools(src *source, root *yaml.Node, env *Environment) {
 		if at := lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
 			src.errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
 		}
+		checkSold(src, key, lookup(body, "capacity"))
+		emptyLists(src, lookup(body, "ec2"), "types", "subnets")
+		positive(src, lookup(body, "local", "interruptions"), "mean_up")
+	}
+}
+
+// checkSold reports a pool that sells nothing, or the same twice.
+func checkSold(src *source, pool, sold *yaml.Node) {
+	if sold == nil || sold.Kind != yaml.SequenceNode {
+		return
+	}
+	if len(sold.Content) == 0 {
+		src.errorf(sold, "capacity", "write `capacity: [spot, on_demand]`, or leave it out for on_demand", "the pool `%s` sells nothing", pool.Value)
+	}
+	for i, item := range sold.Content {
+		if slices.ContainsFunc(sold.Content[:i], func(before *yaml.Node) bool { return before.Value == item.Value }) {
+			src.errorf(item, "capacity", "remove it", "%s is there already", item.Value)
+		}
+	}
+}
+
+// emptyLists reports lists of a mapping that must have something in them.
+func emptyLists(src *source, n *yaml.Node, keys ...string) {
+	for _, key := range keys {
+		if at := lookup(n, key); at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
+			src.errorf(at, "required", "", "`%s` is empty", key)
+		}
+	}
+}
+
+// positive reports a duration that is none.
+func positive(src *source, n *yaml.Node, key string) {
+	at := lookup(n, key)
+	if at == nil {
+		return
+	}
+	if d, err := ParseDuration(at.Value); err == nil && d <= 0 {
+		src.errorf(at, "range", "", "%s is no time at all", at.Value)
 	}
 }
