@@ -28,6 +28,7 @@ type peer struct {
 var (
 	datatrove = peer{name: "datatrove", version: "datatrove 0.10.1", exact: true}
 	duckDB    = peer{name: "duckdb", version: "duckdb 2.0.0", exact: true}
+	dolma     = peer{name: "dolma", version: "dolma 1.2.1"} // by a Bloom filter
 )
 
 // ready installs the peer, unless the same versions were installed before.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,7 +48,7 @@ func (b bench) mail(ctx context.Context) error {
 	return b.againstFloor(ctx, "mail", filepath.Join(dir, "raw"))
 }
 
-// exact measures exact deduplication alone, which DuckDB is good at.
+// exact measures exact deduplication alone, which DuckDB is good at; on a part of the documents against dolma, too.
 func (b bench) exact(ctx context.Context) error {
 	in := filepath.Join(b.dir, "exact")
 	if err := generate(in, b.mib, 2000, false); err != nil {
@@ -57,7 +58,11 @@ func (b bench) exact(ctx context.Context) error {
 	if !b.peers {
 		return b.againstFloor(ctx, "exact", in)
 	}
-	return b.againstPeer(ctx, "exact", in, duckDB)
+	part, err := firstFiles(in)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.againstPeer(ctx, "exact", in, duckDB), b.againstPeer(ctx, "exact", part, dolma))
 }
 
 // againstFloor shows the figures of a task, and how much faster it is than the floor.
