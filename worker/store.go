@@ -66,16 +66,25 @@ func SettleStore(ctx context.Context, state string, req SubmitRequest) error {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", state, err)
 	}
-	f, err := os.OpenFile(filepath.Join(state, storeFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) { // somebody else's command begins at the same moment; Submit compares
-		return nil
-	}
-	if err == nil {
-		_, err = f.WriteString(url + "\n")
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
+	if err := noteStore(filepath.Join(state, storeFile), url); err != nil {
 		return fmt.Errorf("note the store of %s: %w", state, err)
+	}
+	return nil
+}
+
+// noteStore writes the file whole or not at all, unless somebody else's command has done so at the same moment: Submit compares.
+func noteStore(file, url string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), storeFile+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(url + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), file); !errors.Is(err, fs.ErrExist) {
+		return err
 	}
 	return nil
 }
