@@ -4,9 +4,9 @@ package dsl
 // timestamps and dates RFC 3339 in UTC, decimals texts, and bytes that are no text base64. In the dead letter a row's offset is its
 // number in the file. It must be the first transform.
 type ReadFromParquet struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// gs://BUCKET/PATTERN are objects of a bucket.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	ErrorKeys
 }
@@ -15,9 +15,9 @@ type ReadFromParquet struct {
 // ReadFromParquet do; of a union the value stands alone. In the dead letter a row's offset is its number in the file. It must be the
 // first transform.
 type ReadFromAvro struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// gs://BUCKET/PATTERN are objects of a bucket.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	ErrorKeys
 }

@@ -13,9 +13,9 @@ import (
 // empty lines are left out. Of a record whose quotes are wrong, only the line it begins in is rejected. It must be the first transform.
 // A file with quotes is read by one worker.
 type ReadFromCSV struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// gs://BUCKET/PATTERN are objects of a bucket.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	// Delimiter is one character, "\t" for a tab. Default: a comma.
 	Delimiter string `json:"delimiter,omitempty"`

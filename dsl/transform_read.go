@@ -26,9 +26,9 @@ type ReadFromJSON struct {
 // ReadFromText reads a row from each line of text files, also of compressed ones (gzip, zstd, bzip2), with the line in its field
 // `text`, without its end. An empty line is a row, too. It must be the first transform.
 type ReadFromText struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders. s3://BUCKET/PATTERN and
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// gs://BUCKET/PATTERN are objects of a bucket.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
 	Path Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
 	ErrorKeys
