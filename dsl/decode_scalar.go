@@ -77,8 +77,6 @@ func (d *decoder) inEnum(n *yaml.Node, s string, r rules) bool {
 	switch {
 	case len(r.enum) == 0 || slices.Contains(r.enum, s):
 		return true
-	case slices.Contains(r.later, s):
-		d.src.errorf(n, "not-yet", "", "`%s` is not in this version yet", s)
 	case len(r.enum) == 1:
 		d.src.errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
 	default:

@@ -15,7 +15,6 @@ import (
 //
 //	default=X   the value when it is absent
 //	enum=a|b    the values allowed
-//	later=a     values that a later version will allow
 //	min=, max=  bounds of a number
 //	literal     no ${}: it must be known before a run starts
 //	raw         ${} is not special: the text belongs to another language
@@ -37,7 +36,7 @@ type field struct {
 type rules struct {
 	literal, raw, names, boolean, single bool
 	byDefault                            string
-	enum, later                          []string
+	enum                                 []string
 	min, max                             *float64
 	artifact                             string
 }
@@ -64,8 +63,6 @@ func parseRules(tag string) (rules, error) {
 			r.byDefault = value
 		case "enum":
 			r.enum = strings.Split(value, "|")
-		case "later":
-			r.later = strings.Split(value, "|")
 		case "artifact":
 			r.artifact = value
 		case "min", "max":

@@ -38,12 +38,9 @@ var kinds = []kindInfo{
 	{KindPipeline, func() kindSpec { return new(ChildPipeline) }, scopePlain},
 }
 
-// laterKinds, laterTransforms and notYetKeys are named in the design and refused by name until they work.
+// laterKinds and notYetKeys are named in the design and refused by name until they work.
 var (
-	laterKinds      = []string{"tune"}
-	laterTransforms = []string{
-		"Profile",
-	}
+	laterKinds = []string{"tune"}
 	notYetKeys = map[reflect.Type][]string{
 		reflect.TypeFor[Variant](): {"tensorrt"},
 		reflect.TypeFor[Target]():  {"triton"},

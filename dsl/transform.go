@@ -28,10 +28,6 @@ func readTransform(d *decoder, n *yaml.Node) value {
 		return readGroup(d, n, typ.Value)
 	}
 	spec, ok := transformSpecs[typ.Value]
-	if !ok && slices.Contains(laterTransforms, typ.Value) {
-		d.src.errorf(typ, "not-yet", "", "the transform `%s` is not in this version yet", typ.Value)
-		return nil
-	}
 	if !ok {
 		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
 		return nil
