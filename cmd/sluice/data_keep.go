@@ -31,8 +31,8 @@ func newDataGC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove stored files that nothing refers to",
-		Long: `Remove the files in the store that no run, published version, tag, cache entry or release refers to: what attempts that failed have
-left, mostly. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
+		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
+that failed have left, mostly. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
 
 It is refused while a run is open or a Sluice is up on the state folder, since what has just begun may need what looks forgotten. On a
 store that several clusters share, see to it that none of them runs anything.`,

@@ -74,8 +74,8 @@ func applyPlan(cmd *cobra.Command, s *worker.Session, plan schedule.Plan, format
 		}
 	}
 	done := false
-	if !dry && !plan.Empty() {
-		if !yes {
+	if !dry {
+		if !yes && !plan.Empty() {
 			if agreed, err := confirm(cmd, "apply this?"); err != nil || !agreed {
 				return err
 			}
@@ -83,7 +83,7 @@ func applyPlan(cmd *cobra.Command, s *worker.Session, plan schedule.Plan, format
 		if err := s.Schedules().Apply(cmd.Context(), plan); err != nil {
 			return err
 		}
-		done = true
+		done = !plan.Empty()
 	}
 	if format == "json" {
 		return view.JSON(out, applied{plan, done})

@@ -17,7 +17,8 @@ import (
 // Pause keeps a trigger from starting runs, and from looking.
 func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
-		if err := h.Pause(ctx, client.SchedulePauseOptions{Note: cmp.Or(reason, "by hand")}); err != nil {
+		reason = cmp.Or(reason, "by hand")
+		if err := errors.Join(h.Pause(ctx, client.SchedulePauseOptions{Note: reason}), s.recordPause(ctx, id, true, reason)); err != nil {
 			return err
 		}
 		desc, err := h.Describe(ctx)
@@ -35,7 +36,7 @@ func (s *Schedules) Resume(ctx context.Context, id string) error {
 		if err != nil || !before.Schedule.State.Paused {
 			return err
 		}
-		if err := h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed"}); err != nil {
+		if err := errors.Join(h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed"}), s.recordPause(ctx, id, false, "")); err != nil {
 			return err
 		}
 		if m, err := s.markOf(before); err != nil || m.Spec.Schedule != nil {

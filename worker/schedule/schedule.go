@@ -42,7 +42,8 @@ func (s *Schedules) Plan(ctx context.Context, pipeline string, want []Declared) 
 	return newPlan(pipeline, want, found)
 }
 
-// Apply does what a plan says. What it did stays done when something fails on the way; applying again does the rest.
+// Apply does what a plan says, and keeps a record of what is applied. What it did stays done when something fails on the way; applying
+// again does the rest.
 func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 	for _, change := range plan.Changes {
 		var err error
@@ -53,7 +54,8 @@ func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 			err = s.update(ctx, change.want)
 		case Delete:
 			err = s.Delete(ctx, change.Trigger)
-		case Keep:
+		case Keep: // an earlier version of Sluice left no record
+			err = s.record(ctx, change.want)
 		}
 		if err != nil {
 			return fmt.Errorf("%s trigger %s: %w", change.Action, change.Trigger, err)
@@ -68,6 +70,9 @@ func (s *Schedules) create(ctx context.Context, d Declared) error {
 		return err
 	}
 	d.Since = time.Now().UTC()
+	if err := s.record(ctx, d); err != nil { // before the server has it: from then on its submission is needed
+		return err
+	}
 	policy := d.policy()
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: d.id(), Spec: spec, Action: d.action(),
@@ -87,6 +92,9 @@ func (s *Schedules) create(ctx context.Context, d Declared) error {
 func (s *Schedules) update(ctx context.Context, d Declared) error {
 	spec, err := d.spec()
 	if err != nil {
+		return err
+	}
+	if err := s.record(ctx, d); err != nil {
 		return err
 	}
 	h := s.Client.ScheduleClient().GetHandle(ctx, d.id())
@@ -114,6 +122,10 @@ func (s *Schedules) update(ctx context.Context, d Declared) error {
 func (s *Schedules) Delete(ctx context.Context, id string) error {
 	pipeline, trigger, err := split(id)
 	if err != nil {
+		return err
+	}
+	// The record goes first: what a person wants gone is not to be applied again by what restores triggers.
+	if err := s.Store.Driver().Delete(ctx, appliedKey(id)); err != nil {
 		return err
 	}
 	err = s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {

@@ -1,0 +1,59 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// Applied is applied/<pipeline>/<trigger>.json: a trigger as it was last applied, with all that it takes to apply it again, on a server
+// that has lost it. As a record of the store it also keeps what the trigger will run from garbage collection: the submission, and by way
+// of it the workspace.
+type Applied struct {
+	// Spec is the trigger as the pipeline declared it.
+	Spec dsl.Trigger `json:"spec"`
+	// Run is what all its runs have in common: the pipeline's name, its graph, the digest of the submission (which has the environment and
+	// the parameters), and the trigger's name and kind.
+	Run contract.RunInput `json:"run"`
+	// Since is when the trigger was first applied.
+	Since time.Time `json:"since"`
+	// Paused, with the reason, when a person paused it.
+	Paused bool   `json:"paused,omitempty"`
+	Note   string `json:"note,omitempty"`
+}
+
+const appliedPrefix = "applied/"
+
+func appliedKey(id string) string { return appliedPrefix + id + ".json" }
+
+// Applied are the triggers that were applied and not deleted since, whatever the server knows of them.
+func (s *Schedules) Applied(ctx context.Context) ([]Applied, error) {
+	return store.RecordsIn[Applied](ctx, s.Store, appliedPrefix, nil)
+}
+
+// record notes that a trigger is applied. Whether it is paused stays as it is.
+func (s *Schedules) record(ctx context.Context, d Declared) error {
+	var a Applied
+	if err := s.Store.GetJSON(ctx, appliedKey(d.id()), &a); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	a.Spec, a.Run, a.Since = d.Spec, d.run, d.Since
+	return s.Store.PutJSON(ctx, appliedKey(d.id()), a, store.WriteOptions{})
+}
+
+// recordPause notes that a trigger is paused, or is no longer. One that an earlier version of Sluice applied has no record.
+func (s *Schedules) recordPause(ctx context.Context, id string, paused bool, note string) error {
+	var a Applied
+	err := s.Store.GetJSON(ctx, appliedKey(id), &a)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	a.Paused, a.Note = paused, note
+	return s.Store.PutJSON(ctx, appliedKey(id), a, store.WriteOptions{})
+}
