@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,11 +165,18 @@ func (o *output) String() string {
 // start starts sluice in the project's folder. The test's end kills what is left of it.
 func (s *sandbox) start(args ...string) *command {
 	s.t.Helper()
+	return s.startAs(nil, args...)
+}
+
+// startAs is start by another program, such as nohup, which becomes sluice.
+func (s *sandbox) startAs(starter []string, args ...string) *command {
+	s.t.Helper()
 	path, err := sluicePath()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c := &command{s: s, cmd: exec.Command(path, args...), done: make(chan struct{})}
+	args = slices.Concat(starter, []string{path}, args)
+	c := &command{s: s, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{})}
 	c.cmd.Dir, c.cmd.Env = s.project, s.env
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -181,7 +189,7 @@ func (s *sandbox) start(args ...string) *command {
 		c.cmd.Process.Kill()
 		<-c.done
 		if s.t.Failed() {
-			s.t.Logf("sluice %s: %s\n%s%s", strings.Join(args, " "), c.cmd.ProcessState, &c.stdout, &c.stderr)
+			s.t.Logf("%s: %s\n%s%s", strings.Join(args, " "), c.cmd.ProcessState, &c.stdout, &c.stderr)
 		}
 	})
 	return c

@@ -56,36 +56,52 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 	run.awaits("canceling")
 	kill(t, run.cmd.Process.Pid, syscall.SIGINT)
 	run.expect(130)
-	run.says("left run " + id)
+	run.says("left run "+id, "the run ends")
 	s.nothingLeft()
 
 	run = s.run("script=" + script)
 	run.expect(130)
-	if record := s.show(); record.Run == id && record.Status != "canceled" {
+	if record := s.show(id); record.Status != "canceled" {
 		t.Errorf("the run is %s", record.Status)
 	}
 }
 
-// TestSIGTERMLeaves ends Sluice and not the run.
-func TestSIGTERMLeaves(t *testing.T) {
+// TestSignalsLeave ends Sluice and not the run.
+func TestSignalsLeave(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t, "program")
+			script := "script=" + holdUntil(s.dir)
+			run := s.run(script)
+			id := run.runID()
+			run.awaitProgram()
+			kill(t, run.cmd.Process.Pid, signal)
+			run.expect(130)
+			run.says("left run "+id, "the run goes on")
+			s.nothingLeft()
+
+			s.letGo()
+			run = s.run(script)
+			run.expect(0)
+			run.says("resumed run " + id)
+			if record := s.show(id); record.Status != "succeeded" {
+				t.Errorf("the run is %s: %s", record.Status, record.Error)
+			}
+		})
+	}
+}
+
+// TestNohup: a command that was started to outlive its terminal does.
+func TestNohup(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
-	script := "script=" + holdUntil(s.dir)
-	run := s.run(script)
-	id := run.runID()
+	run := s.startAs([]string{"nohup"}, "run", "pipeline.yaml", "-e", "environment.yaml", "-p", "script="+holdUntil(s.dir))
 	run.awaitProgram()
-	kill(t, run.cmd.Process.Pid, syscall.SIGTERM)
-	run.expect(130)
-	run.says("left run "+id, "the run goes on")
-	s.nothingLeft()
-
+	kill(t, run.cmd.Process.Pid, syscall.SIGHUP)
 	s.letGo()
-	run = s.run(script)
 	run.expect(0)
-	run.says("resumed run " + id)
-	if record := s.show(id); record.Status != "succeeded" {
-		t.Errorf("the run is %s: %s", record.Status, record.Error)
-	}
 }
 
 // TestTwoCommands runs one pipeline twice at once: the second command attaches to the first.

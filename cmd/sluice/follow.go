@@ -106,7 +106,7 @@ func saysBeside(sub worker.Submitted) string {
 }
 
 // follow shows the run until it ends and returns its end as an error, which has been shown. The first Ctrl-C cancels the run, a
-// second leaves it; so does SIGTERM, which asks this process to end and not the run.
+// second does not wait for its end. Every other signal asks this process to end and not the run.
 func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -322,7 +322,7 @@ func (f *follower) cancel(ctx context.Context) error {
 	if err := f.session.Cancel(ctx, f.sub.Run); err != nil {
 		return err
 	}
-	return f.say("canceling: programs are told to end and have a few seconds; Ctrl-C again leaves the run to end by itself")
+	return f.say("canceling: programs are told to end and have a few seconds; Ctrl-C again does not wait for that")
 }
 
 // say shows a line under the table, or in the log.

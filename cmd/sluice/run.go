@@ -22,8 +22,11 @@ func newRun() *cobra.Command {
 the targets. Where another Sluice holds the state folder, the run is handed to it.
 
 A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
-files are the same. Ctrl-C cancels the run; a second Ctrl-C leaves it, and it goes on when Sluice is next started. When the run has
-ended, the command that started Sluice here stays until the runs that other commands follow have ended too.
+files are the same. When the run has ended, the command that started Sluice here stays until the runs that other commands follow have
+ended too.
+
+Ctrl-C cancels the run; a second Ctrl-C does not wait until it has ended: the cancel stands. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end
+this command and not the run, which goes on when Sluice is next started, or at once where another process holds the state folder.
 
 A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
 depends on it again, --only does the named steps again and nothing else, --no-cache does everything.

@@ -7,12 +7,15 @@ import (
 	"syscall"
 )
 
-// listener hears the signals that ask this process to end: Ctrl-C, and SIGTERM and SIGHUP from whoever started it.
+// listener hears the signals that ask this process to end: Ctrl-C and Ctrl-\ at a terminal, and SIGTERM and SIGHUP from whoever started it.
 type listener struct{ ch chan os.Signal }
 
 func listen() *listener {
 	l := &listener{ch: make(chan os.Signal, 4)}
-	signal.Notify(l.ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(l.ch, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup it is, and Notify would undo that
+		signal.Notify(l.ch, syscall.SIGHUP)
+	}
 	return l
 }
 
