@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
@@ -49,7 +50,7 @@ func (c *Cleaner) Clean(ctx context.Context, in contract.StepInput) (contract.St
 	}
 	defer cleanup()
 	var at atomic.Pointer[pipelines.Progress]
-	defer Heartbeat(ctx, func() any { return cleanProgress(at.Load()) })()
+	heartbeat.Show(ctx, func() any { return cleanProgress(at.Load()) })
 	closeLog, err := c.bring(ctx, in, job)
 	if err != nil {
 		return contract.StepOutput{}, typed(ctx, err)

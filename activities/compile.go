@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -37,7 +38,7 @@ func (c *Compiler) Compile(ctx context.Context, in contract.StepInput) (contract
 	defer cleanup()
 	var says atomic.Value
 	says.Store("bringing the model")
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: says.Load().(string), Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: says.Load().(string), Share: -1} })
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
 		Store: c.Store, Python: c.python(), Executable: c.Executable, Progress: func(text string) { says.Store(text) },

@@ -8,10 +8,9 @@ import (
 	"maps"
 	"slices"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -68,9 +67,9 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		at := in.At
 		at.Instance = &contract.Instance{Index: i}
 		if i%gathered == 0 {
-			if activity.IsActivity(ctx) {
-				activity.RecordHeartbeat(ctx, contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)})
-			}
+			heartbeat.Show(ctx, func() any {
+				return contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
+			})
 			var err error
 			if some, err = e.readInstances(ctx, in.At, i, min(i+gathered, in.Of)); err != nil {
 				return err

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -25,8 +25,6 @@ import (
 )
 
 const (
-	// heartbeatEvery is well under the workflows' heartbeat timeout, so that one lost beat is no lost worker.
-	heartbeatEvery = 2 * time.Second
 	// grace is how long a program may take to end after SIGTERM.
 	grace = 10 * time.Second
 	// tailLines is how much of a failed program's output its error shows.
@@ -75,7 +73,7 @@ func (p *Programs) perform(
 	ctx context.Context, in contract.StepInput, command dsl.Command, fixed func(*script.Folder) (map[string]any, error),
 ) (contract.StepOutput, error) {
 	said := proc.NewTail(1)
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })
 	env, err := p.Engine.environment(ctx, in.Submission)
 	if err != nil {
 		return contract.StepOutput{}, err
@@ -219,24 +217,4 @@ func openLog(state string, in contract.StepInput) (*script.Log, error) {
 			return nil, fmt.Errorf("make the step's log: %w", err)
 		}
 	}
-}
-
-// Heartbeat tells the server every heartbeatEvery that the activity lives, with what details returns, until stop is called.
-func Heartbeat(ctx context.Context, details func() any) (stop func()) {
-	done := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		tick := time.NewTicker(heartbeatEvery)
-		defer tick.Stop()
-		activity.RecordHeartbeat(ctx, details())
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx, details())
-			}
-		}
-	})
-	return func() { close(done); ended.Wait() }
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -47,7 +48,7 @@ func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.T
 func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
 	var loading atomic.Value
 	loading.Store("loading the model")
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: loading.Load().(string), Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: loading.Load().(string), Share: -1} })
 	target, spec, err := r.target(ctx, in)
 	switch {
 	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
@@ -103,7 +104,7 @@ func (r *Rollouts) force(ctx context.Context, target serving.Target, split servi
 
 // Traffic gives the candidate the share of a stage.
 func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "moving traffic", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "moving traffic", Share: -1} })
 	target, _, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
@@ -151,7 +152,7 @@ type ReleaseRecord struct {
 
 // Settle ends a rollout. Traffic is moved first and the record written after: what users get matters more than what we know of it.
 func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "settling", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "settling", Share: -1} })
 	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
 		return err

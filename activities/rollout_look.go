@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/rollout"
 )
@@ -22,7 +23,7 @@ const (
 // Look judges a stage, once a second, until a look decides or lookFor has passed. It reads cumulative counts, so that an activity
 // that is lost and done again judges the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })
 	target, _, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutLooked{}, err

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving/replay"
 )
 
@@ -20,11 +21,6 @@ type Replayed struct {
 
 // Replay sends a dataset's rows to the target, over and over, until it is cancelled.
 func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error {
-	dir, cleanup, err := AttemptDir(ctx, r.State, in.Step)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
 	var before Replayed
 	if activity.HasHeartbeatDetails(ctx) {
 		if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
@@ -33,10 +29,15 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 	}
 	var sent atomic.Int64
 	sent.Store(before.Sent)
-	defer Heartbeat(ctx, func() any {
+	heartbeat.Show(ctx, func() any {
 		n := sent.Load()
 		return Replayed{Sent: n, Progress: contract.Progress{Text: fmt.Sprintf("%d requests replayed", n), Share: -1}}
-	})()
+	})
+	dir, cleanup, err := AttemptDir(ctx, r.State, in.Step)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
 	rows := filepath.Join(dir, "rows")
 	if err := r.Store.Fetch(ctx, in.Traffic.Replay, rows); err != nil {
 		return typed(ctx, err)

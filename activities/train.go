@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -102,7 +103,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 
 // Seal opens a generation and says how far the one before it came.
 func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.SealOutput, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "sealing", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "sealing", Share: -1} })
 	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, in.Unusable)
 	if err != nil || in.Generation == 1 {
 		return contract.SealOutput{Seal: seal}, err

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -21,7 +22,7 @@ const firstPause = time.Second
 // Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
 // error of type preempted.
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "asking for nodes", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "asking for nodes", Share: -1} })
 	over := time.NewTimer(in.Patience)
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
@@ -106,7 +107,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 
 // Watch returns when a node of a gang is gone.
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })
 	defer t.prune(ctx, in.Key, in.Keep)()
 	pool, err := t.pool(ctx, in.Submission, in.Pool)
 	if err != nil {
@@ -121,7 +122,7 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 
 // Release gives a gang back.
 func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })
 	return t.releaseIn(ctx, in)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -32,7 +33,7 @@ type curvePoint struct {
 // Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
 // them once, whatever was lost and repeated on the way.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (contract.StepOutput, error) {
-	defer Heartbeat(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })()
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })
 	var spec dsl.Train
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return contract.StepOutput{}, err

@@ -3,14 +3,10 @@ package integration
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,25 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
 )
-
-// serverVariable, in the environment of this test's own executable, makes it a Temporal server without a worker, on the state folder
-// that it names.
-const serverVariable = "SLUICE_TEST_SERVER"
-
-// runServer serves until SIGTERM.
-func runServer(dir string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	s, err := worker.Open(ctx, worker.Options{StateDir: dir, Idle: true})
-	if err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return s.Close()
-}
 
 // chaosPipeline has steps whose programs tell a ledger when they begin and end. Each has a lock while it runs, so that two at once are
 // noticed. What `draw` makes is different each time that it runs. `charge` has an effect that must not be there twice, and sees to that
@@ -118,14 +96,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	write(t, filepath.Join(c.project, "pipeline.yaml"), strings.ReplaceAll(chaosPipeline, "@DIR@", dir))
 	write(t, filepath.Join(c.project, "begin"), chaosBegin)
 	t.Cleanup(c.nothingLeft)
-	info := c.serve()
-	token, err := embedded.ReadToken(info.TokenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv(worker.StoreVariable, "file://"+filepath.Join(c.state, "store"))
-	c.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath,
-		"TEMPORAL_ADDRESS="+info.TemporalAddress, "TEMPORAL_GRPC_META_AUTHORIZATION=Bearer "+string(token))
+	c.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath)
+	c.serve()
+	var err error
 	if c.session, err = worker.Open(t.Context(), worker.Options{StateDir: c.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
@@ -137,39 +111,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-// serve starts the server.
-func (s *sandbox) serve() (info holder.Info) {
-	s.t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	server := exec.Command(exe)
-	server.Env = append(os.Environ(), serverVariable+"="+s.state)
-	server.Stderr = os.Stderr
-	if err := server.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() {
-		server.Process.Signal(syscall.SIGTERM)
-		if err := server.Wait(); err != nil {
-			s.t.Errorf("the server: %v", err)
-		}
-	})
-	s.await("the server", func() bool {
-		found := false
-		if info, found, err = holder.Find(s.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.t.Fatal(err)
-		}
-		return found && info.TemporalAddress != ""
-	})
-	return info
-}
-
-// work starts worker n.
-func (c *chaos) work(n int) {
+// begin starts worker n.
+func (c *chaos) begin(n int) {
 	c.t.Helper()
-	c.workers[n] = c.start("worker", "--state", filepath.Join(c.dir, fmt.Sprintf("worker-%d", n)))
+	c.workers[n] = c.work(fmt.Sprintf("worker-%d", n))
 }
 
 // strike kills a worker after a while, and starts it again.
@@ -183,7 +128,7 @@ func (c *chaos) strike() {
 	n := c.random.IntN(len(c.workers))
 	kill(c.t, c.workers[n].cmd.Process.Pid, syscall.SIGKILL)
 	<-c.workers[n].done
-	c.work(n)
+	c.begin(n)
 }
 
 // TestChaos kills workers at random moments. What it looks for is what docs/scaling.md promises: a program may run again when its
@@ -193,8 +138,8 @@ func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := newChaos(t, seed)
-	c.work(0)
-	c.work(1)
+	c.begin(0)
+	c.begin(1)
 	runs := make([]string, sized(50, 5))
 	for i := range runs {
 		params := map[string]string{"number": fmt.Sprint(i)}

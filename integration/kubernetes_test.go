@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/internal/kubetest"
 	"github.com/sluiceml/sluice/internal/s3test"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/embedded"
 )
 
 const podsPipeline = `sluice: pipeline/v1
@@ -103,13 +102,9 @@ func newPods(t *testing.T, kubeconfig string) *sandbox {
 	bucket := s3test.Start(t, "acme", s3test.Options{})
 	t.Setenv(worker.StoreVariable, bucket.At("sluice"))
 	t.Cleanup(s.nothingLeft)
-	info := s.serve()
-	token, err := embedded.ReadToken(info.TokenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath, "KUBECONFIG="+kubeconfig,
-		"TEMPORAL_ADDRESS="+forward(t, info.TemporalAddress), "TEMPORAL_GRPC_META_AUTHORIZATION=Bearer "+string(token))
+	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath, "KUBECONFIG="+kubeconfig)
+	server := s.serve()
+	s.env = append(s.env, "TEMPORAL_ADDRESS="+forward(t, server.info.TemporalAddress))
 	return s
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -142,7 +144,7 @@ func runTrainEngine(dir string) error {
 		dir: filepath.Join(dir, "pools"),
 	}
 	defer pools.close()
-	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{})
+	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}})
 	w.RegisterWorkflowWithOptions(workflows.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	t := &activities.Trainings{Store: s, Engine: activities.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{

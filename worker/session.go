@@ -12,11 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"k8s.io/klog/v2"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker/codec"
 	"github.com/sluiceml/sluice/worker/holder"
@@ -153,8 +155,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
-		// Progress travels in heartbeats, which the client holds back for 8 s otherwise.
-		MaxHeartbeatThrottleInterval: time.Second,
+		Interceptors:                            []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}},
 	})
 	if err := s.register(o); err != nil {
 		return err

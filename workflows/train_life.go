@@ -217,6 +217,7 @@ func (l *life) prepare(ctx workflow.Context, i int) {
 		TaskQueue:              l.gang.Nodes[i].Queue,
 		ScheduleToStartTimeout: bootLimit,
 		StartToCloseTimeout:    prepareLimit,
+		HeartbeatTimeout:       ranksHeartbeat,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser},
 		},

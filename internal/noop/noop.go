@@ -9,12 +9,14 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/workflows"
 )
@@ -29,7 +31,9 @@ func Nothing(context.Context, contract.StepInput) (contract.StepOutput, error) {
 
 // Worker makes a worker with the engine's workflows and activities, in which step takes the place of the users' programs.
 func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
-	w := worker.New(c, contract.TaskQueue, worker.Options{MaxConcurrentLocalActivityExecutionSize: 200}) // as real workers have it
+	w := worker.New(c, contract.TaskQueue, worker.Options{ // as real workers have it
+		MaxConcurrentLocalActivityExecutionSize: 200, Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}},
+	})
 	engine := activities.NewEngine(s)
 	for name, f := range map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline, contract.LaneWorkflow: workflows.Lane, contract.ApprovalWorkflow: workflows.Approval,

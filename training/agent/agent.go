@@ -1,8 +1,8 @@
 // Package agent is the process on each node of a gang: a Temporal worker on a task queue of its own that prepares the node, runs
 // its ranks, commits their checkpoints and passes on the notice that the node will go.
 //
-// The agent reports through heartbeats that it sends itself: they survive a restart of the server, which the SDK's own do not
-// without giving up the activity. When none has succeeded for a minute it kills its ranks, since others may run by then.
+// The agent outlives an absence of the server (package heartbeat). When it has heard nothing of the server for heartbeat.AloneLimit it kills
+// its ranks, since others may run by then.
 package agent
 
 import (
@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 )
@@ -50,7 +51,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 		MaxConcurrentActivityExecutionSize: 8,
 		WorkerStopTimeout:                  stopTimeout,
 		BackgroundActivityContext:          ctx,
-		Interceptors:                       []interceptor.WorkerInterceptor{idle},
+		Interceptors:                       []interceptor.WorkerInterceptor{idle, &heartbeat.Interceptor{}},
 	})
 	n.register(w)
 	if err := w.Start(); err != nil {

@@ -8,24 +8,19 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 )
 
 const (
-	// heartbeatEvery is how often the agent says that its ranks run.
-	heartbeatEvery = 2 * time.Second
-	// aloneLimit is how long the ranks may run without the server hearing of it.
-	aloneLimit = 60 * time.Second
-	// orphanLimit is how long ranks live on whose activity the server has given up; Attach may take them over.
-	orphanLimit = 10 * time.Second
+	// orphanLimit is how long ranks live on whose activity the server has given up; Attach may take them over. Where it was the server
+	// that was away, the workers need some seconds to find it again.
+	orphanLimit = 20 * time.Second
 	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is canceled.
 	stopTimeout = 10 * time.Second
 )
@@ -40,6 +35,8 @@ type node struct {
 	resolver *secret.Resolver
 	// stallFloor is how long a rank may be silent at least: tests have less patience.
 	stallFloor time.Duration
+
+	preparing sync.Mutex // an attempt that was given up may still write the folders of the next
 
 	mu       sync.Mutex
 	prepared *prepared
@@ -125,71 +122,51 @@ func (n *node) launch(in contract.RunRanksInput) (*ranks, error) {
 	return r, nil
 }
 
-// await heartbeats for the activity of ctx until the ranks have ended and returns how. A cancel stops them first. When the
-// server no longer knows the activity, the ranks get a while in which Attach may take them over.
+// await returns how the ranks ended. A cancel stops them first. Ranks whose activity the server has given up get a while in which Attach
+// may take them over.
 func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error) {
 	n.mu.Lock()
 	n.holder++
 	holder := n.holder
 	n.mu.Unlock()
 
-	task := activity.GetInfo(ctx).TaskToken
-	beat := time.NewTicker(heartbeatEvery)
-	defer beat.Stop()
-	heard := time.Now()
-	for {
-		switch err := n.heartbeat(task, r); {
-		case err == nil:
-			heard = time.Now()
-		case temporal.IsCanceledError(err):
-			r.stop(context.Background(), stopTimeout)
-		case isNotFound(err):
-			return contract.RanksEnded{}, n.orphan(holder, r)
-		case time.Since(heard) > aloneLimit:
-			n.log.Error("nothing heard from Temporal for too long: the ranks are killed", "for", time.Since(heard), "error", err)
-			r.kill()
-		default:
-			n.log.Warn("heartbeat failed", "error", err)
-		}
-		select {
-		case <-r.done:
-			return r.ended, r.err
-		case <-ctx.Done():
-			r.stop(context.Background(), stopTimeout)
-			<-r.done
-			return r.ended, r.err
-		case <-beat.C:
-		}
-	}
-}
-
-func (n *node) heartbeat(task []byte, r *ranks) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*heartbeatEvery)
-	defer cancel()
-	return n.client.RecordActivityHeartbeat(ctx, task, r.progress())
-}
-
-// orphan kills the ranks if no other activity has begun to wait for them within orphanLimit.
-func (n *node) orphan(holder int, r *ranks) error {
+	heartbeat.Show(ctx, func() any { return r.progress() })
 	select {
 	case <-r.done:
+		return r.ended, r.err
+	case <-ctx.Done():
+	}
+	if heartbeat.GivenUp(ctx) {
+		return contract.RanksEnded{}, n.orphan(ctx, holder, r)
+	}
+	r.stop(context.Background(), stopTimeout)
+	<-r.done
+	return r.ended, r.err
+}
+
+// orphan kills the ranks if no other activity has begun to wait for them within orphanLimit. Whoever asks for them later hears that they
+// are gone, which is charged to nobody, and not how they were killed. How ranks ended of themselves is kept for Attach.
+func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
+	select {
+	case <-r.done:
+		return errGivenUp
 	case <-time.After(orphanLimit):
 	}
 	n.mu.Lock()
 	taken := n.holder != holder
+	if !taken {
+		n.ranks, n.prepared = nil, nil
+	}
 	n.mu.Unlock()
 	if !taken {
-		n.log.Warn("the server has given up these ranks: they are killed", "generation", r.key.Generation)
+		n.log.Warn("the server has given up these ranks: they are killed", "generation", r.key.Generation, "cause", context.Cause(ctx))
 		r.kill()
 		<-r.done
 	}
-	return errors.New("the server has given up this activity")
+	return errGivenUp
 }
 
-func isNotFound(err error) bool {
-	var notFound *serviceerror.NotFound
-	return errors.As(err, &notFound)
-}
+var errGivenUp = errors.New("the server has given up this activity")
 
 func checkProtocol(number int) error {
 	if number == contract.AgentProtocol {

@@ -53,6 +53,11 @@ func (n *node) Prepare(ctx context.Context, in contract.PrepareInput) (contract.
 	if err := checkProtocol(in.Protocol); err != nil {
 		return out, err
 	}
+	n.preparing.Lock()
+	defer n.preparing.Unlock()
+	if ctx.Err() != nil {
+		return out, ctx.Err()
+	}
 	p := &prepared{
 		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal,
 		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,

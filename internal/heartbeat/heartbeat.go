@@ -1,0 +1,152 @@
+// Package heartbeat keeps activities alive through a Temporal that is slow or away.
+//
+// The SDK's own heartbeat cancels an activity as soon as one of its calls has failed for longer than its throttle interval, so that a
+// restart of the server ends every program there is. Here a call that fails is made again. An activity is canceled only by the server's
+// word, or when nothing was heard of the server for AloneLimit.
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+)
+
+const (
+	// Every is how often a heartbeat is sent. It is well below the workflows' heartbeat timeouts, so that one that is lost is no lost
+	// worker.
+	Every = 2 * time.Second
+	// AloneLimit is how long an activity goes on that the server hears nothing of. It has given the activity up long before, and another
+	// worker may have begun it again; but where it is the server that was away, there is nobody else.
+	AloneLimit = 5 * time.Minute
+)
+
+// Interceptor makes every activity that has a heartbeat timeout send heartbeats from its beginning to its end.
+type Interceptor struct {
+	interceptor.WorkerInterceptorBase
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (*Interceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &inbound{interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type inbound struct {
+	interceptor.ActivityInboundInterceptorBase
+}
+
+// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
+func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	if info.IsLocalActivity || info.HeartbeatTimeout == 0 {
+		return i.Next.ExecuteActivity(ctx, in)
+	}
+	b := &beats{shown: make(chan struct{})}
+	within := context.WithValue(ctx, key{}, b)
+	calls, quit := context.WithCancel(context.WithoutCancel(ctx))
+	var ended sync.WaitGroup
+	ended.Go(func() { b.loop(ctx, calls) })
+	defer ended.Wait()
+	defer quit()
+	return i.Next.ExecuteActivity(within, in)
+}
+
+type key struct{}
+
+// beats are the heartbeats of one activity.
+type beats struct {
+	shown chan struct{} // closed when there is something to show
+	alone atomic.Bool
+
+	mu      sync.Mutex
+	details func() any
+}
+
+// Show makes details what the heartbeats of the activity of ctx say from now on. It does nothing where there are none.
+func Show(ctx context.Context, details func() any) {
+	b, ok := ctx.Value(key{}).(*beats)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.details == nil {
+		close(b.shown)
+	}
+	b.details = details
+}
+
+// show is what the next heartbeat says.
+func (b *beats) show() []any {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.details == nil {
+		return nil
+	}
+	return []any{b.details()}
+}
+
+// loop sends heartbeats of the activity of ctx until calls ends. They outlive ctx: a program that was canceled takes a while to end.
+func (b *beats) loop(ctx, calls context.Context) {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	heard := time.Now()
+	shown := b.shown
+	for {
+		select {
+		case <-shown:
+			shown = nil
+		case <-tick.C:
+		case <-calls.Done():
+			return
+		}
+		err := send(calls, b.show())
+		switch {
+		case calls.Err() != nil:
+			return
+		case err == nil:
+			heard = time.Now()
+		case ctx.Err() != nil: // it knows
+		case isWord(err):
+			// The SDK asks for itself, hears the same, and cancels the activity's context with that as the cause.
+			activity.RecordHeartbeat(ctx, b.show()...)
+		case time.Since(heard) > AloneLimit:
+			b.alone.Store(true)
+			activity.RecordHeartbeat(ctx, b.show()...) // which ends the activity, unless the server is back
+		default:
+			activity.GetLogger(ctx).Warn("Temporal does not take a heartbeat: it is sent again", "unheard", time.Since(heard), "error", err)
+		}
+	}
+}
+
+// send sends one heartbeat of the activity of ctx.
+func send(ctx context.Context, details []any) error {
+	c, task := activity.GetClient(ctx), activity.GetInfo(ctx).TaskToken
+	ctx, cancel := context.WithTimeout(ctx, 2*Every)
+	defer cancel()
+	return c.RecordActivityHeartbeat(ctx, task, details...)
+}
+
+// isWord reports whether an error of a heartbeat is the server's word that the activity is to end.
+func isWord(err error) bool {
+	return temporal.IsCanceledError(err) || errors.Is(err, activity.ErrActivityPaused) || errors.Is(err, activity.ErrActivityReset) || isGone(err)
+}
+
+// isGone reports whether the server no longer knows the activity.
+func isGone(err error) bool {
+	var notFound *serviceerror.NotFound
+	return errors.As(err, &notFound)
+}
+
+// GivenUp reports whether the context of an activity was canceled because the server does not wait for the activity any more, or was not
+// heard of for so long that it does not.
+func GivenUp(ctx context.Context) bool {
+	b, ok := ctx.Value(key{}).(*beats)
+	return ctx.Err() != nil && (isGone(context.Cause(ctx)) || ok && b.alone.Load())
+}
