@@ -148,15 +148,19 @@ type cached struct {
 func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".json" }
 
 // lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
-// result whose artifacts are gone is none.
-func (e *Engine) lookup(ctx context.Context, in contract.ResolveInput, cache dsl.Cache, key string) (*hit, error) {
-	if slices.Contains(in.Reuse.Again, in.Step) {
+// result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing
+// is cleared away, by a step that is taken over.
+func (e *Engine) lookup(
+	ctx context.Context, program *dsl.Program, node dsl.Node, in contract.ResolveInput, cache dsl.Cache, key string,
+) (*hit, error) {
+	if node.Section != dsl.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
+	take := func(at contract.At) (*hit, error) { return e.take(ctx, program, node, at, key) }
 	if in.Reuse.From != "" {
 		at := in.At
 		at.Run = in.Reuse.From
-		if h, err := e.take(ctx, at, key); h != nil || err != nil {
+		if h, err := take(at); h != nil || err != nil {
 			return h, err
 		}
 	}
@@ -170,11 +174,11 @@ func (e *Engine) lookup(ctx context.Context, in contract.ResolveInput, cache dsl
 	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.At.Now) > age {
 		return nil, nil
 	}
-	return e.take(ctx, entry.At, key)
+	return take(entry.At)
 }
 
-// take returns a step's result when it succeeded, was made from the same and is still whole.
-func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, error) {
+// take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
+func (e *Engine) take(ctx context.Context, program *dsl.Program, node dsl.Node, at contract.At, key string) (*hit, error) {
 	var record contract.StepRecord
 	switch err := e.Store.GetJSON(ctx, recordKey(at), &record); {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
@@ -184,7 +188,7 @@ func (e *Engine) take(ctx context.Context, at contract.At, key string) (*hit, er
 	case record.Status != dsl.StatusSucceeded || record.Key != key:
 		return nil, nil
 	}
-	if whole, err := e.isWhole(ctx, record.Outputs); !whole || err != nil {
+	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, record.Outputs)); !whole || err != nil {
 		return nil, err
 	}
 	return &hit{run: cmp.Or(record.ReusedFrom, at.Run), record: record}, nil
@@ -198,9 +202,9 @@ func (e *Engine) handOn(ctx context.Context, record contract.StepRecord) (contra
 	return StoreOutputs(ctx, e.Store, record.Outputs)
 }
 
-// isWhole reports whether every artifact among outputs is in the store.
-func (e *Engine) isWhole(ctx context.Context, outputs json.RawMessage) (bool, error) {
-	for _, ref := range artifactsIn(outputs) {
+// isWhole reports whether artifacts are in the store with all their files.
+func (e *Engine) isWhole(ctx context.Context, refs []artifact.Ref) (bool, error) {
+	for _, ref := range refs {
 		manifest, err := e.Store.Manifest(ctx, ref)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 			return false, nil
@@ -216,31 +220,6 @@ func (e *Engine) isWhole(ctx context.Context, outputs json.RawMessage) (bool, er
 		}
 	}
 	return true, nil
-}
-
-// artifactsIn finds the artifacts in a JSON value, at any depth.
-func artifactsIn(raw json.RawMessage) []artifact.Ref {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(raw, &object) == nil {
-		var ref artifact.Ref
-		if _, ok := object["digest"]; ok && json.Unmarshal(raw, &ref) == nil && !ref.IsZero() && ref.Type != "" {
-			return []artifact.Ref{ref}
-		}
-		var all []artifact.Ref
-		for _, name := range slices.Sorted(maps.Keys(object)) {
-			all = append(all, artifactsIn(object[name])...)
-		}
-		return all
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	var all []artifact.Ref
-	for _, item := range list {
-		all = append(all, artifactsIn(item)...)
-	}
-	return all
 }
 
 // differing names the parts in which two keys differ.

@@ -165,14 +165,7 @@ steps:
   make:
     run: {command: [make], outputs: {data: {type: dataset, path: data}}}
 `)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rows"), []byte("1\n2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ref, err := b.engine.Store.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := b.tree(artifact.Dataset)
 	b.begin("r1")
 	b.end("r1", "make", `{"data": {"type": "dataset", "digest": "`+ref.Digest+`", "bytes": 4, "files": 1}}`)
 	hit := func() string {
@@ -186,14 +179,7 @@ steps:
 	if got := hit(); got != "r1" {
 		t.Fatalf("taken over from %q, want r1", got)
 	}
-	manifest, err := b.engine.Store.Manifest(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := strings.TrimPrefix(manifest.Files[0].Digest, "sha256:")
-	if err := b.engine.Store.Driver().Delete(t.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
-		t.Fatal(err)
-	}
+	b.lose(ref)
 	if got := hit(); got != "" {
 		t.Errorf("taken over from %q although a file of the dataset is gone", got)
 	}
@@ -231,6 +217,113 @@ steps:
 		}
 		if got := b.record("r1", "count").Decision; got == nil || got.By != "ann" {
 			t.Errorf("the record's decision is %+v, want ann's", got)
+		}
+	}
+}
+
+// What a training tells of its generations is its history: their checkpoints lie in a part of the store of their own, and most of them
+// are gone by the time it is done. Only the outputs it declares must be there for its result to be taken over.
+func TestATrainingOfManyGenerationsIsTakenOver(t *testing.T) {
+	b := newBench(t, `
+steps:
+  fit:
+    train: {command: [fit], outputs: {model: {type: model, path: model}}}
+  kid:
+    pipeline:
+      steps: {fit: {train: {command: [fit]}}}
+      outputs: {past: "${steps.fit.generations}"}
+    cache: true
+`)
+	gone := `[{"index": 1}, {"index": 2, "checkpoint": {"type": "checkpoint", "digest": "sha256:` + strings.Repeat("0", 64) + `", "bytes": 1, "files": 1}}]`
+	ref := b.tree(artifact.Model)
+	b.begin("r1")
+	b.end("r1", "fit", `{"generations": `+gone+`, "model": {"type": "model", "digest": "`+ref.Digest+`", "bytes": 4, "files": 1}}`)
+	b.end("r1", "kid", `{"past": `+gone+`}`)
+	hit := func(run, step string, reuse contract.Reuse) string {
+		in := b.at(run, step)
+		in.Reuse = reuse
+		resolved, err := b.engine.Resolve(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved.Hit
+	}
+	b.begin("r2")
+	for _, step := range []string{"fit", "kid"} {
+		if got := hit("r2", step, contract.Reuse{}); got != "r1" {
+			t.Errorf("%s is taken over from %q by the cache, want r1", step, got)
+		}
+		if got := hit("r2", step, contract.Reuse{From: "r1", NoCache: true}); got != "r1" {
+			t.Errorf("%s is taken over from %q by a rerun, want r1", step, got)
+		}
+	}
+	b.lose(ref)
+	if got := hit("r2", "fit", contract.Reuse{}); got != "" {
+		t.Errorf("taken over from %q although the model is gone", got)
+	}
+}
+
+// tree stores an artifact of one file.
+func (b *bench) tree(typ artifact.Type) artifact.Ref {
+	b.Helper()
+	dir := b.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rows"), []byte("1\n2\n"), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	ref, err := b.engine.Store.PutTree(b.Context(), typ, dir, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return ref
+}
+
+// lose removes a file of an artifact.
+func (b *bench) lose(ref artifact.Ref) {
+	b.Helper()
+	manifest, err := b.engine.Store.Manifest(b.Context(), ref)
+	if err != nil {
+		b.Fatal(err)
+	}
+	sum := strings.TrimPrefix(manifest.Files[0].Digest, "sha256:")
+	if err := b.engine.Store.Driver().Delete(b.Context(), "blobs/"+sum[:2]+"/"+sum); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// What follows the main steps is done in every run: neither a rerun nor the cache takes its place, nor that of anything in a child of it.
+func TestTheStepsAfterAreDoneAgain(t *testing.T) {
+	b := newBench(t, `
+steps:
+  one: {run: {command: [one], outputs: {n: {type: int}}}}
+on_failure:
+  page: {run: {command: [page], outputs: {n: {type: int}}}, cache: true}
+finally:
+  drop: {run: {command: [drop], outputs: {n: {type: int}}}}
+  kid: {pipeline: {steps: {tidy: {run: {command: [tidy], outputs: {n: {type: int}}}}}}, cache: true}
+`)
+	b.begin("r1")
+	for _, step := range []string{"one", "page", "drop", "kid"} {
+		b.end("r1", step, `{"n": 1}`)
+	}
+	b.begin("r2")
+	for _, tt := range []struct {
+		step string
+		hit  string
+	}{{"one", "r1"}, {"page", ""}, {"drop", ""}, {"kid", ""}} {
+		for _, reuse := range []contract.Reuse{{}, {From: "r1"}} {
+			in := b.at("r2", tt.step)
+			in.Reuse = reuse
+			resolved, err := b.engine.Resolve(t.Context(), in)
+			if err != nil || resolved.Hit != tt.hit {
+				t.Errorf("%s, with %+v, is taken over from %q, %v; want %q", tt.step, reuse, resolved.Hit, err, tt.hit)
+			}
+			if tt.step != "kid" {
+				continue
+			}
+			child, err := b.engine.Child(t.Context(), contract.ChildInput{StepInput: resolved.Step, Attempt: 1, Reuse: reuse})
+			if err != nil || !child.Reuse.NoCache || child.Reuse.From != "" {
+				t.Errorf("the child of a step of finally may take over %+v, %v", child.Reuse, err)
+			}
 		}
 	}
 }

@@ -50,22 +50,36 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
+	isMain, err := e.isMain(ctx, in)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
 	run := contract.RunInput{
 		Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
-		Graph: compiled.program.Graph(), Reuse: contract.Reuse{NoCache: in.Reuse.NoCache},
+		Graph: compiled.program.Graph(), Reuse: contract.Reuse{NoCache: in.Reuse.NoCache || !isMain},
 	}
-	run.Reuse.From, err = e.earlierChild(ctx, in)
+	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err
+}
+
+// isMain reports whether a child is that of a main step: one of those after them is done in every run, all of it.
+func (e *Engine) isMain(ctx context.Context, in contract.ChildInput) (bool, error) {
+	record, err := e.record(ctx, in.Run)
+	if err != nil {
+		return false, err
+	}
+	step, _ := contract.SplitStep(in.Step)
+	return record.nodes[step].Section == dsl.SectionMain, nil
 }
 
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
 // that is done again.
-func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput) (string, error) {
+func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMain bool) (string, error) {
 	step, _ := contract.SplitStep(in.Step)
 	switch {
 	case in.Attempt > 1:
 		return contract.ChildRun(in.Run, in.Step, in.Attempt-1), nil
-	case in.Reuse.From == "" || slices.Contains(in.Reuse.Again, step):
+	case in.Reuse.From == "" || !isMain || slices.Contains(in.Reuse.Again, step):
 		return "", nil
 	}
 	return newestChild(ctx, e.Store, in.Reuse.From, in.Step)

@@ -261,7 +261,7 @@ func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, inst
 		return single{}, err
 	}
 	key := keyOf(parts)
-	if h, err := f.engine.lookup(ctx, in, resolved.Cache, key); h != nil || err != nil {
+	if h, err := f.engine.lookup(ctx, f.Program, node, in, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
 	}
 	if node.Kind == dsl.KindApproval {

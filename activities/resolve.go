@@ -51,7 +51,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	}
 	out.Key = keyOf(parts)
 	e.explain(out.Key, parts)
-	found, err := e.lookup(ctx, in, resolved.Cache, out.Key)
+	found, err := e.lookup(ctx, sub.program, node, in, resolved.Cache, out.Key)
 	if err != nil {
 		return out, err
 	}
@@ -86,7 +86,7 @@ func (e *Engine) stepInput(
 ) (contract.StepInput, error) {
 	step := contract.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
-		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled,
+		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != dsl.SectionMain,
 	}
 	// A rollout's workflow reads its spec itself, and a rollout's is never large.
 	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {

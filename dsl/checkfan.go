@@ -71,7 +71,13 @@ func (c *checker) checkHolds(s *step) {
 // checkCache reports steps that must not be left out.
 func (c *checker) checkCache(s *step) {
 	at := lookup(s.own, "cache")
-	if at == nil || !s.Cache.Enabled || s.Kind != KindRollout && s.Kind != KindApproval {
+	if at == nil || !s.Cache.Enabled {
+		return
+	}
+	if s.section != SectionMain {
+		c.src.warnf(keyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
+	}
+	if s.Kind != KindRollout && s.Kind != KindApproval {
 		return
 	}
 	c.src.errorf(keyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))

@@ -155,8 +155,9 @@ type Generation struct {
 	EndedAt       time.Time `json:"ended_at"`
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
-	// Checkpoint it resumed from.
-	Checkpoint artifact.Ref `json:"checkpoint,omitzero" dsl:"artifact=checkpoint"`
+	// Checkpoint it resumed from: a record of it, and no artifact that a step could be given, since checkpoints are removed as
+	// newer ones replace them.
+	Checkpoint artifact.Ref `json:"checkpoint,omitzero" dsl:"artifact=past checkpoint"`
 }
 
 var nodesType = reflect.TypeFor[Nodes]()

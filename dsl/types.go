@@ -49,7 +49,16 @@ func newTypeSystem() *typeSystem {
 			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType,
 		}})
 	}
+	ts.define(&objectType{name: pastCheckpoint, what: "a property of a checkpoint", fields: ts.objects[string(artifact.Checkpoint)].fields})
 	return ts
+}
+
+// pastCheckpoint is the type of a checkpoint that is told of: it is in a training's history, and may be gone. It is no artifact.
+const pastCheckpoint = "past checkpoint"
+
+// isPastCheckpoint reports whether t is that type, of this pipeline or as a child hands it on.
+func isPastCheckpoint(t *cel.Type) bool {
+	return t.Kind() == types.StructKind && strings.HasSuffix(t.TypeName(), pastCheckpoint)
 }
 
 var artifactTypes = []artifact.Type{artifact.Dataset, artifact.Model, artifact.Checkpoint, artifact.Workspace}
@@ -304,6 +313,8 @@ func typeName(t *cel.Type) string {
 		return "map of " + typeName(t.Parameters()[1])
 	case t.Kind() == types.DynKind:
 		return "anything"
+	case isPastCheckpoint(t):
+		return "record of a checkpoint"
 	case t.Kind() == types.StructKind && !isArtifact(strings.TrimPrefix(t.TypeName(), objectPrefix)):
 		return "object"
 	}

@@ -41,6 +41,8 @@ func (w want) accepts(t *cel.Type) (message, hint string) {
 		return fmt.Sprintf("a condition must be a bool, and this is %s", article(typeName(t))), ""
 	case w.part:
 		return fmt.Sprintf("%s has no place inside a text", article(typeName(t))), ""
+	case isPastCheckpoint(t):
+		hint = "what a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
 	case t.Kind() == types.DoubleKind && isInt(w.typ):
 		hint = "write `int(...)`: what steps measure are doubles"
 	}
