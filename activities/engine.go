@@ -185,7 +185,7 @@ func events(p *dsl.Pipeline) []string {
 	return slices.Sorted(maps.Keys(wanted))
 }
 
-// Finish closes the run's record; a run that succeeded becomes the pipeline's last accepted one.
+// Finish closes the run's record; a run that succeeded becomes the pipeline's last accepted one, unless it was of some steps only.
 func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.RunOutput, error) {
 	var record contract.RunRecord
 	if err := e.Store.GetJSON(ctx, RunKey(in.Run), &record); err != nil {
@@ -209,7 +209,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 	if err := e.Store.PutJSON(ctx, RunKey(in.Run), record, store.WriteOptions{}); err != nil {
 		return out, err
 	}
-	if out.Status == dsl.StatusSucceeded {
+	if out.Status == dsl.StatusSucceeded && len(record.Reuse.Only) == 0 {
 		return out, accept(ctx, e.Store, record)
 	}
 	return out, nil

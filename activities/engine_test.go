@@ -281,3 +281,41 @@ func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
 		t.Errorf("error %v, want one that names the submission", err)
 	}
 }
+
+// A run of some steps says nothing of the others: it is no baseline for `last`, and no cause for who waits for the pipeline's runs.
+func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
+	b := newBench(t, "steps: {one: {run: {command: [one]}}, two: {run: {command: [two]}}}\n")
+	b.begin("whole")
+	b.finish("whole", dsl.StatusSucceeded)
+	in := contract.RunInput{
+		Run: "part", Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: contract.Reuse{Only: []string{"one"}},
+	}
+	b.began = b.began.Add(time.Hour)
+	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+		t.Fatal(err)
+	}
+	b.finish("part", dsl.StatusSucceeded)
+	if last, err := lastAccepted(t.Context(), b.engine.Store, "p"); last != "whole" || err != nil {
+		t.Errorf("the last accepted run is %q, %v; want the whole one", last, err)
+	}
+}
+
+// What serves may be of a run that is still open: what its steps have said so far is not all that they will say.
+func TestResultsOfAnOpenRunAreReadAgain(t *testing.T) {
+	b := newBench(t, "steps: {one: {run: {command: [one], outputs: {n: {type: int}}}}}\n")
+	b.begin("r1")
+	status := func() dsl.Status {
+		all, err := b.engine.allResults(t.Context(), "r1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all["one"].Status
+	}
+	if got := status(); got != dsl.StatusPending {
+		t.Fatalf("the step is %s before it has ended", got)
+	}
+	b.end("r1", "one", `{"n": 1}`)
+	if got := status(); got != dsl.StatusSucceeded {
+		t.Errorf("the step is %s although it has succeeded meanwhile", got)
+	}
+}

@@ -154,21 +154,28 @@ func (e *Engine) result(ctx context.Context, run, step string) (dsl.StepResult, 
 	})
 }
 
-// allResults returns every step of an ended run.
+// allResults returns every step of a run. Those of a run that is still open, which may have what serves, are not remembered.
 func (e *Engine) allResults(ctx context.Context, run string) (map[string]dsl.StepResult, error) {
-	return e.accepted.get(&e.mu, run, func() (map[string]dsl.StepResult, error) {
-		record, err := LoadRun(ctx, e.Store, run)
-		if err != nil {
+	e.mu.Lock()
+	known, ok := e.accepted.byKey[run]
+	e.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	record, err := LoadRun(ctx, e.Store, run)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]dsl.StepResult, len(record.Steps))
+	for _, s := range record.Steps {
+		if all[s.Step], err = e.resultOf(ctx, s); err != nil {
 			return nil, err
 		}
-		all := make(map[string]dsl.StepResult, len(record.Steps))
-		for _, s := range record.Steps {
-			if all[s.Step], err = e.resultOf(ctx, s); err != nil {
-				return nil, err
-			}
-		}
-		return all, nil
-	})
+	}
+	if record.Status != dsl.StatusRunning {
+		e.accepted.put(&e.mu, run, all)
+	}
+	return all, nil
 }
 
 // resultOf is a record as expressions see it. The outputs of many instances lie in a blob of their own.
