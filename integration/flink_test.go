@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/flink"
 )
 
-// The example's mail, cleaned on Flink, is to the byte what it is on prism, and so are the rejected rows and the account.
+// The example's mail, cleaned on Flink, is to the byte what it is without, and so are the rejected rows and the account.
 func TestSpamOnFlink(t *testing.T) {
 	jars, err := flink.DefaultJars()
 	if err != nil {
@@ -56,19 +56,19 @@ func TestSpamOnFlink(t *testing.T) {
 	nowhere, _ := start("nowhere", "clean: {flink: {job_server: /nowhere.jar}}\n")
 	nowhere.expect(1).says("/nowhere.jar", "make flink")
 
-	account, files := clean("prism", "")
+	account, files := clean("inprocess", "")
 	flinkAccount, flinkFiles := clean("flink", "clean: {flink: {}}\n")
 	if !strings.Contains(account, `"read": 6046`) {
 		t.Errorf("not all mail was read: %.200s", account)
 	}
 	if diff := cmp.Diff(account, flinkAccount); diff != "" {
-		t.Errorf("the account (-prism +flink):\n%s", diff)
+		t.Errorf("the account (-inprocess +flink):\n%s", diff)
 	}
 	if len(files) != 14 { // three parts of four shards, the schema, and the rejected rows
-		t.Errorf("%d files on prism: %v", len(files), files)
+		t.Errorf("%d files without Flink: %v", len(files), files)
 	}
 	if diff := cmp.Diff(files, flinkFiles); diff != "" {
-		t.Errorf("the files (-prism +flink):\n%s", diff)
+		t.Errorf("the files (-inprocess +flink):\n%s", diff)
 	}
 }
 

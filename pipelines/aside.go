@@ -18,7 +18,7 @@ type pack struct {
 }
 
 // putAside writes the data of packs to a file of the work folder and returns references in its place. That is all that Beam groups, since
-// prism holds what it groups in memory, several times.
+// runners hold what they group in memory.
 func putAside(work, name string, packs []pack) ([]pack, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {

@@ -35,7 +35,7 @@ type Cache struct {
 func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 	_, bytes := sizeOf(sources)
 	program := programID()
-	if job.Cache.Dir == "" || bytes > job.Cache.Limit || !job.Runner.onPrism() || program == "" {
+	if job.Cache.Dir == "" || bytes > job.Cache.Limit || !job.Runner.inProcess() || program == "" {
 		return nil
 	}
 	digests := map[string]string{}

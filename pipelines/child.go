@@ -70,11 +70,11 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput
 		return dsl.CleanOutput{}, fmt.Errorf("the work folder: %w", err)
 	}
 	defer hold.Close()
-	// What Beam and prism leave in the temporary folder goes with the work folder.
+	// What Beam leaves in the temporary folder goes with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	if !job.Runner.onPrism() { // a cluster has to be told
+	if !job.Runner.inProcess() { // a cluster has to be told
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()

@@ -25,8 +25,8 @@ const countsFolder = "counts"
 
 // keep writes the ledger of one piece of work, by a name of its own: who does the same again writes the same file.
 //
-// The account is made of these files. Beam's counters, which inc adds to, are for a cluster's page alone: of two bundles that end at
-// the same moment prism may forget the counts of one (Beam 2.77), and what a cluster did twice counts twice.
+// The account is made of these files. Beam's counters, which inc adds to, are for a cluster's page alone: what a cluster did twice
+// counts twice, and Beam's prism may forget the counts of one of two bundles that end at the same moment (2.77).
 func (t ledger) keep(work, of string) error {
 	if len(t) == 0 {
 		return nil

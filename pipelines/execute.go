@@ -129,7 +129,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 		}
 	}()
 	job.Secrets, job.Programs = nil, Programs{} // the DoFns find them in the session
-	spread := !job.Runner.onPrism()
+	spread := !job.Runner.inProcess()
 	if spread {
 		job.Parallelism = 1 // of a bundle
 	}

@@ -188,19 +188,17 @@ func TestFailedWrite(t *testing.T) {
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(fileLimit, strconv.Itoa(tt.limit))
 			dir := t.TempDir()
 			j := job(dir, chain(t, input, tt.spec))
 			j.ProfileFile, j.AccountFile = filepath.Join(dir, "profile.json"), filepath.Join(dir, "account.jsonl")
 			j.Cache = pipelines.Cache{Dir: filepath.Join(t.TempDir(), "cache"), Limit: 1 << 30}
-			_, err := run(t, j)
+			_, err := pipelines.Run(t.Context(), childWith(t, fileLimit+"="+strconv.Itoa(tt.limit)), j, nil)
 			if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "file too large") {
 				t.Errorf("got %v, want an infrastructure error that says a file is too large", err)
 			}
 			if left := names(t, dir); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
 			}
-			t.Setenv(fileLimit, "")
 			mustRun(t, j) // with what the cache has of the attempt before
 		})
 	}

@@ -2,8 +2,12 @@ package pipelines_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,16 +18,55 @@ import (
 func TestMain(m *testing.M) {
 	pipelines.WorkerMain()
 	if len(os.Args) > 1 && os.Args[1] == pipelines.Arg {
-		if err := limitFiles(); err != nil {
+		if err := clean(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		reportPeak()
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// clean is the child process of a job, as a test wants it.
+func clean() error {
+	if err := errors.Join(setVariables(), limitFiles()); err != nil {
+		return err
+	}
+	if runner := os.Getenv(runnerVariable); runner != "" {
+		pipelines.RunOn(runner)
+	}
+	if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
+		return err
+	}
+	reportPeak()
+	return nil
+}
+
+// variablesFile lies beside a program that childWith returns: what its environment has besides.
+const variablesFile = "variables"
+
+// childWith returns the program of a job's child, this test's own binary, with variables that Run would not give it: NAME=VALUE.
+func childWith(t testing.TB, variables ...string) (exe string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe = filepath.Join(write(t, map[string]string{variablesFile: strings.Join(variables, "\n")}), "child")
+	if err := os.Symlink(self, exe); err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+func setVariables() error {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(os.Args[0]), variablesFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		err = errors.Join(err, os.Setenv(name, value))
+	}
+	return err
 }

@@ -30,7 +30,6 @@ func TestMoreThanMemory(t *testing.T) {
 	rows := writeLarge(t, filepath.Join(in, "in.jsonl"), size)
 	dir := t.TempDir()
 	peak := filepath.Join(dir, "peak")
-	t.Setenv(peakVariable, peak)
 	j := job(dir, chain(t, in, `
 - {type: ReadFromJson, config: {path: INPUT/*}}
 - {type: Filter, name: some, config: {keep: row.id % 10 != 0}}
@@ -39,11 +38,7 @@ func TestMoreThanMemory(t *testing.T) {
 - {type: WriteToJson, config: {shards: 2}}
 `))
 	j.Memory = memory
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := pipelines.Run(t.Context(), exe, j, nil)
+	out, err := pipelines.Run(t.Context(), childWith(t, peakVariable+"="+peak), j, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

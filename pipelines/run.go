@@ -66,7 +66,7 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
 	grace := stopGrace
-	if !job.Runner.onPrism() {
+	if !job.Runner.inProcess() {
 		grace = clusterGrace
 	}
 	child, err := proc.Start(ctx, proc.Command{

@@ -15,15 +15,15 @@ import (
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/inprocess"
 	"github.com/sluiceml/sluice/pipelines/portable"
 )
 
 // Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the
-// child process, on prism.
+// child process.
 type Runner struct {
 	Flink    *dsl.FlinkRunner `json:"flink,omitempty"`
 	Spark    *dsl.JobService  `json:"spark,omitempty"`
@@ -43,8 +43,8 @@ func (r Runner) service() *dsl.JobService {
 	return r.Dataflow
 }
 
-// onPrism reports whether the graph runs in this process alone.
-func (r Runner) onPrism() bool { return r.Flink == nil && r.service() == nil }
+// inProcess reports whether the graph runs in the child process alone.
+func (r Runner) inProcess() bool { return r.Flink == nil && r.service() == nil }
 
 // elsewhere reports whether the rows are worked on by processes other than the child, which may be on other machines.
 func (r Runner) elsewhere() bool {
@@ -75,11 +75,14 @@ func (r Runner) bundles(workers int) int {
 	return workers
 }
 
+// ownRunner is the name of Beam's runner for a graph that runs in this process. Only tests have another one.
+var ownRunner = inprocess.Name
+
 // runGraph runs the job's graph where the job says.
 func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	switch {
-	case job.Runner.onPrism():
-		if _, err := prism.Execute(ctx, graph); err != nil {
+	case job.Runner.inProcess():
+		if _, err := beam.Run(ctx, ownRunner, graph); err != nil {
 			return fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))
 		}
 		return nil

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/flink"
 )
 
-// What Flink makes of the rows is, to the byte, what prism does, and so is the account.
+// What Flink makes of the rows is, to the byte, what the child process does, and so is the account.
 func TestFlink(t *testing.T) {
 	needFlink(t)
 	content := map[string]string{}
@@ -47,10 +47,10 @@ func TestFlink(t *testing.T) {
 			want, wantDigest := clean(pipelines.Runner{})
 			got, gotDigest := clean(pipelines.Runner{Flink: &dsl.FlinkRunner{}})
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("account (-prism +flink):\n%s", diff)
+				t.Errorf("account (-inprocess +flink):\n%s", diff)
 			}
 			if gotDigest != wantDigest {
-				t.Errorf("digest %s on Flink, %s on prism", gotDigest, wantDigest)
+				t.Errorf("digest %s on Flink, %s in the process", gotDigest, wantDigest)
 			}
 			if want.Rows.Kept == 0 || want.Rows.Dropped == 0 {
 				t.Errorf("nothing to compare: %+v", want.Rows)
@@ -107,13 +107,13 @@ func TestWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("account (-prism +cluster):\n%s", diff)
+			t.Errorf("account (-inprocess +cluster):\n%s", diff)
 		}
 		if digest != wantDigest {
-			t.Errorf("digest %s on the cluster, %s on prism", digest, wantDigest)
+			t.Errorf("digest %s on the cluster, %s in the process", digest, wantDigest)
 		}
 		if progress.Read == 0 || progress.Read > wantProgress.Read {
-			t.Errorf("the last progress is %+v, on prism %+v", progress, wantProgress)
+			t.Errorf("the last progress is %+v, in the process %+v", progress, wantProgress)
 		}
 	})
 	t.Run("error", func(t *testing.T) {

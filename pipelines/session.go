@@ -23,7 +23,7 @@ type session struct {
 	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
 	sources, inputBytes int64
 	sourcesRead, bytes  atomic.Int64
-	// turns are as many as there may be of what takes memory for each of its rows: prism works on up to 8 bundles at a time.
+	// turns are as many as there may be of what takes memory for each of its rows: stages run side by side.
 	turns    chan struct{}
 	secrets  map[string]string // which the Beam graph, that a runner may keep, does not hold
 	tallies  sync.Map          // of *tally by transform

@@ -22,10 +22,14 @@ func csvShards(c dsl.WriteToCSV) (shardFormat, error) {
 	}
 	f.open = func(w io.Writer, _ shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
 	f.check = func(r row) error {
+		var unknown []string
 		for name := range r {
 			if !slices.Contains(c.Columns, name) {
-				return reject("unknown_column", "the row has the field %s, which is not in `columns`", name)
+				unknown = append(unknown, name)
 			}
+		}
+		if len(unknown) > 0 {
+			return reject("unknown_column", "the row has the field %s, which is not in `columns`", slices.Min(unknown))
 		}
 		return nil
 	}

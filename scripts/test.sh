@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests, on the binaries in bin/ that `make build` made ($SLUICE_BIN).
 #
-# Packages that link the Temporal server or Beam's runner are tested without the race detector: compiling those two for it takes
+# Packages that link the Temporal server or prism, Beam's own runner, are tested without the race detector: compiling those two for it takes
 # longer than all the rest. They wait for other processes more than they work, so two run at once. That with most processes measures
 # time, and runs alone.
 set -euo pipefail
