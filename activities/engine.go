@@ -226,7 +226,7 @@ func (e *Engine) outputs(
 	for _, node := range record.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // an on_failure step, which no failure asked for
+			r = dsl.StepResult{Status: dsl.StatusSkipped} // an on_failure step, which no failure asked for
 		} else if err != nil {
 			return nil, err
 		}

@@ -34,9 +34,8 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 	})
 }
 
-// vars gathers what the expressions of one step may see: the results of the steps it needs, and the runs behind `last` and
-// `serving` as the run's record settled them. Steps after the main ones see all of those that have ended. Results in known need no
-// record.
+// vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
+// runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
 func (e *Engine) vars(
 	ctx context.Context, sub *submitted, at contract.At, now contract.Situation, known map[string]dsl.StepResult,
 ) (dsl.Node, dsl.Vars, error) {
@@ -49,10 +48,10 @@ func (e *Engine) vars(
 		return dsl.Node{}, dsl.Vars{}, contract.Error(contract.ErrInvalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
 	vars := dsl.Vars{
-		Params: sub.params, Steps: make(map[string]dsl.StepResult, len(node.After)), Run: facts(record.RunRecord, now),
+		Params: sub.params, Steps: map[string]dsl.StepResult{}, Run: facts(record.RunRecord, now),
 		Datasets: record.Datasets, Models: record.Models,
 	}
-	if err := e.upstream(ctx, record, node, known, vars.Steps); err != nil {
+	if err := e.upstream(ctx, record, sub.program, node, known, vars.Steps); err != nil {
 		return node, vars, err
 	}
 	if record.Last != "" {
@@ -72,9 +71,12 @@ func (e *Engine) vars(
 	return node, vars, err
 }
 
-// upstream reads the results of the steps that node may read, but for those that are known.
-func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, known, results map[string]dsl.StepResult) (err error) {
-	for _, id := range node.After {
+// upstream reads the results of the steps that node may read, but for those that are known. What these are is asked of the program that
+// evaluates the expressions: the graph in the record may be of an older build, which drew fewer edges.
+func (e *Engine) upstream(
+	ctx context.Context, record *begun, program *dsl.Program, node dsl.Node, known, results map[string]dsl.StepResult,
+) (err error) {
+	for id := range program.Needs(node.ID) {
 		if r, ok := known[id]; ok {
 			results[id] = r
 			continue
@@ -86,11 +88,8 @@ func (e *Engine) upstream(ctx context.Context, record *begun, node dsl.Node, kno
 			return err
 		}
 	}
-	if node.Section == dsl.SectionMain {
-		return nil
-	}
 	for _, other := range record.Graph {
-		if other.Section != dsl.SectionMain {
+		if !node.Section.IsAfter(other.Section) {
 			continue
 		}
 		switch r, err := e.result(ctx, record.Run, other.ID); {

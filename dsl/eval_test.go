@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 // TestExpressions resolves one expression each, whole in a pipeline output.
 func TestExpressions(t *testing.T) {
 	vars := chainVars
+	vars.Steps = maps.Clone(chainVars.Steps)
+	vars.Steps["score"] = StepResult{Status: StatusSkipped}
 	vars.Run = RunFacts{ID: "r7", Attempt: 2, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
 	vars.Last = map[string]StepResult{"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.5}}`)}}
 	vars.Serving = map[string]map[string]StepResult{"local": {"score": {Status: StatusDeclined, Outputs: json.RawMessage(`{"metrics":{"f1":0.7}}`)}}}
@@ -214,5 +217,29 @@ func TestInputPaths(t *testing.T) {
 	}
 	if _, err := ReplaceInputPaths(token, map[string]string{"other": "/x"}); err == nil {
 		t.Error("a token nobody can replace went through")
+	}
+}
+
+// TestJudgeKnowsTooLittle: a gate that is judged without the end of a step that it reads is an error, in whatever way it reads it.
+func TestJudgeKnowsTooLittle(t *testing.T) {
+	const document = `sluice: pipeline/v1
+name: p
+steps:
+  before: {run: {command: [echo], outputs: {n: {type: int}}}}
+  after:
+    run: {command: [echo], outputs: {n: {type: int}}}
+    gate: `
+	for _, gate := range []string{
+		"n > steps.before.n", "n > steps.?before.n.orValue(0)", "!has(steps.before)", "!steps.?before.hasValue()",
+		"n > 0 || steps.?before.n.orValue(0) > 0", "[0].all(x, steps.?before.n.orValue(0) >= x)",
+	} {
+		p := mustCompile(t, document+"'"+gate+"'\n")
+		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), Vars{}); verdict != VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
+			t.Errorf("%s: %s, %+v", gate, verdict, checks)
+		}
+		skipped := Vars{Steps: map[string]StepResult{"before": {Status: StatusSkipped}}}
+		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), skipped); (verdict == VerdictError) != (gate == "n > steps.before.n") {
+			t.Errorf("%s, of a step that was skipped: %s, %+v", gate, verdict, checks)
+		}
 	}
 }

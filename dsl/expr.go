@@ -167,12 +167,22 @@ func leadingSpace(s string) int {
 }
 
 // eval returns the value of e. The activation answers by name when asked.
-func (e *expression) eval(names cel.Activation) (ref.Val, error) {
-	v, _, err := e.program.Eval(names)
+func (e *expression) eval(vars cel.Activation) (ref.Val, error) {
+	v, _, err := e.evalWith(e.program, vars)
 	if err != nil {
 		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(err))
 	}
 	return v, nil
+}
+
+// evalWith evaluates one of the programs of e, unless its names lack a step that it reads.
+func (e *expression) evalWith(program cel.Program, vars cel.Activation) (ref.Val, *cel.EvalDetails, error) {
+	if n, ok := vars.(*names); ok {
+		if err := n.knows(e.refs); err != nil {
+			return nil, nil, err
+		}
+	}
+	return program.Eval(vars)
 }
 
 // explain names the whole path of what was absent.

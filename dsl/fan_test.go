@@ -363,7 +363,7 @@ func TestSections(t *testing.T) {
 		t.Error(diff)
 	}
 	without := searchVars
-	without.Steps = nil
+	without.Steps = map[string]StepResult{"tune": {Status: StatusFailed}}
 	if _, err := p.Resolve("report", without); !IsAbsent(err) || !strings.Contains(err.Error(), "`steps.tune` is absent") {
 		t.Error(err)
 	}

@@ -8,38 +8,14 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// checkGates reports gates that look at steps they do not wait for, and releases that no gate holds back.
+// checkGates reports releases and publications that no gate holds back.
 func (c *checker) checkGates() {
 	for _, s := range c.steps {
-		c.checkGateScope(s)
 		if rollout, ok := s.known.(*Rollout); ok && !rollout.Ungated {
 			c.checkRelease(s)
 		}
 		if len(s.Publish) > 0 {
 			c.checkPublish(s)
-		}
-	}
-}
-
-func (c *checker) checkGateScope(s *step) {
-	var before map[string]bool
-	for _, e := range s.gates {
-		for _, r := range e.refs {
-			if r.path[0].name != "steps" || len(r.path) < 2 || r.path[1].name == s.ID {
-				continue
-			}
-			if other := c.byID[r.path[1].name]; other == nil || other.section != s.section {
-				continue
-			}
-			if _, waits := s.needs[r.path[1].name]; waits {
-				continue
-			}
-			if before == nil {
-				before = c.ancestors(s, func(Need) bool { return true })
-			}
-			if id := r.path[1].name; !before[id] {
-				e.report(c.src, e.offset(r.root), "gate-scope", "add `needs: ["+id+"]` to `"+s.ID+"`", "the gate of `"+s.ID+"` reads `"+id+"`, for which the step does not wait")
-			}
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// addEdges gathers what each step needs: its explicit needs, and the steps its expressions read.
+// addEdges gathers what each step needs: its explicit needs, and the steps its expressions read. A gate's are among them: what it may
+// read must be there when it is judged.
 func (c *checker) addEdges() {
 	for _, s := range c.steps {
 		s.needs = maps.Clone(s.Needs)
@@ -78,7 +79,7 @@ func (c *checker) wholeSteps(e *expression, r reference) {
 	e.report(c.src, e.offset(r.root), "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
 }
 
-// addReference makes an edge of a reference to a step. A gate makes none: it judges what the step itself waited for.
+// addReference makes an edge of a reference to a step.
 func (c *checker) addReference(s *step, e *expression, r reference) {
 	if r.path[0].name != "steps" {
 		return
@@ -102,7 +103,7 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	case other != nil && other.section.rank() > s.section.rank():
 		c.otherSection(s, other, func(hint, message string) { e.report(c.src, e.offset(r.root), "section", hint, message) })
 		return
-	case other == nil || e.scope == scopeGate || e.scope == scopeUntil || other.section != s.section:
+	case other == nil || other.section != s.section:
 		return
 	}
 	explicit, has := s.Needs[id]
@@ -208,7 +209,54 @@ func (c *checker) reportCycle(waiting []int) {
 	for i, s := range path {
 		names[i] = s.ID
 	}
+	if c.reportGateCycle(path) {
+		return
+	}
 	c.src.errorf(path[0].key, "cycle", "remove one of these references or `needs`", "the steps wait for each other: %s → %s", strings.Join(names, " → "), names[0])
+}
+
+// reportGateCycle reports a cycle, told in the order of the flow, that a gate closes: one that reads a step which runs after its own.
+func (c *checker) reportGateCycle(path []*step) bool {
+	for i, s := range path {
+		up := path[(i+len(path)-1)%len(path)]
+		e, r := readByGateAlone(s, up.ID)
+		if e == nil {
+			continue
+		}
+		names := make([]string, len(path))
+		for k := range path {
+			names[k] = path[(i+k)%len(path)].ID
+		}
+		word := "gate"
+		if e.scope == scopeUntil {
+			word = "`until`"
+		}
+		e.report(c.src, e.offset(r.root), "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
+			"the "+word+" of `"+s.ID+"` reads `"+up.ID+"`, which waits for `"+s.ID+"`: "+strings.Join(names, " → ")+" → "+s.ID)
+		return true
+	}
+	return false
+}
+
+// readByGateAlone returns where a gate of s, or its `until`, reads a step that s would not wait for otherwise.
+func readByGateAlone(s *step, id string) (*expression, reference) {
+	if _, said := s.Needs[id]; said {
+		return nil, reference{}
+	}
+	var gate *expression
+	var at reference
+	for _, e := range s.exprs {
+		for _, r := range e.refs {
+			switch {
+			case r.path[0].name != "steps" || len(r.path) < 2 || r.path[1].name != id:
+			case e.scope != scopeGate && e.scope != scopeUntil:
+				return nil, reference{}
+			case gate == nil:
+				gate, at = e, r
+			}
+		}
+	}
+	return gate, at
 }
 
 func (c *checker) stuckNeed(s *step, waiting []int) *step {

@@ -97,18 +97,22 @@ steps:
     when: steps.e.n > 0
     retry: {attempts: 3, errors: [user]}
     timeout: 5m
-  a: {run: {command: [echo], outputs: {n: {type: int}}}, gate: n > 0}
+  a: {run: {command: [echo], outputs: {n: {type: int}}}, gate: "n > 0 && steps.?f.n.orValue(0) < steps.g.n"}
   b: {run: {command: [echo], outputs: {n: {type: int}}}, when: params.x}
   c: {run: {command: [echo]}}
   d: {run: {command: [echo]}, needs: a}
   e: {run: {command: [echo], outputs: {n: {type: int}}}}
+  f: {run: {command: [echo], outputs: {n: {type: int}}}}
+  g: {run: {command: [echo], outputs: {n: {type: int}}}, repeat: {until: "n > steps.?f.n.orValue(0)", max: 2}}
 `)
 	graph := p.Graph()
 	var ids []string
+	byID := map[string]Node{}
 	for _, n := range graph {
 		ids = append(ids, n.ID)
+		byID[n.ID] = n
 	}
-	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e", "late"}, ids); diff != "" {
+	if diff := cmp.Diff([]string{"b", "c", "e", "f", "g", "a", "d", "late"}, ids); diff != "" {
 		t.Error(diff)
 	}
 	want := Node{
@@ -116,11 +120,18 @@ steps:
 		Needs: map[string]Need{"a": NeedPassed, "b": NeedNotFailed, "c": NeedEnded, "d": NeedFailed, "e": NeedPassed},
 		Retry: Retry{Attempts: 3, Backoff: Duration(5e9), MaxBackoff: Duration(60e9), Errors: []string{"user"}},
 	}
-	if diff := cmp.Diff(want, graph[5]); diff != "" {
+	if diff := cmp.Diff(want, byID["late"]); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"infrastructure"}, graph[0].Retry.Errors); diff != "" || !graph[0].HasGate {
-		t.Errorf("%+v", graph[0])
+	if a := byID["a"]; !cmp.Equal([]string{"infrastructure"}, a.Retry.Errors) || !a.HasGate {
+		t.Errorf("%+v", a)
+	}
+	// What a gate reads is waited for, as what `until` does.
+	if diff := cmp.Diff(map[string]Need{"f": NeedNotFailed, "g": NeedPassed}, byID["a"].Needs); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]Need{"f": NeedNotFailed}, byID["g"].Needs); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -66,7 +66,7 @@ func (n *names) takeOwn(outputs json.RawMessage) {
 
 // judge evaluates a bool expression and returns what its references were.
 func (e *expression) judge(names cel.Activation) (holds bool, values map[string]any, err error) {
-	v, details, err := e.watched.Eval(names)
+	v, details, err := e.evalWith(e.watched, names)
 	values = e.seen(details)
 	if err != nil {
 		return false, values, e.explain(err)

@@ -26,6 +26,20 @@ func (p *Program) names(s *step, v Vars) *names {
 	return &names{p: p, step: s, vars: v, cache: map[string]any{}}
 }
 
+// knows reports a step that an expression reads and of which nothing is known here. An optional does not excuse it: that nobody looked
+// the step up does not mean that it left nothing.
+func (n *names) knows(refs []reference) error {
+	for _, r := range refs {
+		if r.path[0].name != "steps" || len(r.path) < 2 {
+			continue
+		}
+		if _, ok := n.vars.Steps[r.path[1].name]; !ok {
+			return fmt.Errorf("how `%s` ended is not known here, and `%s` reads it", r.path[1].name, r)
+		}
+	}
+	return nil
+}
+
 // Parent implements cel.Activation.
 func (n *names) Parent() cel.Activation { return nil }
 

@@ -12,6 +12,9 @@ const (
 	SectionFinally   Section = "finally"    // last, however the run went
 )
 
+// IsAfter reports whether a section starts when another has ended.
+func (s Section) IsAfter(other Section) bool { return s.rank() > other.rank() }
+
 // rank is the section's place in time.
 func (s Section) rank() int {
 	return slices.Index([]Section{SectionMain, SectionOnFailure, SectionFinally}, s)
@@ -34,7 +37,7 @@ type Node struct {
 	Kind Kind   `json:"kind"`
 	// Section the step is in. Needs never cross sections: all of an earlier one has ended when a later one starts.
 	Section Section `json:"section,omitempty"`
-	// Needs are all steps it waits for, by explicit `needs` and by reference, with what it asks of each.
+	// Needs are all steps it waits for, by explicit `needs` and by what its expressions read, with what it asks of each.
 	Needs map[string]Need `json:"needs,omitempty"`
 	// After lists the steps in Needs in a fixed order, so that workflow code need not range over a map.
 	After   []string `json:"after,omitempty"`

@@ -89,6 +89,14 @@ func (p *Program) Environment() *Environment { return p.env }
 // Graph returns the steps in topological order, ties in the order of the document.
 func (p *Program) Graph() []Node { return p.graph }
 
+// Needs returns the steps that a step waits for, which are all that its expressions may read of its own section.
+func (p *Program) Needs(id string) map[string]Need {
+	if s := p.byID[id]; s != nil {
+		return s.needs
+	}
+	return nil
+}
+
 // checker goes over a loaded document.
 type checker struct {
 	*loader

@@ -109,8 +109,9 @@ type RunFacts struct {
 // Vars is everything an expression of a pipeline may see.
 type Vars struct {
 	Params map[string]any
-	Steps  map[string]StepResult
-	Run    RunFacts
+	// Steps are the ends of the run's own steps. An expression that reads one that is not among them cannot be evaluated.
+	Steps map[string]StepResult
+	Run   RunFacts
 	// Last holds the steps of the pipeline's last accepted run; nil when there is none.
 	Last map[string]StepResult
 	// Serving holds, by target, the steps of the run behind the release that serves now.

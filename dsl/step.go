@@ -120,7 +120,7 @@ type Envelope struct {
 	Needs map[string]Need `json:"needs,omitempty" dsl:"literal,enum=passed|not_failed|ended|failed"`
 	// When is a bool expression, evaluated before the step; false skips it.
 	When Expr `json:"when,omitempty" dsl:"bool"`
-	// Gate judges the step's outputs; no later step may use them before it passed.
+	// Gate judges the step's outputs; no later step may use them before it passed. The step waits for the steps that it reads.
 	Gate []Gate `json:"gate,omitempty" dsl:"literal"`
 	// Retry is the step's own budget of attempts.
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`

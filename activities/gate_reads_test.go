@@ -1,0 +1,443 @@
+package activities
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// TestAGateSeesWhatLintAccepts: whatever the graph, a gate that lint accepts is judged with the true end of every step it reads. The
+// test knows these ends from a walk of its own over the steps it made, and writes each condition such that it knows the verdict too.
+func TestAGateSeesWhatLintAccepts(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		g := drawGraph(r)
+		b := newBench(t, g.document())
+		g.earlierRun(b)
+		b.begin("r1")
+		record := b.runRecord("r1")
+		record.Last, record.Serving = "r0", map[string]string{"local": "r0"}
+		if err := b.engine.Store.PutJSON(b.Context(), RunKey("r1"), record, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range sections {
+			g.walk(b, section)
+		}
+	})
+}
+
+var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+
+// example is a step of some kind with one number among its outputs.
+type example struct {
+	kind dsl.Kind
+	body string // in the document
+	path string // to the number
+	out  string // the outputs, around the number
+	fans bool   // it is tried with instances too
+}
+
+// The source of what some kinds take is a step of its own, `src`.
+var examples = []example{
+	{dsl.KindRun, `{command: [echo], outputs: {n: {type: double}}}`, "n", `{"n": %d}`, true},
+	{dsl.KindEvaluate, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
+	{dsl.KindTrain, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
+	{
+		dsl.KindClean, `{transforms: [{type: ReadFromJson, config: {path: "*.json"}}, {type: WriteToJson}]}`, "rows.kept",
+		`{"rows": {"kept": %d}}`, false,
+	},
+	{
+		dsl.KindCompile, `{model: "${steps.src.model}", samples: {dataset: "${steps.src.data}"}, variants: {a: {onnx: {}}}}`,
+		"variants.a.bytes", `{"variants": {"a": {"bytes": %d}}}`, false,
+	},
+	{
+		dsl.KindRollout, `{target: local, ungated: true, model: "${steps.src.model}", stages: [{weight: 100%}]}`, "stages[0].index",
+		`{"stages": [{"index": %d}]}`, false,
+	},
+	{dsl.KindApproval, `{fields: {n: {type: double, default: 1}}}`, "n", `{"n": %d}`, false},
+	{
+		dsl.KindPipeline, `{steps: {one: {run: {command: [echo], outputs: {n: {type: double}}}}}, outputs: {n: "${steps.one.n}"}}`, "n",
+		`{"n": %d}`, true,
+	},
+}
+
+// drawn is a step of a drawn graph, with what is to become of it.
+type drawn struct {
+	example
+	id        string
+	section   dsl.Section
+	fan       dsl.Fan
+	when      bool // its `when`
+	does      bool // what it does succeeds
+	tolerated bool // continue_on_error
+	explicit  map[string]dsl.Need
+	needs     map[string]dsl.Need // with those by reference
+	gates     []condition
+	until     *condition
+	number    int
+	status    dsl.Status // its true end
+}
+
+// condition is a bool expression with the verdict that it must have.
+type condition struct {
+	text string
+	want dsl.Verdict
+}
+
+type graph struct {
+	r     *rapid.T
+	steps []*drawn // each after those it reads
+	order []int    // in the document
+}
+
+// earlier is how much larger a number is in the run before.
+const earlier = 100
+
+// wasThere tells of the run before which steps passed in it.
+func (s *drawn) wasThere() bool { return s.number%3 > 0 }
+
+func drawGraph(r *rapid.T) *graph {
+	g := &graph{r: r}
+	for i := range rapid.IntRange(2, 8).Draw(r, "steps") {
+		s := &drawn{
+			example: rapid.SampledFrom(examples).Draw(r, "kind"), id: fmt.Sprintf("s%d", i), number: i + 1, section: dsl.SectionMain,
+			when: rapid.IntRange(0, 4).Draw(r, "when") > 0, does: rapid.IntRange(0, 4).Draw(r, "does") > 0,
+			tolerated: rapid.IntRange(0, 6).Draw(r, "tolerated") == 0, explicit: map[string]dsl.Need{}, needs: map[string]dsl.Need{},
+		}
+		if i > 1 {
+			last := slices.Index(sections, g.steps[i-1].section)
+			s.section = sections[min(2, last+rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(r, "section"))]
+		}
+		if s.fans {
+			s.fan = rapid.SampledFrom([]dsl.Fan{dsl.FanNone, dsl.FanNone, dsl.FanMatrix, dsl.FanForeach, dsl.FanRepeat}).Draw(r, "fan")
+		}
+		g.steps = append(g.steps, s)
+		g.drawEdges(s)
+		g.end(s)
+	}
+	g.order = rapid.Permutation(indices(len(g.steps))).Draw(r, "order")
+	return g
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// drawEdges draws what a step needs, and what its gates read.
+func (g *graph) drawEdges(s *drawn) {
+	for _, up := range g.steps[:s.number-1] {
+		if up.section == s.section && rapid.IntRange(0, 3).Draw(g.r, "needs") == 0 {
+			s.explicit[up.id] = rapid.SampledFrom([]dsl.Need{dsl.NeedPassed, dsl.NeedNotFailed, dsl.NeedEnded, dsl.NeedFailed}).Draw(g.r, "need")
+		}
+	}
+	maps.Copy(s.needs, s.explicit)
+	type read struct {
+		up   *drawn
+		form int
+	}
+	var reads []read
+	for range rapid.IntRange(1, 3).Draw(g.r, "gates") {
+		if s.number == 1 {
+			break
+		}
+		of := read{rapid.SampledFrom(g.steps[:s.number-1]).Draw(g.r, "reads"), rapid.IntRange(0, 8).Draw(g.r, "form")}
+		if said, has := s.explicit[of.up.id]; has && (said == dsl.NeedFailed || said != dsl.NeedPassed && of.form < plainForms) {
+			continue // an error[needs]
+		}
+		reads = append(reads, of)
+		if need, has := s.needs[of.up.id]; of.up.section == s.section && of.form < earlierForms && (!has || s.explicit[of.up.id] == "" && need == dsl.NeedNotFailed) {
+			s.needs[of.up.id] = dsl.NeedNotFailed
+			if of.form < plainForms {
+				s.needs[of.up.id] = dsl.NeedPassed
+			}
+		}
+	}
+	for _, of := range reads {
+		s.gates = append(s.gates, g.condition(of.up, of.form, rapid.IntRange(0, 5).Draw(g.r, "holds") > 0))
+	}
+	if s.fan == dsl.FanRepeat {
+		s.until = &condition{"index == 0", dsl.VerdictPass}
+		if len(reads) > 0 {
+			until := g.condition(reads[0].up, reads[0].form, true)
+			s.until = &until
+		}
+	}
+}
+
+// The forms of reading a step: first the plain ones, then those by an optional, then those of an earlier run.
+const (
+	plainForms   = 2
+	earlierForms = 6
+)
+
+// condition reads a step in a form. As far as it can be evaluated it holds as is asked for.
+func (g *graph) condition(up *drawn, form int, holds bool) condition {
+	there, number, of := up.status == dsl.StatusSucceeded, up.number, "steps.?"+up.id
+	switch {
+	case form < plainForms:
+		of = "steps." + up.id
+	case form == 6 || form == 7:
+		of, there, number = "last.?steps."+up.id, up.wasThere(), up.number+earlier
+	case form == 8:
+		of, there, number = "serving.local.?steps."+up.id, up.wasThere(), up.number+earlier
+	}
+	isNumber := fmt.Sprintf("%s == %d.0", up.path, number)
+	var text string
+	switch listed := up.fan == dsl.FanMatrix || up.fan == dsl.FanForeach; {
+	case form == 2:
+		text = of + ".hasValue()"
+	case form == 3:
+		text = "has(steps." + up.id + ")"
+	case form == 1 && listed:
+		text = of + ".all(x, x." + isNumber + ")"
+	case form == 1:
+		text = "[0].all(zero, " + of + "." + isNumber + ")"
+	case form == 0 && listed:
+		text = of + ".size() == 2 && " + of + "[1]." + isNumber
+	case form == 0:
+		text = of + "." + isNumber
+	case listed:
+		text = of + ".orValue([]).exists(x, x." + isNumber + ")"
+	default:
+		text = of + ".optMap(x, x." + isNumber + ").orValue(false)"
+	}
+	switch {
+	case form < plainForms && !there:
+		return condition{text, dsl.VerdictError}
+	case there != holds:
+		text = "!(" + text + ")"
+	}
+	if holds {
+		return condition{text, dsl.VerdictPass}
+	}
+	return condition{text, dsl.VerdictFail}
+}
+
+// end decides how a step ends.
+func (g *graph) end(s *drawn) {
+	s.status = dsl.StatusPending
+	for _, up := range g.steps[:s.number-1] {
+		need, has := s.needs[up.id]
+		if !has {
+			continue
+		}
+		switch need.Met(up.status, up.tolerated) {
+		case dsl.StatusUpstream:
+			s.status = dsl.StatusUpstream
+		case dsl.StatusSkipped:
+			if s.status == dsl.StatusPending {
+				s.status = dsl.StatusSkipped
+			}
+		default:
+		}
+	}
+	failed := slices.ContainsFunc(g.steps, func(up *drawn) bool {
+		return up.section == dsl.SectionMain && up.status == dsl.StatusFailed && !up.tolerated
+	})
+	switch {
+	case s.section == dsl.SectionOnFailure && !failed:
+		s.status = dsl.StatusSkipped
+	case s.status != dsl.StatusPending:
+	case !s.when:
+		s.status = dsl.StatusSkipped
+	case !s.does || slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != dsl.VerdictPass }):
+		s.status = dsl.StatusFailed
+	case s.until != nil && s.until.want != dsl.VerdictPass:
+		s.status = dsl.StatusFailed
+	default:
+		s.status = dsl.StatusSucceeded
+	}
+}
+
+func (g *graph) document() string {
+	var b strings.Builder
+	for _, section := range sections {
+		word := string(section)
+		if section == dsl.SectionMain {
+			word = "steps"
+		} else if !slices.ContainsFunc(g.steps, func(s *drawn) bool { return s.section == section }) {
+			continue
+		}
+		fmt.Fprintf(&b, "%s:\n", word)
+		if section == dsl.SectionMain {
+			b.WriteString("  src: {run: {command: [echo], outputs: {model: {type: model, path: m}, data: {type: dataset, path: d}}}}\n")
+		}
+		for _, i := range g.order {
+			if g.steps[i].section == section {
+				g.steps[i].write(&b)
+			}
+		}
+	}
+	return b.String()
+}
+
+func (s *drawn) write(b *strings.Builder) {
+	fmt.Fprintf(b, "  %s:\n    %s: %s\n    when: run.attempt == %d\n    continue_on_error: %t\n", s.id, s.kind, s.body, map[bool]int{true: 1}[s.when], s.tolerated)
+	if len(s.explicit) > 0 {
+		b.WriteString("    needs:\n")
+		for _, id := range slices.Sorted(maps.Keys(s.explicit)) {
+			fmt.Fprintf(b, "      %s: %s\n", id, s.explicit[id])
+		}
+	}
+	for i, c := range s.gates {
+		if i == 0 {
+			b.WriteString("    gate:\n")
+		}
+		fmt.Fprintf(b, "      - '%s'\n", c.text)
+	}
+	switch s.fan {
+	case dsl.FanMatrix:
+		b.WriteString("    matrix: {a: [x, y]}\n")
+	case dsl.FanForeach:
+		b.WriteString("    foreach: '[1, 2]'\n")
+	case dsl.FanRepeat:
+		fmt.Fprintf(b, "    repeat: {max: 1, until: '%s'}\n", s.until.text)
+	default:
+	}
+}
+
+// outputs are what a step leaves, or each of its instances.
+func (s *drawn) outputs(number int) string { return fmt.Sprintf(s.out, number) }
+
+// earlierRun writes the run before.
+func (g *graph) earlierRun(b *bench) {
+	b.begin("r0")
+	for _, s := range g.steps {
+		record := contract.StepRecord{Step: s.id, Kind: s.kind, Status: dsl.StatusDeclined}
+		if s.wasThere() {
+			record.Status, record.Outputs = dsl.StatusSucceeded, json.RawMessage(s.outputs(s.number+earlier))
+			if s.fan == dsl.FanMatrix || s.fan == dsl.FanForeach {
+				record.Outputs = json.RawMessage("[" + string(record.Outputs) + "]")
+			}
+		}
+		if err := b.engine.Store.PutJSON(b.Context(), StepKey("r0", s.id), record, store.WriteOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) runRecord(run string) contract.RunRecord {
+	b.Helper()
+	var record contract.RunRecord
+	if err := b.engine.Store.GetJSON(b.Context(), RunKey(run), &record); err != nil {
+		b.Fatal(err)
+	}
+	return record
+}
+
+// walk ends a section's steps, each some time after those that the compiled graph has it wait for.
+func (g *graph) walk(b *bench, section dsl.Section) {
+	var waiting []dsl.Node
+	for _, node := range b.program.Graph() {
+		switch {
+		case node.ID == "src" && section == dsl.SectionMain:
+			b.end("r1", "src", `{"model": {"type": "model", "digest": "sha256:1"}, "data": {"type": "dataset", "digest": "sha256:2"}}`)
+		case node.Section == section:
+			waiting = append(waiting, node)
+		}
+	}
+	for len(waiting) > 0 {
+		var ready []int
+		for i, node := range waiting {
+			if !slices.ContainsFunc(waiting, func(other dsl.Node) bool { return slices.Contains(node.After, other.ID) }) {
+				ready = append(ready, i)
+			}
+		}
+		i := rapid.SampledFrom(ready).Draw(g.r, "next")
+		s := g.steps[slices.IndexFunc(g.steps, func(s *drawn) bool { return s.id == waiting[i].ID })]
+		waiting = slices.Delete(waiting, i, i+1)
+		g.do(b, s)
+	}
+}
+
+// do ends a step as the engine would, and compares what it makes of the gates with what it must.
+func (g *graph) do(b *bench, s *drawn) {
+	at := b.at("r1", s.id).At
+	in := contract.JudgeInput{At: at, Kind: s.kind, Status: s.status}
+	if s.status == dsl.StatusSucceeded || s.status == dsl.StatusFailed && s.does {
+		in.Status, in.Output.Outputs = dsl.StatusSucceeded, json.RawMessage(s.outputs(s.number))
+	}
+	if s.fan == dsl.FanNone || in.Status != dsl.StatusSucceeded {
+		word, err := b.engine.Judge(b.Context(), in)
+		if err != nil {
+			g.r.Fatal(err)
+		}
+		g.compare(b, s, in, word)
+		return
+	}
+	all, err := b.engine.Expand(b.Context(), b.at("r1", s.id))
+	if err != nil {
+		g.r.Fatal(err)
+	}
+	for i := range all.Of {
+		in.Instance = &contract.Instance{Index: i, List: all.List}
+		word, err := b.engine.Judge(b.Context(), in)
+		untilFails := s.until != nil && s.until.want == dsl.VerdictError
+		if err != nil && !untilFails {
+			g.r.Fatal(err)
+		} else if err == nil {
+			g.compare(b, s, in, word)
+		}
+	}
+	in.Instance, in.Status = nil, s.status
+	if _, err := b.engine.Gather(b.Context(), contract.GatherInput{JudgeInput: in, Fan: s.fan, List: all.List, Of: all.Of}); err != nil {
+		g.r.Fatal(err)
+	}
+}
+
+func (g *graph) compare(b *bench, s *drawn, in contract.JudgeInput, word contract.Judged) {
+	if s.until != nil && word.Status == dsl.StatusSucceeded && word.Done != (s.until.want == dsl.VerdictPass) {
+		g.r.Fatalf("`until` of %s: %t\n%s", s.id, word.Done, g.document())
+	}
+	if in.Status != dsl.StatusSucceeded {
+		return
+	}
+	if len(word.Checks) != len(s.gates) {
+		g.r.Fatalf("%s has %d checks\n%s", s.id, len(word.Checks), g.document())
+	}
+	for i, c := range word.Checks {
+		if c.Verdict != s.gates[i].want {
+			g.r.Fatalf("%s: `%s` is %s, want %s; it saw %v: %s\n%s", s.id, c.Expression, c.Verdict, s.gates[i].want, c.Values, c.Error, g.document())
+		}
+	}
+	want := dsl.StatusSucceeded
+	if slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != dsl.VerdictPass }) {
+		want = dsl.StatusFailed
+	}
+	if word.Status != want {
+		g.r.Fatalf("%s ended as %s (%s), want %s\n%s", s.id, word.Status, word.Error, want, g.document())
+	}
+}
+
+// A run that an older build began has a graph without the edges of gates. Its gates see what they read all the same.
+func TestAGateSeesWhatAnOlderGraphHasNoEdgeFor(t *testing.T) {
+	b := newBench(t, `
+steps:
+  champion: {run: {command: [echo], outputs: {n: {type: int}}}}
+  challenger:
+    run: {command: [echo], outputs: {n: {type: int}}}
+    gate: n >= steps.?champion.n.orValue(0)
+`)
+	graph := slices.Clone(b.program.Graph())
+	graph[1].Needs, graph[1].After = nil, nil
+	in := contract.RunInput{Run: "r1", Name: "p", Submission: b.submission, Graph: graph}
+	if _, err := b.engine.Begin(b.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+		t.Fatal(err)
+	}
+	b.end("r1", "champion", `{"n": 95}`)
+	if word := b.end("r1", "challenger", `{"n": 10}`); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "steps.?champion.n = 95") {
+		t.Errorf("judged %s: %s", word.Status, word.Error)
+	}
+}
