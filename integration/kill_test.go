@@ -3,7 +3,9 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"syscall"
 	"testing"
@@ -181,7 +183,8 @@ func (s *sandbox) infer() (version string, err error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("status %s", res.Status)
+		body, err := io.ReadAll(res.Body)
+		return "", errors.Join(fmt.Errorf("status %s: %s", res.Status, body), err)
 	}
 	return res.Header.Get(gateway.ReleaseHeader), nil
 }

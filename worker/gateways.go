@@ -27,6 +27,9 @@ import (
 // run asks for it.
 const targetsFile = "targets.json"
 
+// retryEvery spaces tries to serve a target that could not be served when the folder was taken over.
+const retryEvery = 2 * time.Second
+
 // closeTimeout is how long requests under way may take when a process ends.
 const closeTimeout = 5 * time.Second
 
@@ -39,11 +42,18 @@ type Gateways struct {
 	mu     sync.Mutex
 	served map[string]*gateway.Server
 	specs  map[string]dsl.Target // as the environments gave them
+	failed map[string]error      // of the targets that were served before, those that are not now
+
+	retrying sync.WaitGroup
+	closed   chan struct{}
 }
 
 // NewGateways serves nothing yet.
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
-	return &Gateways{store: s, state: state, log: log, served: map[string]*gateway.Server{}, specs: map[string]dsl.Target{}}
+	return &Gateways{
+		store: s, state: state, log: log, closed: make(chan struct{}),
+		served: map[string]*gateway.Server{}, specs: map[string]dsl.Target{}, failed: map[string]error{},
+	}
 }
 
 // Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it.
@@ -95,6 +105,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) er
 	}
 	if err == nil {
 		g.served[target], g.specs[target] = s, spec
+		delete(g.failed, target)
 	}
 	return err
 }
@@ -132,7 +143,7 @@ func (g *Gateways) remember() error {
 }
 
 // Restore serves what was served when the state folder was last held, as far as it can: the error tells of every target that it
-// could not serve, such as one whose port is taken meanwhile.
+// could not serve, such as one whose port is taken meanwhile. Those are tried again until Close; see Troubles.
 func (g *Gateways) Restore(ctx context.Context) error {
 	raw, err := os.ReadFile(filepath.Join(g.state, targetsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -149,13 +160,65 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	maps.Copy(g.specs, specs) // also of those that cannot be served now
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(specs)) {
-		errs = append(errs, g.start(ctx, target, specs[target]))
+		if err := g.start(ctx, target, specs[target]); err != nil {
+			g.failed[target] = err
+			errs = append(errs, err)
+		}
+	}
+	if len(g.failed) > 0 {
+		g.retrying.Go(g.retry)
 	}
 	return errors.Join(errs...)
 }
 
+// retry tries to serve what Restore could not, until all of it is served or Close.
+func (g *Gateways) retry() {
+	again := time.NewTicker(retryEvery)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+		case <-g.closed:
+			return
+		}
+		g.mu.Lock()
+		for _, target := range slices.Sorted(maps.Keys(g.failed)) {
+			if err := g.start(context.Background(), target, g.specs[target]); err != nil {
+				g.failed[target] = err
+			}
+		}
+		left := len(g.failed)
+		g.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// Troubles says, by target, why one that should be served is not, or not with all its releases.
+func (g *Gateways) Troubles() map[string]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	troubles := map[string]string{}
+	for target, err := range g.failed {
+		troubles[target] = err.Error()
+	}
+	for target, s := range g.served {
+		if err := s.Gateway.Trouble(); err != nil {
+			troubles[target] = err.Error()
+		}
+	}
+	return troubles
+}
+
 // Close ends every gateway; requests under way are answered first, for a few seconds.
 func (g *Gateways) Close() error {
+	select {
+	case <-g.closed:
+	default:
+		close(g.closed)
+	}
+	g.retrying.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)

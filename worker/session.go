@@ -59,6 +59,9 @@ type Session struct {
 	// Dir is the state folder, absolute.
 	Dir string
 
+	// Restored are the triggers that this process put back on a server that had lost them.
+	Restored []string
+
 	codec    *codec.Codec
 	follower *holder.Follower // not nil with Options.Follow
 	log      *os.File
@@ -107,6 +110,11 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if s.Holder != nil { // also when Idle: what asks for the triggers must find them
+		if s.Restored, err = s.Schedules().Restore(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if s.Holder != nil && !o.Idle || o.Work {
 		return s, s.work(ctx, o)
@@ -202,6 +210,14 @@ func (s *Session) Targets() map[string]string {
 		return nil
 	}
 	return s.gateways.Addresses()
+}
+
+// Troubles says, by target, why one that this process should serve is not, or not with all its releases.
+func (s *Session) Troubles() map[string]string {
+	if s.gateways == nil {
+		return nil
+	}
+	return s.gateways.Troubles()
 }
 
 // fail reports that the worker cannot go on.

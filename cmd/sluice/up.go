@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,9 @@ func newUp() *cobra.Command {
 		Use:   "up",
 		Short: "Keep Sluice up: Temporal, its UI, a worker and the targets",
 		Long: `Hold the state folder: run Temporal, its UI, a worker and the gateways of the targets that have a release, until Ctrl-C. Runs that
-were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only.`,
+were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only.
+
+A target that cannot be served is said on the terminal and tried again. When one is still not served at the end, the exit code is 1.`,
 		Example: `  sluice up
   sluice up --ui-port 8233`,
 		Args: cobra.NoArgs,
@@ -54,6 +57,11 @@ func printAddresses(w io.Writer, s *worker.Session) error {
 	targets := s.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if _, err := fmt.Fprintf(w, "target    %s at %s\n", target, targets[target]); err != nil {
+			return err
+		}
+	}
+	for _, trigger := range s.Restored {
+		if _, err := fmt.Fprintf(w, "trigger   %s put back: Temporal's database had lost it\n", trigger); err != nil {
 			return err
 		}
 	}
@@ -109,11 +117,41 @@ func stay(cmd *cobra.Command, o worker.Options, ready func(*worker.Session) erro
 	if err := ready(s); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		_, err := fmt.Fprintln(cmd.ErrOrStderr(), "sluice: stopping; runs go on when Sluice is next started")
-		return err
-	case err := <-s.Failed():
-		return fmt.Errorf("the worker has stopped: %w", err)
+	return watch(ctx, s, cmd.ErrOrStderr())
+}
+
+// lookEvery spaces looks at whether all targets are served.
+const lookEvery = time.Second
+
+// watch waits for the end of ctx or of the worker, and says what happens to the targets meanwhile. The error tells of those that are
+// not served at the end.
+func watch(ctx context.Context, s *worker.Session, notes io.Writer) error {
+	again := time.NewTicker(lookEvery)
+	defer again.Stop()
+	said := map[string]string{}
+	for {
+		now := s.Troubles()
+		for _, target := range slices.Sorted(maps.Keys(now)) {
+			if said[target] != now[target] {
+				fmt.Fprintf(notes, "sluice: target %s: %s; it is tried again\n", target, now[target]) //nolint:errcheck // the exit code says so too
+			}
+		}
+		for _, target := range slices.Sorted(maps.Keys(said)) {
+			if _, still := now[target]; !still {
+				fmt.Fprintf(notes, "sluice: target %s is served again at %s\n", target, s.Targets()[target]) //nolint:errcheck // it is served all the same
+			}
+		}
+		said = now
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			_, err := fmt.Fprintln(notes, "sluice: stopping; runs go on when Sluice is next started")
+			if len(said) > 0 {
+				err = errors.Join(err, silent{exitInfrastructure})
+			}
+			return err
+		case err := <-s.Failed():
+			return fmt.Errorf("the worker has stopped: %w", err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,6 +106,24 @@ func (g *Gateway) State() State {
 		s.Releases = append(s.Releases, status)
 	}
 	return s
+}
+
+// Trouble says why the target is not served as its document says; nil when it is, or is about to be.
+func (g *Gateway) Trouble() error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.trouble()
+}
+
+// trouble is Trouble; the caller holds the lock.
+func (g *Gateway) trouble() error {
+	errs := []error{g.problem}
+	for _, wanted := range g.doc.Releases {
+		if r := g.releases[wanted.Version]; r != nil && r.state == Failed {
+			errs = append(errs, r.err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Stats returns what was counted.

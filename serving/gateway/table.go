@@ -90,7 +90,11 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	defer g.mu.RUnlock()
 	t := g.table
 	if t == nil || len(t.releases) == 0 {
-		return nil, &oip.Error{Status: http.StatusServiceUnavailable, Message: "no release of " + g.opts.Target + " serves yet"}
+		message := "no release of " + g.opts.Target + " serves yet"
+		if err := g.trouble(); err != nil {
+			message = g.opts.Target + " is not served: " + err.Error()
+		}
+		return nil, &oip.Error{Status: http.StatusServiceUnavailable, Message: message}
 	}
 	a := &assignment{revision: t.revision}
 	if version != "" {
