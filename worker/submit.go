@@ -298,7 +298,10 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunRecord, error) {
 	runs, err := activities.Runs(ctx, s.Store)
 	for _, r := range runs {
-		if r.Pipeline == pipeline && r.Status == dsl.StatusRunning {
+		if r.Pipeline != pipeline || r.Status != dsl.StatusRunning {
+			continue
+		}
+		if why, err := s.Lost(ctx, r.Run); err != nil || why == "" {
 			return r, err
 		}
 	}

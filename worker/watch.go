@@ -149,7 +149,8 @@ func (s *Session) heartbeat(
 	return nil
 }
 
-// Wait returns how a run ended, when it has. The word is the run's record, which does not depend on Temporal's retention.
+// Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the
+// workflow could not close is closed here.
 func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
 	waited := s.Client.GetWorkflow(ctx, contract.RunWorkflowID(run), "").Get(ctx, nil)
 	if !over(waited) {
@@ -159,10 +160,12 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 	if err != nil {
 		return contract.RunOutput{}, errors.Join(err, waited)
 	}
-	if record.Status == dsl.StatusRunning { // the workflow was terminated, or failed before it could close its record
-		return contract.RunOutput{
-			Status: dsl.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited),
-		}, nil
+	if record.Status == dsl.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
+		end := contract.RunOutput{Status: dsl.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
+		if errors.As(waited, new(*serviceerror.NotFound)) {
+			end.Error, end.ErrorType = unknownRun, contract.ErrInfrastructure
+		}
+		return end, s.closeRecord(ctx, run, end)
 	}
 	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
 }

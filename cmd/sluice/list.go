@@ -73,7 +73,8 @@ func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) [
 	defer s.Close() //nolint:errcheck // it was only asked
 	for _, i := range open {
 		state, err := s.State(ctx, runs[i].Run)
-		if err != nil { // it has ended meanwhile
+		if err != nil { // it has ended meanwhile, or never will
+			listed[i].Lost, _ = s.Lost(ctx, runs[i].Run)
 			continue
 		}
 		listed[i].Waits = state.Waits

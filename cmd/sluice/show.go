@@ -64,14 +64,18 @@ Records are kept in the store: nothing need be running.`,
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
 			record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
-			record.Waits = l.waits
+			record.Waits, record.Lost = l.waits, l.lost
 			return view.JSON(out, record)
 		}
 		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
-		if err := view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now); err != nil || l.carried {
-			return err
+		err = view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
+		switch {
+		case err != nil:
+		case l.lost != "":
+			_, err = fmt.Fprintln(out, "\n"+view.Lost(run.Run, l.lost))
+		case !l.carried:
+			_, err = fmt.Fprintln(out, "\n"+notCarried)
 		}
-		_, err = fmt.Fprintln(out, "\n"+notCarried)
 		return err
 	}
 	return cmd
@@ -147,6 +151,7 @@ type live struct {
 	doing   map[string]view.Detail
 	waits   string // what for, before anything has begun
 	waiting []contract.ApprovalState
+	lost    string // why the run never ends
 	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
 	carried bool
 }
@@ -160,7 +165,8 @@ func refresh(ctx context.Context, state string, run activities.Run) live {
 	defer s.Close() //nolint:errcheck // it was only asked
 	now, err := s.State(ctx, run.Run)
 	if err != nil {
-		return live{carried: true}
+		lost, _ := s.Lost(ctx, run.Run)
+		return live{carried: true, lost: lost}
 	}
 	view.Overlay(run.Steps, now)
 	l := live{doing: map[string]view.Detail{}, carried: true}

@@ -29,6 +29,9 @@ func databasePath(dir string) string {
 // openDatabase returns the connection settings of the folder's database, which it creates, with its namespace, when there is none.
 func openDatabase(dir, namespace string) (*config.SQL, error) {
 	path := databasePath(dir)
+	if err := refuseOther(dir, path); err != nil {
+		return nil, err
+	}
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = createDatabase(path)
@@ -47,6 +50,23 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 		return nil, fmt.Errorf("the database of Temporal %s: %w", path, err)
 	}
 	return sql, nil
+}
+
+// refuseOther fails when the folder has a database of another schema: a new one beside it would begin without the triggers, and with runs
+// that never end.
+func refuseOther(dir, path string) error {
+	found, err := filepath.Glob(filepath.Join(dir, "temporal-*.db"))
+	if err != nil {
+		return err
+	}
+	for _, other := range found {
+		if other != path {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf(`%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
+help: let its open runs end with the version that made it, then move %[1]s* out of the folder. Applied triggers are then put back from the store; a run that was still open is lost, and `+"`sluice run`"+` takes over what it had finished`,
+				other, filepath.Base(path)), nil)
+		}
+	}
+	return nil
 }
 
 // createDatabase sets the schema up beside path and renames it, so that a process killed meanwhile leaves no half of a schema behind.

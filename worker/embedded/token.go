@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,16 @@ const TokenFile = "token"
 // Token is the secret of one state folder. Who presents it to the embedded server may do everything there; the keys of agents and of the
 // browser are derived from it, so that neither needs a list of its own.
 type Token string
+
+// Folder names the token's state folder among those that share a store; empty for no token. It tells nothing of the token.
+func (t Token) Folder() string {
+	if t == "" {
+		return ""
+	}
+	mac := hmac.New(sha256.New, []byte(t))
+	mac.Write([]byte("folder"))
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
 
 // EnsureToken returns the token of the state folder dir and makes one when there is none yet. The file is readable by its owner
 // only; one that others can read is refused, because whoever read it can run commands as its owner.

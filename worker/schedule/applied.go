@@ -19,6 +19,8 @@ type Applied struct {
 	// Run is what all its runs have in common: the pipeline's name, its graph, the digest of the submission (which has the environment and
 	// the parameters), and the trigger's name and kind.
 	Run contract.RunInput `json:"run"`
+	// Home names the server it was applied on (Schedules.Home).
+	Home string `json:"home,omitempty"`
 	// Since is when the trigger was first applied.
 	Since time.Time `json:"since"`
 	// Paused, with the reason, when a person paused it.
@@ -41,7 +43,7 @@ func (s *Schedules) record(ctx context.Context, d Declared) error {
 	if err := s.Store.GetJSON(ctx, appliedKey(d.id()), &a); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	a.Spec, a.Run, a.Since = d.Spec, d.run, d.Since
+	a.Spec, a.Run, a.Since, a.Home = d.Spec, d.run, d.Since, s.Home
 	return s.Store.PutJSON(ctx, appliedKey(d.id()), a, store.WriteOptions{})
 }
 

@@ -31,6 +31,9 @@ type Schedules struct {
 	Store  *store.Store
 	// Converter reads what the client wrote.
 	Converter converter.DataConverter
+	// Home names the server among those that share the store, so that none restores another's triggers; empty for a cluster's, which keeps
+	// them itself.
+	Home string
 }
 
 // Plan compares the triggers that a pipeline declares, in the order of their names, with those on the server. It changes nothing.
@@ -65,19 +68,24 @@ func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 }
 
 func (s *Schedules) create(ctx context.Context, d Declared) error {
-	spec, err := d.spec()
-	if err != nil {
-		return err
-	}
 	d.Since = time.Now().UTC()
 	if err := s.record(ctx, d); err != nil { // before the server has it: from then on its submission is needed
 		return err
 	}
+	return s.put(ctx, d, false, "")
+}
+
+// put makes the schedule of a trigger on the server.
+func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note string) error {
+	spec, err := d.spec()
+	if err != nil {
+		return err
+	}
 	policy := d.policy()
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: d.id(), Spec: spec, Action: d.action(),
+		ID: d.id(), Spec: spec, Action: d.action(), Paused: paused, Note: note,
 		Overlap: policy.Overlap, CatchupWindow: policy.CatchupWindow, PauseOnFailure: policy.PauseOnFailure,
-		TriggerImmediately: d.Spec.Schedule == nil, // the watch
+		TriggerImmediately: d.Spec.Schedule == nil && !paused, // the watch
 		Memo:               map[string]any{markKey: mark{Pipeline: d.Pipeline, Trigger: d.Trigger, Kind: d.Kind}},
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),

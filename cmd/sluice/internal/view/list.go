@@ -16,6 +16,13 @@ type Listed struct {
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
+	// Lost says why a run that has not ended never will.
+	Lost string `json:"lost,omitempty"`
+}
+
+// Lost says why a run that has not ended never will, and what to do.
+func Lost(run, why string) string {
+	return "lost: " + why + "; `sluice cancel " + run + "` closes its record"
 }
 
 // Runs writes one line per run, and under it what waits for a person.
@@ -40,6 +47,9 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		out.line(line)
 		if r.Waits != "" {
 			out.line("  ", t.paint(yellow, "◆ waits: "+human.Line(r.Waits)))
+		}
+		if r.Lost != "" {
+			out.line("  ", t.paint(red, Lost(r.Run, r.Lost)))
 		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)
