@@ -97,16 +97,21 @@ func TestCommandInheritsNoDescriptorOfTheKeepers(t *testing.T) {
 	}
 }
 
+// A command is started with every signal's default action, whatever its parent was started with: nohup ignores SIGHUP, a shell without
+// job control SIGINT and SIGQUIT in what it starts with "&".
 func TestSignalsKeepTheirDefaultAction(t *testing.T) {
-	var out bytes.Buffer
-	mustWait(t, start(t, proc.Command{Path: "grep", Args: []string{"-E", "^Sig(Ign|Blk)", "/proc/self/status"}, Stdout: &out}))
-	// What this process was started with is handed on, as by a plain exec.
-	plain, err := exec.CommandContext(t.Context(), "grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(plain), out.String()); diff != "" {
-		t.Errorf("signal masks (-want +got):\n%s", diff)
+	status := []string{"grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"}
+	const none = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+	for _, parent := range []string{"--default-signal=HUP,INT,QUIT", "--ignore-signal=HUP", "--ignore-signal=HUP,INT,QUIT"} {
+		t.Run(parent, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), "env", append([]string{parent, os.Args[0], asParent}, status...)...).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(none, string(out)); diff != "" {
+				t.Errorf("signal masks (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
