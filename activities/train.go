@@ -1,10 +1,8 @@
 package activities
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -110,30 +109,32 @@ func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.S
 	}
 	before := in.Key
 	before.Generation--
-	reached, err := t.reached(ctx, before)
-	return contract.SealOutput{Seal: seal, Reached: reached}, err
+	out := contract.SealOutput{Seal: seal}
+	out.Reached, out.Exact, err = t.reached(ctx, before)
+	return out, err
 }
 
-// reached is the last step that a generation is known to have made: by its progress record, which is a second old when a node is
-// lost, and by its metrics file, which is exact, where this worker can see that.
-func (t *Trainings) reached(ctx context.Context, k training.Key) (int64, error) {
+// reached is the last step that a generation is known to have made: by its metrics file, which is exact, where this worker can see that,
+// and by its progress record, which is a second old when a node is lost.
+func (t *Trainings) reached(ctx context.Context, k training.Key) (step int64, exact bool, err error) {
 	progress, err := checkpoint.GetProgress(ctx, t.Store, k)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	step := progress.Step
+	step = progress.Step
 	f, err := os.Open(filepath.Join(t.LogDir, training.MetricsPath(k, 0)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return step, nil
+		return step, false, nil
 	} else if err != nil {
-		return 0, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
+		return 0, false, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var point curvePoint
-		if json.Unmarshal(lines.Bytes(), &point) == nil {
-			step = max(step, point.Step)
+	for line, err := range metrics.Lines(f) {
+		if err != nil {
+			return 0, false, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 		}
+		made, _ := line.Step()
+		step = max(step, made)
 	}
-	return step, nil
+	return step, true, nil
 }

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,21 +12,18 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/training"
 )
 
-const (
-	// curvePoints is how many points of the loss curve are kept.
-	curvePoints = 1000
-	// maxMetricsLine bounds one line of metrics.
-	maxMetricsLine = 64 << 10
-)
+// curvePoints is how many points of the loss curve are kept.
+const curvePoints = 1000
 
 // curvePoint is one point of the loss curve.
 type curvePoint struct {
-	Step       int64   `json:"step"`
-	Loss       float64 `json:"loss"`
-	Generation int     `json:"generation"`
+	Step       int64          `json:"step"`
+	Loss       metrics.Number `json:"loss"`
+	Generation int            `json:"generation"`
 }
 
 // Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
@@ -47,9 +43,14 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 		return contract.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
 	for _, name := range spec.Metrics {
-		if _, ok := read.last[name]; !ok {
+		last, ok := read.last[name]
+		if !ok {
 			return contract.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
-				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name), nil)
+				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name), nil)
+		}
+		if n := metrics.Number(last); !n.Finite() {
+			return contract.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
+				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n), nil)
 		}
 	}
 	out := account(in.Generations)
@@ -78,6 +79,7 @@ func account(generations []dsl.Generation) dsl.TrainOutput {
 	for _, g := range generations {
 		out.StepsLost += g.StepsLost
 		out.StepsRepeated += max(0, min(reached, g.ToStep)-g.FromStep)
+		out.StepsAtLeast = out.StepsAtLeast || g.StepsAtLeast
 		seconds := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
 		out.NodeSeconds += seconds
 		out.CostUSD += g.CostUSD
@@ -108,29 +110,25 @@ type metricsRead struct {
 	curve []curvePoint
 }
 
-// readMetrics reads JSON lines. What is neither declared nor known to Sluice is left out.
+// readMetrics reads metrics lines. What is neither declared nor known to Sluice is left out.
 func readMetrics(r io.Reader, declared []string, generations []dsl.Generation) (metricsRead, error) {
 	read := metricsRead{last: map[string]float64{}}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxMetricsLine)
-	for lines.Scan() {
-		var values map[string]float64
-		if json.Unmarshal(lines.Bytes(), &values) != nil {
-			continue
+	for line, err := range metrics.Lines(r) {
+		if err != nil {
+			return read, err
 		}
 		for _, name := range declared {
-			if v, ok := values[name]; ok {
+			if v, ok := line[name]; ok {
 				read.last[name] = v
 			}
 		}
-		step := int64(values["step"])
-		loss, ok := values["loss"]
-		if ok && step > read.steps {
+		step, _ := line.Step()
+		if loss, ok := line.Loss(); ok && step > read.steps {
 			read.curve = append(read.curve, curvePoint{Step: step, Loss: loss, Generation: generationOf(step, generations)})
 		}
 		read.steps = max(read.steps, step)
 	}
-	return read, lines.Err()
+	return read, nil
 }
 
 // generationOf is the generation whose work on a step was kept: the last that started before it.

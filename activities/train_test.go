@@ -3,6 +3,9 @@ package activities
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -23,9 +27,9 @@ func TestCollect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, _, err := s.PutBlob(t.Context(), strings.NewReader(strings.Join([]string{
+	lines, _, err := s.PutBlob(t.Context(), strings.NewReader(strings.Join([]string{
 		`{"step":1,"of":4,"loss":4}`, `{"step":2,"loss":3}`, `{"step":2,"f1":0.4}`, `not JSON`, `{"step":3,"loss":2,"extra":1}`,
-		`{"step":3,"loss":99}`, `{"step":4,"loss":1,"f1":0.9}`, ``,
+		`{"step":3,"loss":99}`, strings.Repeat("x", 1<<17), `{"step":4,"loss":NaN,"f1":0.9,"phase":"eval"}`, ``,
 	}, "\n")))
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +37,7 @@ func TestCollect(t *testing.T) {
 	start := time.Unix(100, 0).UTC()
 	in := contract.CollectInput{
 		StepInput: contract.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"],"checkpoint":{"keep":1}}`)},
-		Metrics:   metrics,
+		Metrics:   lines,
 		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
 		Generations: []dsl.Generation{
 			{
@@ -85,8 +89,8 @@ func TestCollect(t *testing.T) {
 	if err := readBlob(t.Context(), s, got.Curve, &curve); err != nil {
 		t.Fatal(err)
 	}
-	want := []curvePoint{{1, 4, 1}, {2, 3, 1}, {3, 2, 2}, {4, 1, 2}}
-	if diff := cmp.Diff(want, curve); diff != "" {
+	want := []curvePoint{{1, 4, 1}, {2, 3, 1}, {3, 2, 2}, {4, metrics.Number(math.NaN()), 2}}
+	if diff := cmp.Diff(want, curve, cmp.Comparer(func(a, b metrics.Number) bool { return a.String() == b.String() })); diff != "" {
 		t.Errorf("curve (-want +got):\n%s", diff)
 	}
 
@@ -98,6 +102,57 @@ func TestCollect(t *testing.T) {
 	_, err = collect(t, s, in)
 	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "recall") {
 		t.Errorf("a declared metric that was never reported: %v, want the user's error", err)
+	}
+	in.Spec = []byte(`{"metrics":["loss"]}`)
+	_, err = collect(t, s, in)
+	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), `"loss" is NaN`) {
+		t.Errorf("a declared metric whose last value is no number: %v, want the user's error", err)
+	}
+}
+
+// How far a generation came is what its ranks wrote, as far as that can be read, whatever else is in a line.
+func TestSealKnowsHowFarTheOneBeforeCame(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://train-reached")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := training.Key{Run: "r", Step: "fit", Generation: 1}
+	if _, err := checkpoint.MakeSeal(t.Context(), s, k, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.PutProgress(t.Context(), s, k, checkpoint.Progress{Step: 3}); err != nil {
+		t.Fatal(err)
+	}
+	logs := t.TempDir()
+	seal := func() contract.SealOutput {
+		t.Helper()
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		trainings := &Trainings{Store: s, LogDir: logs}
+		env.RegisterActivity(trainings.Seal)
+		value, err := env.ExecuteActivity(trainings.Seal, contract.SealInput{Key: training.Key{Run: "r", Step: "fit", Generation: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out contract.SealOutput
+		if err := value.Get(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if got := seal(); got.Reached != 3 || got.Exact {
+		t.Errorf("without the metrics file: %+v, want at least step 3", got)
+	}
+	path := filepath.Join(logs, training.MetricsPath(k, 0))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wrote := `{"step":4,"loss":1}` + "\n" + strings.Repeat("x", 1<<17) + "\n" + `{"step":5,"loss":NaN}` + "\n" + `{"step":6,"loss":"none"}` + "\n" + `{"step":7`
+	if err := os.WriteFile(path, []byte(wrote), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := seal(); got.Reached != 6 || !got.Exact {
+		t.Errorf("with the metrics file: %+v, want exactly step 6", got)
 	}
 }
 

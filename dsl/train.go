@@ -90,10 +90,14 @@ type TrainOutput struct {
 	Metrics map[string]float64 `json:"metrics"`
 	// Steps is the number of training steps the finished model has seen.
 	Steps int64 `json:"steps_done"`
-	// StepsLost counts steps that were done and not in the checkpoint the next generation resumed from.
+	// StepsLost counts steps that were done and not in the checkpoint the next generation resumed from. A step is done when its line is in
+	// $SLUICE_METRICS.
 	StepsLost int64 `json:"steps_lost"`
 	// StepsRepeated counts steps that were done a second time.
 	StepsRepeated int64 `json:"steps_repeated"`
+	// StepsAtLeast: the last lines of a node that was lost could not be read, so that steps of its last second may be missing from
+	// StepsLost and StepsRepeated.
+	StepsAtLeast bool `json:"steps_at_least"`
 	// Generations are the lives of the gang, in order.
 	Generations []Generation `json:"generations"`
 	// Curve is the loss curve, one point per reported step, thinned to at most 1,000 points: an artifact-free blob digest.
@@ -147,12 +151,14 @@ type Generation struct {
 	CostUSD    float64 `json:"cost_usd,omitempty"`
 	// FromStep is the step of the checkpoint it resumed from (0: none); ToStep the last step it reported;
 	// CommittedStep the newest committed checkpoint when it ended.
-	FromStep      int64     `json:"from_step"`
-	ToStep        int64     `json:"to_step"`
-	CommittedStep int64     `json:"committed_step"`
-	StepsLost     int64     `json:"steps_lost"`
-	StartedAt     time.Time `json:"started_at"`
-	EndedAt       time.Time `json:"ended_at"`
+	FromStep      int64 `json:"from_step"`
+	ToStep        int64 `json:"to_step"`
+	CommittedStep int64 `json:"committed_step"`
+	StepsLost     int64 `json:"steps_lost"`
+	// StepsAtLeast: it may have come further than ToStep, and lost more than StepsLost; what its ranks wrote last went with the node.
+	StepsAtLeast bool      `json:"steps_at_least,omitempty"`
+	StartedAt    time.Time `json:"started_at"`
+	EndedAt      time.Time `json:"ended_at"`
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
 	// Checkpoint it resumed from: a record of it, and no artifact that a step could be given, since checkpoints are removed as

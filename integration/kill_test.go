@@ -81,17 +81,7 @@ func (s *sandbox) checkTraining(step shownStep, steps int) {
 	s.t.Helper()
 	var out dsl.TrainOutput
 	step.decode(s.t, &out)
-	trace := s.ledger("trace")
-	done := 0
-	for _, n := range trace {
-		done += n
-	}
-	if len(trace) != steps || out.Steps != int64(steps) {
-		s.t.Errorf("%d different training steps were done and %d counted, want %d", len(trace), out.Steps, steps)
-	}
-	if repeated := int64(done - len(trace)); out.StepsRepeated != repeated || out.StepsLost != repeated {
-		s.t.Errorf("%d training steps were repeated; counted: %d lost, %d repeated", repeated, out.StepsLost, out.StepsRepeated)
-	}
+	s.checkSteps(out, int64(steps))
 	for _, g := range out.Generations {
 		s.t.Logf("generation %d: %s, steps %d-%d, committed %d, lost %d: %s", g.Index, g.End, g.FromStep, g.ToStep, g.CommittedStep, g.StepsLost, g.Reason)
 	}

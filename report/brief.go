@@ -78,7 +78,7 @@ func briefTrain(out dsl.TrainOutput) []string {
 	parts := []string{human.Plural(out.Steps, "step"), human.Plural(int64(len(out.Generations)), "generation")}
 	if lost := ends[dsl.EndNotice] + ends[dsl.EndNodeLost]; lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[dsl.EndNotice]))
-		parts = append(parts, human.Count(out.StepsLost)+" steps lost", human.Count(out.StepsRepeated)+" repeated")
+		parts = append(parts, atLeast(out.StepsAtLeast, human.Count(out.StepsLost))+" steps lost", human.Count(out.StepsRepeated)+" repeated")
 	}
 	if out.Late {
 		parts = append(parts, "after its deadline")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
@@ -60,18 +61,29 @@ func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
 		{"steps", human.Count(out.Steps)},
 		{"generations", human.Count(int64(len(out.Generations)))},
 		{"interruptions", human.Count(int64(interruptions))},
-		{"steps lost", human.Count(out.StepsLost)},
-		{"steps repeated", human.Count(out.StepsRepeated)},
+		{"steps lost", atLeast(out.StepsAtLeast, human.Count(out.StepsLost))},
+		{"steps repeated", atLeast(out.StepsAtLeast, human.Count(out.StepsRepeated))},
 		{"node time", human.Seconds(out.NodeSeconds)},
 	}
 	if out.CostUSD > 0 {
 		tiles = append(tiles, field{"cost", "$" + human.Number(out.CostUSD)})
+	}
+	if i := slices.IndexFunc(points, func(p Point) bool { return !p.drawable() }); i >= 0 {
+		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
 	metrics := make(map[string]any, len(out.Metrics))
 	for name, v := range out.Metrics {
 		metrics[name] = v
 	}
 	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(metrics)...), Curve: newLossCurve(out, points)}
+}
+
+// atLeast qualifies a count that may be too small.
+func atLeast(inexact bool, count string) string {
+	if inexact {
+		return "at least " + count
+	}
+	return count
 }
 
 func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
@@ -119,19 +131,21 @@ func around(points []Point, i int) float64 {
 func finite(points []Point) []Point {
 	kept := make([]Point, 0, len(points))
 	for _, p := range points {
-		if !math.IsNaN(p.Loss) && !math.IsInf(p.Loss, 0) {
+		if p.drawable() {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
 
+func (p Point) drawable() bool { return !math.IsNaN(p.Loss) && !math.IsInf(p.Loss, 0) }
+
 func newInterruption(g dsl.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))
 	resumed := x.at(float64(g.ToStep - g.StepsLost))
 	text := endWord(g.End)
 	if g.StepsLost > 0 {
-		text += ", " + human.Plural(g.StepsLost, "step") + " lost"
+		text += ", " + atLeast(g.StepsAtLeast, human.Plural(g.StepsLost, "step")) + " lost"
 	}
 	return interruption{
 		X: at, Class: endClass(g.End), Title: generationTitle(g), Label: room.place(at, text),

@@ -131,6 +131,7 @@ func (t *train) seal(ctx workflow.Context, l *life) error {
 		before.ToStep = max(before.ToStep, out.Reached)
 		before.CommittedStep = t.current.FromStep
 		before.StepsLost = max(0, before.ToStep-before.CommittedStep)
+		before.StepsAtLeast = before.StepsAtLeast && !out.Exact
 	}
 	return nil
 }
@@ -141,6 +142,7 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 	t.current.End, t.current.Reason = end.how, end.reason
 	t.current.ToStep = max(t.current.ToStep, end.step)
 	t.current.CommittedStep = max(t.current.FromStep, end.committed)
+	t.current.StepsAtLeast = end.unread
 	t.current.CostUSD = cost(t.current)
 	t.carried.Generations = append(t.carried.Generations, t.current)
 	if end.unusable {

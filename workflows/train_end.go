@@ -24,8 +24,10 @@ type trainEnd struct {
 	ran, unusable bool
 	// step is the last one reported, committed that of the newest committed checkpoint, as far as node 0 could say.
 	step, committed int64
-	outputs         map[string]any
-	metrics         string
+	// unread: node 0 ran, and its agent could not say how far it came.
+	unread  bool
+	outputs map[string]any
+	metrics string
 }
 
 // message is the error for the user.
@@ -44,7 +46,9 @@ func (l *life) classify() trainEnd {
 		end.ran = end.ran || l.nodes[i].started
 	}
 	if len(l.nodes) > 0 {
-		zero := l.nodes[0].result
+		node := &l.nodes[0]
+		zero := node.result
+		end.unread = node.started && (!node.ended || node.err != nil)
 		end.step, end.committed, end.outputs, end.metrics = zero.Step, zero.CommittedStep, zero.Outputs, zero.Metrics
 	}
 	if end.ran && l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) }) {

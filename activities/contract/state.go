@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/metrics"
 )
 
 // StateQuery is answered by every workflow of a run with where it is now: RunState by the pipeline's, TrainState by a training
@@ -56,13 +57,13 @@ type TrainState struct {
 
 // TrainProgress is what a node's RunRanks activity says in its heartbeat details.
 type TrainProgress struct {
-	Generation     int     `json:"generation"`
-	Node           int     `json:"node"`
-	Step           int64   `json:"step"`
-	Of             int64   `json:"of"`
-	Loss           float64 `json:"loss"`
-	StepsPerSecond float64 `json:"steps_per_second"`
-	CommittedStep  int64   `json:"committed_step"`
+	Generation     int            `json:"generation"`
+	Node           int            `json:"node"`
+	Step           int64          `json:"step"`
+	Of             int64          `json:"of"`
+	Loss           metrics.Number `json:"loss"`
+	StepsPerSecond float64        `json:"steps_per_second"`
+	CommittedStep  int64          `json:"committed_step"`
 }
 
 // RolloutState is where a rollout is.

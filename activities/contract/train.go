@@ -130,10 +130,12 @@ type SealInput struct {
 	Unusable []artifact.Ref `json:"unusable,omitempty"`
 }
 
-// SealOutput says what the generation resumes from, and how far the one before it is known to have come.
+// SealOutput says what the generation resumes from, and how far the one before it is known to have come; it came exactly so far where
+// the worker could read what its ranks wrote.
 type SealOutput struct {
 	Seal    checkpoint.Seal `json:"seal"`
 	Reached int64           `json:"reached"`
+	Exact   bool            `json:"exact,omitempty"`
 }
 
 // AcquireInput asks for a gang, of the first of the offers that there is; the activity returns an Acquired.

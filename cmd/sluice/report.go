@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 )
@@ -110,5 +111,16 @@ func readCurve(ctx context.Context, s *store.Store, digest string) (points []rep
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return points, json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&points)
+	var curve []struct {
+		Step       int64          `json:"step"`
+		Loss       metrics.Number `json:"loss"`
+		Generation int            `json:"generation"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&curve); err != nil {
+		return nil, err
+	}
+	for _, p := range curve {
+		points = append(points, report.Point{Step: p.Step, Loss: float64(p.Loss), Generation: p.Generation})
+	}
+	return points, nil
 }

@@ -2,7 +2,8 @@
 
 Every rank counts steps. Ranks other than 0 hold a connection to rank 0 and fail when it breaks, as collective operations do. They agree
 through it to stop: one that is told passes it on, and leaves only after rank 0 has written its checkpoint.
-TRACE names a file that each step is written to at the moment it is done, for an account that owes nothing to Sluice.
+TRACE names a file that each step is written to before it is reported, for an account that owes nothing to Sluice, and TRACE.reported one
+that it is written to after that: of a step that is in the first only, a rank was killed while it reported it.
 """
 
 import json
@@ -96,6 +97,8 @@ while step < total:
             trace.write(f"{step}\n")
         with open(os.environ["SLUICE_METRICS"], "a") as metrics:
             metrics.write(json.dumps({"step": step, "of": total, "loss": 1 / step}) + "\n")
+        with open(os.environ["TRACE"] + ".reported", "a") as trace:
+            trace.write(f"{step}\n")
     if step % every == 0:
         checkpoint(step)
 if rank == 0:

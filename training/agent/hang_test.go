@@ -97,7 +97,7 @@ func TestHang(t *testing.T) {
 }
 
 // paced reports whether enough steps have been seen to tell a stall.
-func paced(m *metrics) bool {
+func paced(m *follower) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.spacing) >= stallAfter

@@ -3,7 +3,6 @@ package agent
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
 const (
-	// maxLine bounds one line of metrics; longer ones are ignored.
-	maxLine = 64 << 10
 	// stallFloor and stallFactor say when a rank hangs: no step for stallFactor times the median, but not less than stallFloor, since
 	// an evaluation or an export may lie between two steps.
 	stallFloor  = 10 * time.Minute
@@ -26,25 +24,18 @@ const (
 	stallAfter = 5
 )
 
-// line is what Sluice reads of a line of metrics. Other keys are the user's metrics.
-type line struct {
-	Step *int64   `json:"step"`
-	Of   int64    `json:"of"`
-	Loss *float64 `json:"loss"`
-}
-
 // metricsState is where the training is, by its metrics.
 type metricsState struct {
 	Step, Of int64
-	Loss     float64
+	Loss     metrics.Number
 	Rate     float64 // steps a second, over the last steps
 	// At is when Step was seen, FirstAt when FirstStep, the first of the generation, was.
 	At, FirstAt time.Time
 	FirstStep   int64
 }
 
-// metrics follows the file that rank 0 appends a JSON line to with each step.
-type metrics struct {
+// follower follows the file that rank 0 appends a JSON line to with each step.
+type follower struct {
 	path  string
 	floor time.Duration // of the silence that is a stall
 	mask  *secret.Mask  // lines that tell a secret are kept nowhere
@@ -57,21 +48,22 @@ type metrics struct {
 	started bool
 }
 
-// newMetrics follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
-func newMetrics(path string, from int64, floor time.Duration) *metrics {
-	m := &metrics{path: path}
-	m.read()
-	return &metrics{path: path, floor: floor, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
+// follow follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
+func follow(path string, from int64, floor time.Duration) *follower {
+	m := &follower{path: path}
+	m.read(false)
+	return &follower{path: path, floor: floor, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
-func (m *metrics) state() metricsState {
+func (m *follower) state() metricsState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// read takes in the lines that have been appended, and reports whether the first step of this generation was among them.
-func (m *metrics) read() (first bool) {
+// read takes in the lines that have been appended, and reports whether the first step of this generation was among them. A line without
+// an end counts when nothing more will be written.
+func (m *follower) read(ended bool) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, err := os.Open(m.path)
@@ -83,17 +75,22 @@ func (m *metrics) read() (first bool) {
 		return false
 	}
 	before, was := m.now.Step, m.started
-	r := bufio.NewReaderSize(f, maxLine)
+	r := bufio.NewReaderSize(f, metrics.MaxLine)
 	for {
 		text, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			m.offset += int64(len(text))
 			continue
-		} else if err != nil {
+		}
+		line, ok := metrics.Parse(text)
+		if err != nil && !(ok && ended) {
 			break // the rest of the line is still to come
 		}
 		m.offset += int64(len(text))
-		m.take(text)
+		m.take(line)
+		if err != nil {
+			break
+		}
 	}
 	if m.now.Step > before {
 		m.pace(m.now.Step - before)
@@ -101,23 +98,23 @@ func (m *metrics) read() (first bool) {
 	return m.started && !was
 }
 
-func (m *metrics) take(text []byte) {
-	var l line
-	if json.Unmarshal(text, &l) != nil || l.Step == nil {
+func (m *follower) take(line metrics.Line) {
+	step, ok := line.Step()
+	if !ok {
 		return
 	}
-	m.now.Step = max(m.now.Step, *l.Step)
+	m.now.Step = max(m.now.Step, step)
 	m.started = true
-	if l.Of > 0 {
-		m.now.Of = l.Of
+	if of := line["of"]; of > 0 {
+		m.now.Of = int64(of)
 	}
-	if l.Loss != nil {
-		m.now.Loss = *l.Loss
+	if loss, ok := line.Loss(); ok {
+		m.now.Loss = loss
 	}
 }
 
 // pace notes that steps more steps have been made since it was last called.
-func (m *metrics) pace(steps int64) {
+func (m *follower) pace(steps int64) {
 	const kept = 50
 	now := time.Now()
 	if !m.stepAt.IsZero() {
@@ -139,7 +136,7 @@ func (m *metrics) pace(steps int64) {
 }
 
 // stalled reports whether no step has come for far longer than usual.
-func (m *metrics) stalled(now time.Time) bool {
+func (m *follower) stalled(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.spacing) < stallAfter {
@@ -149,18 +146,26 @@ func (m *metrics) stalled(now time.Time) bool {
 	return now.Sub(m.stepAt) > max(m.floor, stallFactor*sorted[len(sorted)/2])
 }
 
-// upTo returns the whole lines of the file up to a step, in order, without those that are not JSON.
-func (m *metrics) upTo(step int64) (io.Reader, error) {
+// upTo returns the lines of the file up to a step, in order, without those that are no JSON objects. A line that names no step belongs to
+// that of the line before.
+func (m *follower) upTo(step int64) (io.Reader, error) {
 	raw, err := os.ReadFile(m.path)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	var kept bytes.Buffer
+	at := int64(0)
 	for text := range bytes.Lines(raw) {
-		var l line
-		if len(text) <= maxLine && text[len(text)-1] == '\n' && json.Unmarshal(text, &l) == nil && l.Step != nil && *l.Step <= step &&
-			!leaks(m.mask, text) {
-			kept.Write(text)
+		line, ok := metrics.Parse(text)
+		if !ok || len(text) > metrics.MaxLine || leaks(m.mask, text) {
+			continue
+		}
+		if named, ok := line.Step(); ok {
+			at = named
+		}
+		if at <= step {
+			kept.Write(bytes.TrimSuffix(text, []byte("\n")))
+			kept.WriteByte('\n')
 		}
 	}
 	return &kept, nil

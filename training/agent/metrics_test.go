@@ -2,9 +2,9 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,15 +12,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/internal/metrics"
 )
 
-func follow(t testing.TB, resumed string, from int64) (*metrics, *os.File) {
+func followed(t testing.TB, resumed string, from int64) (*follower, *os.File) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	if err := os.WriteFile(path, []byte(resumed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := newMetrics(path, from, stallFloor)
+	m := follow(path, from, stallFloor)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -30,28 +32,28 @@ func follow(t testing.TB, resumed string, from int64) (*metrics, *os.File) {
 }
 
 func TestMetricsAreFollowed(t *testing.T) {
-	m, f := follow(t, `{"step":5,"of":50,"loss":9}`+"\n", 5)
-	if first, got := m.read(), m.state(); first || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
+	m, f := followed(t, `{"step":5,"of":50,"loss":9}`+"\n", 5)
+	if first, got := m.read(false), m.state(); first || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
 		t.Fatalf("before the first line: first %v, %+v, want the state of the line that was resumed", first, got)
 	}
 	for _, tt := range []struct {
 		write string
 		first bool
 		step  int64
-		loss  float64
+		loss  metrics.Number
 	}{
 		{`{"step":6,"loss":0.5}` + "\n", true, 6, 0.5},
 		{`{"step":7,"loss":0.2`, false, 6, 0.5}, // half a line
 		{"5}\n", false, 7, 0.25},
 		{"no JSON\n\n[1]\n" + `{"loss":3}` + "\n", false, 7, 0.25},
 		{`{"step":7,"f1":0.9}` + "\n", false, 7, 0.25}, // a metric between two steps
-		{strings.Repeat("x", 3*maxLine) + "\n" + `{"step":8,"loss":0.1}` + "\n", false, 8, 0.1},
+		{strings.Repeat("x", 3*metrics.MaxLine) + "\n" + `{"step":8,"loss":0.1}` + "\n", false, 8, 0.1},
 		{`{"step":8}` + "\n" + `{"step":12,"loss":0.05}` + "\n", false, 12, 0.05},
 	} {
 		if _, err := f.WriteString(tt.write); err != nil {
 			t.Fatal(err)
 		}
-		first := m.read()
+		first := m.read(false)
 		got := m.state()
 		if first != tt.first || got.Step != tt.step || got.Loss != tt.loss || got.Of != 50 {
 			t.Errorf("after %.40q: first %v, %+v, want first %v, step %d, loss %v of 50", tt.write, first, got, tt.first, tt.step, tt.loss)
@@ -62,8 +64,47 @@ func TestMetricsAreFollowed(t *testing.T) {
 	}
 }
 
+// What a line says beside numbers is passed over, and so is a NaN, as Python's json.dumps writes it: the step was made all the same.
+func TestMetricsKeepWhatIsANumber(t *testing.T) {
+	m, f := followed(t, "", 0)
+	all := `{"step":1,"loss":2,"phase":"eval","ok":true,"lrs":[0.1],"none":null}` + "\n" +
+		`{"step":2,"loss":NaN,"note":"a NaN, -Infinity"}` + "\n" + `{"step":3,"loss":-Infinity}` + "\n"
+	fmt.Fprint(f, all)
+	m.read(false)
+	if got := m.state(); got.Step != 3 || !math.IsInf(float64(got.Loss), -1) {
+		t.Errorf("%+v, want step 3 with a loss of -Inf", got)
+	}
+	last := `{"f1":0.5}` // of no step, and without an end: the program wrote it last
+	fmt.Fprint(f, `{"step":4,"loss":1e999}`+"\n"+last)
+	m.read(true)
+	if got := m.state(); got.Step != 4 || !math.IsInf(float64(got.Loss), 1) {
+		t.Errorf("%+v, want step 4 with a loss of +Inf", got)
+	}
+	for step, want := range map[int64]string{3: all, 4: all + `{"step":4,"loss":1e999}` + "\n" + last + "\n"} {
+		if got := linesUpTo(t, m, step); got != want {
+			t.Errorf("up to step %d: %q, want %q", step, got, want)
+		}
+	}
+	if len(m.spacing) == 0 {
+		t.Error("a training whose loss is no number looks as if it stood still")
+	}
+}
+
+func linesUpTo(t *testing.T, m *follower, step int64) string {
+	t.Helper()
+	r, err := m.upTo(step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(got)
+}
+
 func TestMetricsUpToAStep(t *testing.T) {
-	m, f := follow(t, "", 0)
+	m, f := followed(t, "", 0)
 	for step := range 5 {
 		fmt.Fprintf(f, "{\"step\":%d,\"loss\":%d}\n", step+1, step)
 	}
@@ -96,7 +137,7 @@ func TestStall(t *testing.T) {
 		{"slow steps have their factor", many(time.Minute, 10), stallFactor*time.Minute - time.Second, false},
 		{"beyond the factor", many(time.Minute, 10), stallFactor*time.Minute + time.Second, true},
 	} {
-		m := &metrics{floor: stallFloor, spacing: tt.spacing, stepAt: start}
+		m := &follower{floor: stallFloor, spacing: tt.spacing, stepAt: start}
 		if got := m.stalled(start.Add(tt.silent)); got != tt.want {
 			t.Errorf("%s: stalled %v, want %v", tt.name, got, tt.want)
 		}
@@ -116,24 +157,20 @@ func FuzzMetrics(f *testing.F) {
 	f.Add([]byte("{\"step\":1,\"of\":4,\"loss\":0.5}\n{\"step\":2,\"loss\":0.25}\n"), uint8(7))
 	f.Add([]byte("\n\n{}\nnull\n{\"step\":null}\n{\"step\":1e3}\n{\"step\":\"x\"}\n{\"step\":-3}"), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, piece uint8) {
-		m, file := follow(t, "", 0)
+		m, file := followed(t, "", 0)
 		for rest := text; len(rest) > 0; {
 			n := min(len(rest), int(piece)+1)
 			if _, err := file.Write(rest[:n]); err != nil {
 				t.Fatal(err)
 			}
 			rest = rest[n:]
-			m.read()
+			m.read(false)
 		}
 		var want int64
 		for line := range bytes.Lines(text) {
-			var l struct {
-				Step *int64   `json:"step"`
-				Of   int64    `json:"of"`
-				Loss *float64 `json:"loss"`
-			}
-			if line[len(line)-1] == '\n' && len(line) <= maxLine && json.Unmarshal(line, &l) == nil && l.Step != nil {
-				want = max(want, *l.Step)
+			l, _ := metrics.Parse(line)
+			if step, ok := l.Step(); ok && line[len(line)-1] == '\n' && len(line) <= metrics.MaxLine {
+				want = max(want, step)
 			}
 		}
 		if got := m.state().Step; got != want {

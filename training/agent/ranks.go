@@ -44,7 +44,7 @@ type ranks struct {
 	started *bothWriter    // what proc prints: the only rank, or a launcher
 	out     io.WriteCloser // started, without secrets
 	pipe    *pipe          // brings what the ranks of a launcher print; nil without one
-	metrics *metrics
+	metrics *follower
 	commits *committer
 
 	oomKills int64     // of the kernel, before
@@ -68,7 +68,7 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 	}
 	r := &ranks{
 		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
-		metrics: newMetrics(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
+		metrics: follow(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
 	r.commits = newCommitter(n.store, r)
@@ -156,12 +156,12 @@ func (r *ranks) watch() (proc.Exit, error) {
 	for {
 		select {
 		case <-r.proc.Done():
-			r.metrics.read()
+			r.metrics.read(true)
 			return r.proc.Wait()
 		case now := <-tick.C:
 			r.weigh(now)
 			r.clear(now)
-			if first := r.metrics.read(); first {
+			if first := r.metrics.read(false); first {
 				r.markTraining()
 			}
 			if r.metrics.stalled(now) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
@@ -50,7 +51,7 @@ func leaks(mask *secret.Mask, line []byte) bool {
 		return false
 	}
 	var value any
-	if json.Unmarshal(line, &value) != nil {
+	if json.Unmarshal(metrics.Standard(line), &value) != nil {
 		return mask.In(string(line))
 	}
 	return mask.Holds(value)
@@ -58,7 +59,7 @@ func leaks(mask *secret.Mask, line []byte) bool {
 
 // scrub takes the lines that tell a secret out of the file, which is kept with the logs, and reports whether there were any. The
 // program must have ended.
-func (m *metrics) scrub() (bool, error) {
+func (m *follower) scrub() (bool, error) {
 	if m.mask == nil {
 		return false, nil
 	}

@@ -48,7 +48,7 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 		}
 		parts = append(parts, step)
 		if p.StepsPerSecond > 0 { // else it has resumed and not made a step yet
-			parts = append(parts, "loss "+human.Number(p.Loss), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
+			parts = append(parts, "loss "+human.Number(float64(p.Loss)), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
 		}
 	}
 	d.Text = strings.Join(parts, separator)

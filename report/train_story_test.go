@@ -1,0 +1,23 @@
+package report
+
+import (
+	"math"
+	"testing"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
+	story := newTrainStory(dsl.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true}, []Point{
+		{Step: 1, Loss: 2}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: math.Inf(1)},
+	})
+	tiles := map[string]string{}
+	for _, tile := range story.Tiles {
+		tiles[tile.Name] = tile.Value
+	}
+	for name, want := range map[string]string{"steps lost": "at least 6", "steps repeated": "at least 6", "loss no finite number from step": "2"} {
+		if tiles[name] != want {
+			t.Errorf("%s: %q, want %q", name, tiles[name], want)
+		}
+	}
+}
