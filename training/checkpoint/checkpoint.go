@@ -179,15 +179,18 @@ func committed(ctx context.Context, s *store.Store, k training.Key) ([]int64, er
 	return steps, nil
 }
 
-// load returns a commit, or nil when something of it is missing from the store.
+// load returns a commit, or nil when something of it is missing from the store, or damaged.
 func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Manifest, error) {
 	var m Manifest
-	if err := s.GetJSON(ctx, manifestKey(k, step), &m); err != nil {
+	err := s.GetJSON(ctx, manifestKey(k, step), &m)
+	if gone(err) || err == nil && (m.Generation != k.Generation || m.Step != step) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	files := m.part(s, k)
 	tree, err := files.Manifest(ctx, m.Checkpoint)
-	if errors.Is(err, store.ErrNotFound) {
+	if gone(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -200,4 +203,9 @@ func load(ctx context.Context, s *store.Store, k training.Key, step int64) (*Man
 		return nil, err
 	}
 	return &m, nil
+}
+
+// gone reports whether err says that something is not there any more as it was written, and not that it could not be asked for.
+func gone(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt)
 }

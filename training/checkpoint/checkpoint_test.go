@@ -145,6 +145,40 @@ func TestIncompleteCommitIsPassedOver(t *testing.T) {
 	b.wantSeal(b.seal(2), 1, 10)
 }
 
+// A commit whose record, or whose list of files, cannot be read any more costs the steps since the one before, not the training.
+func TestDamagedCommitIsPassedOver(t *testing.T) {
+	const record = "checkpoints/r/fit/g1/step-20.json"
+	for name, damage := range map[string]func(b *bench, ref artifact.Ref){
+		"no JSON":    func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{"generation": 1, "st`) },
+		"another's":  func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{}`) },
+		"undone":     func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, "\x00\x00\x00\x00") },
+		"its list":   func(b *bench, ref artifact.Ref) { b.overwriteBlob(ref.Digest, `{"type":"checkpoint"}`) },
+		"list's end": func(b *bench, ref artifact.Ref) { b.overwriteBlob(ref.Digest, `{"type":"checkp`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, t)
+			b.seal(1)
+			b.commit(1, 10)
+			damage(b, b.commit(1, 20))
+			b.wantSeal(b.seal(2), 1, 10)
+		})
+	}
+}
+
+func (b *bench) overwrite(s *store.Store, key, text string) {
+	b.f.Helper()
+	if err := s.Driver().Write(b.t.Context(), key, strings.NewReader(text), store.WriteOptions{}); err != nil {
+		b.f.Fatal(err)
+	}
+}
+
+// overwriteBlob changes a blob of the commit of step 20.
+func (b *bench) overwriteBlob(digest, text string) {
+	b.f.Helper()
+	sum := strings.TrimPrefix(digest, "sha256:")
+	b.overwrite(checkpoint.Part(b.store, key(1), 20), "blobs/"+sum[:2]+"/"+sum, text)
+}
+
 func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)
