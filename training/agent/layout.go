@@ -27,13 +27,15 @@ type layout struct {
 	// inPlace: it is written under its final name, so that it has to have settled, and whole tells of what is written last.
 	inPlace bool
 	whole   func(path string, step int64) bool
+	// spare tells the files that every rank writes and that a training can be resumed without; nil: there are none.
+	spare func(name string) bool
 }
 
 // layoutOf returns a layout by its name in the language.
 func layoutOf(name string) layout {
 	switch name {
 	case dsl.LayoutHuggingFace:
-		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer}
+		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, spare: randomState}
 	case dsl.LayoutLightning:
 		return layout{step: lightningStep, inPlace: true, whole: wholeLightning}
 	}
@@ -70,6 +72,9 @@ func wholeTrainer(path string, step int64) bool {
 	raw, err := os.ReadFile(filepath.Join(path, "trainer_state.json"))
 	return err == nil && json.Unmarshal(raw, &state) == nil && state.GlobalStep == step
 }
+
+// randomState: each process of the Trainer leaves the state of its random numbers in every checkpoint.
+func randomState(name string) bool { return strings.HasPrefix(name, "rng_state") }
 
 // wholeLightning: torch.save ends a file with its directory, which a part of the file lacks. Of a folder nothing is known.
 func wholeLightning(path string, _ int64) bool {

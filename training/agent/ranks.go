@@ -55,6 +55,8 @@ type ranks struct {
 	hung    bool
 	over    string // why it was killed for its memory
 
+	refusal error // why the node ended its ranks itself; supervise's
+
 	done  chan struct{} // closed when ended and err are set
 	ended contract.RanksEnded
 	err   error
@@ -136,6 +138,8 @@ func (r *ranks) supervise() {
 	defer cancel()
 	r.ended = r.ending(end, r.commits.last(ctx))
 	switch {
+	case r.refusal != nil:
+		r.err = r.refusal
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = contract.Error(contract.ErrInfrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case !end.ok():
@@ -163,6 +167,11 @@ func (r *ranks) watch() (proc.Exit, error) {
 			r.clear(now)
 			if first := r.metrics.read(false); first {
 				r.markTraining()
+			}
+			if r.p.index > 0 && r.refusal == nil {
+				if r.refusal = r.refuseShards(); r.refusal != nil {
+					r.proc.Kill()
+				}
 			}
 			if r.metrics.stalled(now) {
 				r.mu.Lock()
@@ -243,18 +252,6 @@ func (r *ranks) collect(ctx context.Context) error {
 	}
 	r.ended.Outputs = outputs
 	return nil
-}
-
-// refuseShards fails a program whose ranks each write a part of the checkpoint, since only rank 0's is committed.
-func (r *ranks) refuseShards() error {
-	found, err := r.commits.layout.find(r.p.dirs.checkpoints)
-	for _, w := range found {
-		if r.commits.layout.whole(filepath.Join(r.p.dirs.checkpoints, w.name), w.step) {
-			return contract.Error(contract.ErrUser, fmt.Sprintf(
-				"node %d wrote checkpoint %s, but checkpoints are taken from node 0 only: let rank 0 write the whole of it", r.p.index, w.name), nil)
-		}
-	}
-	return err
 }
 
 // stop asks the rank to end, kills it after grace, and returns when it has gone. Called again, it can only shorten the wait.

@@ -1,0 +1,45 @@
+package agent
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// refuseShards is an error when a node other than 0 has written a part of a checkpoint. Checkpoints are taken from node 0, so what would be
+// committed lacks this part, and nothing could resume from it.
+func (r *ranks) refuseShards() error {
+	found, err := r.commits.layout.find(r.p.dirs.checkpoints)
+	if err != nil {
+		return nil // on this node nobody needs the folder
+	}
+	for _, w := range found {
+		part, err := r.commits.layout.part(filepath.Join(r.p.dirs.checkpoints, w.name))
+		if err != nil || part == "" {
+			continue // rotated away meanwhile, or nothing of it
+		}
+		return contract.Error(contract.ErrUser, fmt.Sprintf(
+			"node %d wrote a part of checkpoint %s (%s), but checkpoints are taken from node 0 only, so that no training could resume from this one: "+
+				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part), nil)
+	}
+	return nil
+}
+
+// part names a file of the checkpoint that no training can do without, or nothing.
+func (l layout) part(path string) (name string, err error) {
+	err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || l.spare != nil && l.spare(d.Name()) {
+			return err
+		}
+		if name = d.Name(); file != path {
+			name, err = filepath.Rel(path, file)
+		}
+		if err != nil {
+			return err
+		}
+		return filepath.SkipAll
+	})
+	return name, err
+}
