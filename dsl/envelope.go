@@ -15,6 +15,10 @@ func (c *checker) checkEnvelope(s *step) {
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.errorf(placeOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
+	if at := lookup(s.own, "timeout"); at != nil && s.Kind == KindApproval {
+		c.src.errorf(keyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
+			"a timeout of the step `%s` would fail it, whatever its `default` says", s.ID)
+	}
 	if at := lookup(s.node, "timeout"); at != nil {
 		if d, err := ParseDuration(at.Value); err == nil && d == 0 {
 			c.src.errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)

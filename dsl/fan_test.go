@@ -377,8 +377,12 @@ defaults: {step: {timeout: 1h, env: {A: x}, require: 20%}, train: {pool: local, 
 steps:
   a: {train: {command: [echo]}, gate: metrics.f1 > 0.5}
   b: {train: {command: [echo], nodes: 1, metrics: [f2]}, timeout: 5m, env: {B: y}, foreach: "[1]"}
+  c: {approval: {timeout: 20h, default: approve}}
 `)
-	a, b := p.Graph()[0], p.Graph()[1]
+	a, b, c := p.Graph()[0], p.Graph()[1], p.Graph()[2]
+	if c.Timeout != 0 {
+		t.Errorf("a person who has 20h is cut off after %s", c.Timeout)
+	}
 	if a.Timeout.String() != "1h" || b.Timeout.String() != "5m" || a.Require != 0 || b.Require != 0.2 {
 		t.Errorf("%+v\n%+v", a, b)
 	}

@@ -124,7 +124,7 @@ type Envelope struct {
 	Gate []Gate `json:"gate,omitempty" dsl:"literal"`
 	// Retry is the step's own budget of attempts.
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`
-	// Timeout bounds one attempt.
+	// Timeout bounds one attempt. An approval takes none: it has its own, under `approval`.
 	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
 	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `clean` of files that are no inputs, `rollout`, `approval` and `pipeline`, whose own steps have theirs.
 	Cache Cache `json:"cache,omitzero" dsl:"literal"`

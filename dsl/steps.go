@@ -143,6 +143,9 @@ func (s *step) complete() {
 	if s.until == nil {
 		s.Repeat = Repeat{}
 	}
+	if s.Kind == KindApproval {
+		s.Timeout = 0 // a default of all steps is for what works: how long a person has is the approval's own `timeout`
+	}
 	for i, g := range s.Gate {
 		if g.OnFail != OnFailHold {
 			s.Gate[i].Hold = Hold{}
