@@ -115,6 +115,11 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	if err := checkBounds(reflect.ValueOf(spec), ""); err != nil {
 		return nil, err
 	}
+	if program, ok := spec.(interface{ checkProgram() error }); ok {
+		if err := program.checkProgram(); err != nil {
+			return nil, err
+		}
+	}
 	return encode(spec)
 }
 

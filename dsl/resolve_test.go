@@ -153,3 +153,20 @@ func TestConcurrent(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestResolveWithoutAProgram: a command that turns out to be empty is an error before anything is started.
+func TestResolveWithoutAProgram(t *testing.T) {
+	p := mustCompile(t, `sluice: pipeline/v1
+name: p
+params: {words: {type: list}, word: {type: string}}
+steps:
+  list: {run: {command: "${params.words}"}}
+  word: {evaluate: {command: ["${params.word}", x], metrics: [f1]}}
+`)
+	vars := Vars{Params: map[string]any{"words": []any{}, "word": " "}}
+	for _, id := range []string{"list", "word"} {
+		if _, err := p.Resolve(id, vars); err == nil || !strings.Contains(err.Error(), "it names no program") {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
@@ -29,12 +30,22 @@ func (spec *Run) check(c *checker, s *step) {
 	case script != nil && command != nil:
 		c.src.errorf(keyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}
+	if script != nil && strings.TrimSpace(spec.Script) == "" {
+		c.src.errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
+	}
 	if m := interpolation.FindStringSubmatchIndex(spec.Script); m != nil && script != nil {
 		line, col := c.src.locate(script, utf8.RuneCountInString(spec.Script[:m[0]]))
 		c.src.add(SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+spec.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
 			"a script is never interpolated: the shell will see this as it stands")
 	}
 	spec.Command.check(c, s)
+}
+
+func (spec *Run) checkProgram() error {
+	if spec.Script != "" {
+		return nil
+	}
+	return spec.Command.checkProgram()
 }
 
 // interpolation matches what anywhere else would be an expression, and to a shell is a bad substitution.

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -49,6 +50,14 @@ func (cmd *Command) workspaceFiles() []string {
 	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)
 }
 
+// checkProgram reports a command that names no program, as one from an expression may not.
+func (cmd *Command) checkProgram() error {
+	if len(cmd.Command) == 0 || strings.TrimSpace(cmd.Command[0]) == "" {
+		return errors.New("command: it names no program")
+	}
+	return nil
+}
+
 // artifactOutputs are the types of outputs that are files, and so have a path.
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}
 
@@ -60,8 +69,14 @@ func requireCommand(c *checker, s *step) {
 
 // check reports outputs without a path, and files that are not in the workspace.
 func (cmd *Command) check(c *checker, s *step) {
-	if at := lookup(s.body, "command"); at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
+	switch at := lookup(s.body, "command"); {
+	case at == nil || at.Kind != yaml.SequenceNode:
+	case len(at.Content) == 0:
 		c.src.errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
+	default:
+		if program := behindAlias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
+			c.src.errorf(program, "required", "write `command: [python3, script.py]`", "the command names no program")
+		}
 	}
 	for name, decl := range cmd.Outputs {
 		at := lookup(s.body, "outputs", name)
