@@ -361,6 +361,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 	given, _ := body.get("params").(entries)
 	for key, n := range mappingOf(s.body, "params") {
 		decl, ok := ch.params[key.Value]
+		c.d.valuesAsText(given, key.Value, lookup(s.body, "params"), decl.Type, decl.Items)
 		v := given.get(key.Value)
 		switch {
 		case !ok:

@@ -24,6 +24,8 @@ type decoder struct {
 	forms   map[reflect.Type]form
 	beside  map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
 	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
+	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
+	misspelt map[*yaml.Node]bool
 }
 
 // form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
@@ -31,7 +33,10 @@ type decoder struct {
 type form func(n *yaml.Node, r rules) (v value, done bool)
 
 func newDecoder(src *source, fixed bool) *decoder {
-	return &decoder{src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{}}
+	return &decoder{
+		src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{},
+		misspelt: map[*yaml.Node]bool{},
+	}
 }
 
 // enter resolves an alias, checks the tag, and guards depth and size. When ok, the caller must call leave.
@@ -333,6 +338,9 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
 
 // constant reads a scalar as YAML's core schema types it.
 func (d *decoder) constant(n *yaml.Node) value {
+	if decimalOf(n) != "" {
+		d.misspelt[n] = true
+	}
 	for _, t := range map[string][]reflect.Type{
 		"!!bool": {boolType}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
 	}[n.Tag] {

@@ -31,7 +31,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.src.errorf(n, "type", "", "%s", err)
+		d.src.errorf(n, "type", spellingHint(err), "%s", err)
 		return nil
 	}
 	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
@@ -55,7 +55,10 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		}
 		return strings.EqualFold(n.Value, "true"), nil
 	case reflect.Int, reflect.Int64:
-		v, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 64)
+		if decimal := decimalOf(n); decimal != "" {
+			return nil, &spellingError{n.Value, decimal}
+		}
+		v, err := strconv.ParseInt(n.Value, 0, 64)
 		if errors.Is(err, strconv.ErrRange) {
 			return nil, fmt.Errorf("%s is too large", n.Value)
 		}
@@ -64,6 +67,9 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		}
 		return v, nil
 	case reflect.Float64:
+		if decimal := decimalOf(n); decimal != "" {
+			return nil, &spellingError{n.Value, decimal}
+		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!float" && n.Tag != "!!int" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, mismatch

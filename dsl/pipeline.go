@@ -139,6 +139,7 @@ func (l *loader) read() bool {
 	if !ok {
 		return false
 	}
+	l.readAsText(v)
 	l.exprs = d.exprs
 	l.outputs, _ = v.get("outputs").(entries)
 	l.concurrency, _ = v.get("concurrency").(entries)
@@ -157,6 +158,22 @@ func (l *loader) read() bool {
 		*section = append(*section, s.Step)
 	}
 	return true
+}
+
+// readAsText reads what is given for parameters that are texts as it was written.
+func (l *loader) readAsText(pipeline entries) {
+	params, _ := pipeline.get("params").(entries)
+	l.d.declaredAsText(params, lookup(l.root, "params"))
+	triggers, _ := pipeline.get("triggers").(entries)
+	for i, name := range triggers.keys {
+		trigger, _ := triggers.values[i].(entries)
+		given, _ := trigger.get("params").(entries)
+		for _, param := range given.keys {
+			decl, _ := params.get(param).(entries)
+			typ, items := declaredType(decl)
+			l.d.valuesAsText(given, param, lookup(l.root, "triggers", name, "params"), typ, items)
+		}
+	}
 }
 
 // writtenOutputs are the pipeline's outputs as they stand in the document.

@@ -202,6 +202,10 @@ func (l *loader) readBody(d *decoder, s *step) {
 		v = entries{}
 	}
 	s.spec = v
+	if fields, ok := v.(entries); ok && s.Kind == KindApproval {
+		form, _ := fields.get("fields").(entries)
+		d.declaredAsText(form, lookup(s.body, "fields"))
+	}
 	if err := fill(s.known, known(v)); err != nil {
 		l.src.errorf(s.key, "type", "", "%s", err)
 	}

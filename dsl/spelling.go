@@ -1,0 +1,109 @@
+package dsl
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// spellingError is a number that readers of YAML do not agree on: 010 is 8 in YAML 1.1 and 10 in YAML 1.2, 1_000 is a number in the one
+// and a text in the other.
+type spellingError struct{ written, decimal string }
+
+func (e *spellingError) Error() string {
+	return fmt.Sprintf("`%s` is not the same number to everyone who reads YAML", e.written)
+}
+
+func spellingHint(err error) string {
+	var spelling *spellingError
+	if !errors.As(err, &spelling) {
+		return ""
+	}
+	return fmt.Sprintf("write %s, or %q for a text", spelling.decimal, spelling.written)
+}
+
+var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
+
+// decimalOf returns how a number is better written that readers of YAML do not agree on; empty for any other scalar.
+func decimalOf(n *yaml.Node) string {
+	if n.Tag != "!!int" && n.Tag != "!!float" {
+		return ""
+	}
+	decimal := strings.ReplaceAll(n.Value, "_", "")
+	for leadingZero.MatchString(decimal) {
+		decimal = strings.Replace(decimal, "0", "", 1)
+	}
+	switch {
+	case strings.HasPrefix(strings.TrimLeft(decimal, "+-"), "0b"):
+		return "it in decimal digits"
+	case decimal == n.Value:
+		return ""
+	}
+	return decimal
+}
+
+// asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since
+// 1.10 is the number 1.1.
+func (d *decoder) asText(v value, n *yaml.Node) value {
+	n = behindAlias(n)
+	if n == nil {
+		return v
+	}
+	switch v := v.(type) {
+	case literal:
+		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+			delete(d.misspelt, n)
+			if _, isText := v.v.(string); !isText {
+				return literal{n.Value}
+			}
+		}
+	case list:
+		if n.Kind == yaml.SequenceNode && len(n.Content) == len(v) { // else an item was reported
+			for i := range v {
+				v[i] = d.asText(v[i], n.Content[i])
+			}
+		}
+	case entries:
+		for i, key := range v.keys {
+			v.values[i] = d.asText(v.values[i], lookup(n, key))
+		}
+	}
+	return v
+}
+
+// valuesAsText reads one entry of a mapping as texts, where a declaration says that it is one or holds some.
+func (d *decoder) valuesAsText(of entries, key string, n *yaml.Node, typ, items string) {
+	isText := typ == "string" || typ == "enum" || (typ == "list" || typ == "map") && (items == "" || items == "string")
+	if i := slices.Index(of.keys, key); i >= 0 && isText {
+		of.values[i] = d.asText(of.values[i], lookup(n, key))
+	}
+}
+
+// declaredAsText reads the defaults of declared parameters or fields as what they are declared to be.
+func (d *decoder) declaredAsText(declared entries, n *yaml.Node) {
+	for i, name := range declared.keys {
+		if decl, ok := declared.values[i].(entries); ok {
+			typ, items := declaredType(decl)
+			d.valuesAsText(decl, "default", lookup(n, name), typ, items)
+		}
+	}
+}
+
+func declaredType(decl entries) (typ, items string) {
+	typ, _ = known(decl.get("type")).(string)
+	items, _ = known(decl.get("items")).(string)
+	return typ, items
+}
+
+// reportMisspelt reports numbers that readers of YAML do not agree on, where a number is meant or may be.
+func (d *decoder) reportMisspelt() {
+	for n := range d.misspelt {
+		_, err := d.plain(n, reflect.TypeFor[int64]())
+		d.src.errorf(n, "type", spellingHint(err), "%s", err)
+	}
+}
