@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,11 +17,11 @@ import (
 const (
 	// lookEvery is the pause between two looks at a stage. The tests stay valid however often one looks.
 	lookEvery = time.Second
-	// lookFor is how long one activity goes on looking: a stage of hours is then a history of a few events a minute.
+	// lookFor is how long one activity goes on looking when its workflow does not say: one of an earlier build.
 	lookFor = 30 * time.Second
 )
 
-// Look judges a stage, once a second, until a look decides or lookFor has passed. It reads cumulative counts, so that an activity
+// Look judges a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
 // that is lost and done again judges the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })
@@ -72,7 +73,7 @@ func (r *Rollouts) looks(
 		var look dsl.Look
 		state, look, _ = rollout.Judge(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
-		if look.Decision != rollout.Hold || time.Since(began) >= lookFor {
+		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {
 			return looks, state, nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -19,9 +20,9 @@ type Replayed struct {
 	Sent int64 `json:"sent"`
 }
 
-// Replay sends a dataset's rows to the target, over and over, until it is cancelled.
+// Replay sends a dataset's rows to the target, over and over, until it is cancelled. How far it came is in the details of the cancel.
 func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error {
-	var before Replayed
+	before := Replayed{Sent: in.Sent}
 	if activity.HasHeartbeatDetails(ctx) {
 		if err := activity.GetHeartbeatDetails(ctx, &before); err != nil {
 			return fmt.Errorf("what an earlier attempt sent: %w", err)
@@ -50,5 +51,8 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 		URL: target.URL(), Model: spec.Target, Dir: rows, Split: in.Traffic.Split, Label: in.Traffic.Label, RPS: in.Traffic.RPS,
 		Start: before.Sent, Progress: sent.Store,
 	})
+	if ctx.Err() != nil {
+		return temporal.NewCanceledError(contract.RolloutReplayed{Sent: sent.Load()})
+	}
 	return typed(ctx, err)
 }

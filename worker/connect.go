@@ -30,6 +30,8 @@ type ConnectOptions struct {
 
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
+
+	settings embedded.Settings // of a server started here, for tests
 }
 
 // connectTimeout bounds the whole of Connect: a server starts within a second, on a busy machine within a few.
@@ -209,6 +211,7 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
 		LogLevel: o.ServerLogLevel,
 		Codec:    decoder,
+		Settings: o.settings,
 	})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker/codec"
+	"github.com/sluiceml/sluice/worker/embedded"
 	"github.com/sluiceml/sluice/worker/holder"
 )
 
@@ -47,6 +48,9 @@ type Options struct {
 	Deployment Deployment
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
+
+	settings     embedded.Settings               // of a server started here, and
+	interceptors []interceptor.WorkerInterceptor // of this process's worker: for tests
 }
 
 // Deployment names a version of a worker deployment.
@@ -107,6 +111,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
 		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
+		settings: o.settings,
 	})
 	if err != nil {
 		return nil, err
@@ -163,7 +168,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
-		Interceptors:                            []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}},
+		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}, o.interceptors...),
 	})
 	if err := s.register(o); err != nil {
 		return err

@@ -68,6 +68,7 @@ func (s *Session) register(o Options) error {
 		contract.RecordActivity:  engine.Record,
 		contract.FinishActivity:  engine.Finish,
 		contract.AliveActivity:   s.alive,
+		contract.VacantActivity:  s.vacant,
 
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,

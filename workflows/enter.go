@@ -12,18 +12,19 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// turnEvery is how often a run that waits for a lock asks for it again: the lock may have been ended by a person.
-const turnEvery = 30 * time.Second
+// A run that waits for a lock is told when it has its turn. It asks again after firstAsk, and then ever more rarely up to lastAsk: a person
+// may have ended the lock.
+const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
 // enter takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
-// to wait, or it was cancelled while it waited.
+// to wait, or it was cancelled while it waited. errLongHistory says that it is to go on waiting in a new history.
 func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
 		return nil, nil
 	}
 	defer func() { r.waits = "" }()
-	for {
+	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
 		taken, err := r.lock(ctx)
 		switch {
 		case err != nil:
@@ -33,7 +34,12 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 		}
 		r.waits = "another run holds the group `" + group + "`"
 		workflow.SetCurrentDetails(ctx, "waits: "+r.waits)
-		switch held, by, err := r.queue(ctx); {
+		held, by, err := r.queue(ctx, pause)
+		long := err == nil && !held && by == "" && ctx.Err() == nil && isLong(ctx, neverLong)
+		if long {
+			held, by = r.answer(ctx)
+		}
+		switch {
 		case err != nil:
 			return r.turnedAway(ctx, err)
 		case held:
@@ -44,6 +50,8 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 		case by != "":
 			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
 			return &end, r.close(ctx, &end)
+		case long:
+			return nil, errLongHistory
 		}
 	}
 }
@@ -73,9 +81,15 @@ func (r *run) isChild(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).ParentWorkflowExecution != nil && r.in.Trigger.Name == ""
 }
 
-// queue asks for the lock and waits for its turn. It is not held after turnEvery, nor when the lock has ended in the meantime; by is the
+// answer takes in what the lock has said at the last moment: a new history would not hear it.
+func (*run) answer(ctx workflow.Context) (held bool, by string) {
+	workflow.GetSignalChannel(ctx, contract.TakenSignal).ReceiveAsync(&by)
+	return workflow.GetSignalChannel(ctx, contract.TurnSignal).ReceiveAsync(nil), by
+}
+
+// queue asks for the lock and waits for its turn. It is not held after the pause, nor when the lock has ended in the meantime; by is the
 // run that holds it when there will be no turn.
-func (r *run) queue(ctx workflow.Context) (held bool, by string, err error) {
+func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by string, err error) {
 	conflict := r.begun.Concurrency.OnConflict
 	want := contract.Want{
 		Run: r.in.Run, Evict: conflict == dsl.OnConflictCancelOther, Skip: conflict == dsl.OnConflictSkip, Child: r.isChild(ctx),
@@ -92,7 +106,7 @@ func (r *run) queue(ctx workflow.Context) (held bool, by string, err error) {
 			held = true
 		}).
 		AddReceive(workflow.GetSignalChannel(ctx, contract.TakenSignal), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &by) }).
-		AddFuture(workflow.NewTimer(timing, turnEvery), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddFuture(workflow.NewTimer(timing, every(ctx, pause)), func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		Select(ctx)
 	return held, by, err
 }

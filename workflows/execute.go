@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -49,7 +48,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 	switch j.node.Kind {
 	case dsl.KindTrain:
 		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
-		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD}
+		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil}
 		err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
 		return out, err
 	case dsl.KindRollout:
@@ -58,7 +57,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
 		err = within(ctx, j.timeout(), func(ctx workflow.Context) error {
-			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, in, &out)
+			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, contract.RolloutInput{StepInput: in}, &out)
 		})
 		return out, err
 	case dsl.KindApproval:
@@ -154,17 +153,24 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchStep).ValueSet(j.node.ID),
 		),
 	})
-	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
-		err := workflow.ExecuteChildWorkflow(ctx, name, in).Get(ctx, out)
-		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-		if !errors.As(err, &taken) {
-			return err
-		}
-		j.state.Summary = "waits: another run holds " + id
-		if err := workflow.Sleep(ctx, pause); err != nil {
-			return err
-		}
+	start := func() workflow.ChildWorkflowFuture { return workflow.ExecuteChildWorkflow(ctx, name, in) }
+	err := start().Get(ctx, out)
+	if !isTaken(err) {
+		return err
 	}
+	before := j.state.Summary
+	j.state.Summary = "waits: another run holds " + id
+	var child workflow.ChildWorkflowFuture
+	if workflow.GetVersion(ctx, changeVacancy, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		child, err = startAgain(ctx, start)
+	} else {
+		child, err = j.turns.startWhenFree(ctx, id, start)
+	}
+	if err != nil {
+		return err
+	}
+	j.state.Summary = before
+	return child.Get(ctx, out)
 }
 
 // within cancels what f does when it takes longer than timeout: a child is then left the time to undo what it did.

@@ -127,7 +127,7 @@ func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all c
 func usesUp(left, usd float64) bool { return left > 0 && usd >= left }
 
 func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contract.LaneOutput {
-	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.steps[i]}
+	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.steps[i], turns: r.turns}
 	var out contract.LaneOutput
 	id := contract.LaneWorkflowID(r.in.Run, in.Node.ID, n)
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)

@@ -31,6 +31,8 @@ type job struct {
 	// next lists the steps to resolve together with the judgement, and ahead takes what came of each of them, if anything.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
+	// turns are those of the history's jobs that wait for the ID of a child.
+	turns turns
 	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
 	budgetUSD float64
 	costUSD   float64

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// longHistory is how many events a workflow's history may have before nothing new is begun in it: what is under way ends, and the
-	// rest goes on in a new history. Histories then stay under 4,096 events.
-	longHistory = 2500
 	// laneWindow is how many instances a lane runs at once; more are spread over further lanes.
 	laneWindow = 64
 	// tellEvery spaces what a lane tells its run of ended instances, and tells is about how often all of a step's lanes do: what they
@@ -28,7 +25,7 @@ const (
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
 	l := &lane{
 		in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal),
-		journal: journal{run: in.Run}, resolved: map[int]*contract.Resolved{},
+		journal: journal{run: in.Run}, turns: turns{}, resolved: map[int]*contract.Resolved{},
 	}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, l.query); err != nil {
 		return l.out, err
@@ -61,6 +58,7 @@ type lane struct {
 	drain    workflow.ReceiveChannel // hears when the run wants no further instances
 	draining bool
 	journal  journal
+	turns    turns
 	// foreseen are instances that are resolved ahead of their turn; resolved has those for which that is over, nil where it failed.
 	foreseen []int
 	resolved map[int]*contract.Resolved
@@ -134,7 +132,7 @@ func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolve
 
 // goesOn reports whether another instance is to be begun in this history.
 func (l *lane) goesOn(ctx workflow.Context) bool {
-	return l.more(ctx) && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory
+	return l.more(ctx) && !isLong(ctx, longByLength)
 }
 
 // work does one instance after the other.
@@ -161,7 +159,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
-		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, budgetUSD: l.left(),
+		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, turns: l.turns, budgetUSD: l.left(),
 		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == dsl.StatusHold }) {
 				return // whoever decides on the others sees this one, too

@@ -31,7 +31,7 @@ func Lock(ctx workflow.Context, in contract.LockInput) error {
 		case l.in.Run == "":
 			l.next(ctx)
 			continue
-		case workflow.GetInfo(ctx).GetCurrentHistoryLength() >= longHistory:
+		case isLong(ctx, longByLength):
 			return workflow.NewContinueAsNewError(ctx, contract.LockWorkflow, l.in)
 		}
 		if err := l.wait(ctx); err != nil {
@@ -64,7 +64,7 @@ func (l *lock) hear(ctx workflow.Context) {
 // wait returns when a run has said something, or when it was time to look at the holder.
 func (l *lock) wait(ctx workflow.Context) (err error) {
 	if l.look == nil {
-		l.look = workflow.NewTimer(ctx, aliveEvery)
+		l.look = workflow.NewTimer(ctx, every(ctx, aliveEvery))
 	}
 	workflow.NewSelector(ctx).
 		AddReceive(l.wants, func(c workflow.ReceiveChannel, _ bool) {

@@ -3,6 +3,7 @@
 package workflows
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
@@ -25,7 +26,14 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 		if err := r.begin(ctx); err != nil {
 			return contract.RunOutput{}, err
 		}
-		if out, err := r.enter(ctx); out != nil {
+	}
+	if in.Carried == nil || in.Carried.Queued {
+		switch out, err := r.enter(ctx); {
+		case errors.Is(err, errLongHistory):
+			next := r.carry(ctx)
+			next.Carried.Queued = true
+			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
+		case out != nil:
 			return *out, err
 		}
 		r.notify(ctx, contract.EventStart, "")
@@ -69,6 +77,7 @@ type run struct {
 	declined    string
 	costUSD     float64
 	journal     journal
+	turns       turns
 	lost        error    // records of steps that ended could not be kept
 	datasets    []string // published by the run, as are the models
 	models      []string
@@ -89,7 +98,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
 	r := &run{
 		in: in, startedAt: workflow.Now(ctx), steps: make([]contract.StepState, n),
-		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{},
+		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{},
 	}
 	info := workflow.GetInfo(ctx)
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID

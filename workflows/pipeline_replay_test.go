@@ -7,7 +7,8 @@ import (
 	"github.com/sluiceml/sluice/internal/historytest"
 )
 
-// Recorded by TestPipelineRuns in worker/, and TestEnds and TestContinued in integration/, as are those below.
+// Recorded by TestPipelineRuns and TestWaitsReachNoLimit in worker/, and TestEnds and TestContinued in integration/, as are those below.
+// *-polled*, and rollout-undecided, are of a build that knew no change of versions.go, on a server that suggested new histories early.
 func TestPipelineReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/pipeline-*.json*", contract.PipelineWorkflow, Pipeline)
 }

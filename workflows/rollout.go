@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,64 +16,113 @@ import (
 const (
 	// keptLooks bounds the looks of a stage that its result keeps: the newest.
 	keptLooks = 200
+	// lookFor is how long one activity looks at a stage: a stage of hours is then a history of a few events a minute.
+	lookFor = 30 * time.Second
 	// targetTimeout bounds one order to a serving target, loading a model included, for which a cluster may have to start machines.
 	targetTimeout = 20 * time.Minute
+	// wayBackLimit bounds all attempts to take a rollout back.
+	wayBackLimit = 24 * time.Hour
 )
 
 // Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a
 // time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
-func Rollout(ctx workflow.Context, in contract.StepInput) (contract.StepOutput, error) {
-	r := &rollout{in: in, state: contract.RolloutState{Phase: "loading"}}
+func Rollout(ctx workflow.Context, in contract.RolloutInput) (contract.StepOutput, error) {
+	r := &rollout{in: in.StepInput, at: contract.RolloutCarried{State: contract.RolloutState{Phase: "loading"}}}
 	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
 		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 	}
-	r.state.Stages = len(r.spec.Stages)
-	err := workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.state, nil })
+	r.at.State.Stages = len(r.spec.Stages)
+	if in.Carried != nil {
+		r.at = *in.Carried
+	}
+	err := workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
 	if err != nil {
 		return contract.StepOutput{}, err
 	}
-	if err := r.order(ctx, contract.RolloutOpenActivity, "load "+r.spec.Target, in, &r.opened); err != nil {
-		return contract.StepOutput{}, err
+	if in.Carried == nil {
+		if err := r.order(ctx, contract.RolloutOpenActivity, "load "+r.spec.Target, r.in, &r.at.Opened); err != nil {
+			return contract.StepOutput{}, err
+		}
+		r.at.Revision, r.at.State.Version = r.at.Opened.Revision, r.at.Opened.Version
 	}
-	r.revision, r.state.Version = r.opened.Revision, r.opened.Version
-	reason, failed := r.stages(ctx)
+	reason, failed := r.stages(ctx, in.Carried != nil)
+	if errors.Is(failed, errLongHistory) {
+		return contract.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Carried: &r.at})
+	}
 	return r.settle(ctx, reason, failed)
 }
 
 // rollout is the state of one rollout workflow.
 type rollout struct {
-	in       contract.StepInput
-	spec     dsl.Rollout
-	opened   contract.RolloutOpened
-	revision int64
-	judge    json.RawMessage
-	results  []dsl.StageResult
-	state    contract.RolloutState
+	in   contract.StepInput
+	spec dsl.Rollout
+	// at is what the next history would begin with.
+	at contract.RolloutCarried
 }
 
-// stages goes through the stages while replayed traffic flows. It returns why the rollout must be taken back; failed is set when
-// that is an error of the machinery and not a judgement.
-func (r *rollout) stages(ctx workflow.Context) (reason string, failed error) {
+// stages goes through the stages while replayed traffic flows, from the one that an earlier history began if midway. It returns why the
+// rollout must be taken back; failed is set when that is an error of the machinery and not a judgement, or errLongHistory.
+func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, failed error) {
 	replaying, stop := workflow.WithCancel(ctx)
 	defer stop()
 	replay := r.replay(replaying)
-	for i, stage := range r.spec.Stages {
-		r.state.Phase, r.state.Stage, r.state.Shadow, r.state.Weight = "stage", i+1, stage.Shadow, stage.Weight
-		r.show(ctx)
-		tell(ctx, contract.Note{Step: r.in.Step, Text: fmt.Sprintf("version %s, stage %s of %d", r.opened.Version, describe(i, stage), len(r.spec.Stages))})
-		if err := r.traffic(ctx, stage); err != nil {
-			return "traffic could not be moved: " + contract.Message(err), err
+	next := len(r.at.Results)
+	if midway {
+		next--
+	}
+	for i := next; i < len(r.spec.Stages); i++ {
+		stage := r.spec.Stages[i]
+		if !midway {
+			if err := r.begin(ctx, i, stage); err != nil {
+				return "traffic could not be moved: " + contract.Message(err), err
+			}
 		}
-		result, err := r.watch(ctx, i, stage, replay)
-		r.results = append(r.results, result)
+		midway = false
+		err := r.watch(ctx, i, stage, replay)
+		if errors.Is(err, errLongHistory) {
+			stop()
+			if err = r.halt(ctx, replay); err == nil {
+				return "", errLongHistory
+			}
+		}
 		if err != nil {
 			return "stage " + describe(i, stage) + ": " + contract.Message(err), err
 		}
-		if result.Decision != decisionPass {
+		if result := r.at.Results[i]; result.Decision != decisionPass {
 			return "stage " + describe(i, stage) + ": " + result.Reason, nil
 		}
 	}
 	return "", nil
+}
+
+// begin begins a stage.
+func (r *rollout) begin(ctx workflow.Context, i int, stage dsl.Stage) error {
+	s := &r.at.State
+	s.Phase, s.Stage, s.Shadow, s.Weight = "stage", i+1, stage.Shadow, stage.Weight
+	r.show(ctx)
+	tell(ctx, contract.Note{
+		Step: r.in.Step, Text: fmt.Sprintf("version %s, stage %s of %d", r.at.Opened.Version, describe(i, stage), len(r.spec.Stages)),
+	})
+	if err := r.traffic(ctx, stage); err != nil {
+		return err
+	}
+	r.at.Results = append(r.at.Results, dsl.StageResult{Index: i, Shadow: stage.Shadow, Weight: stage.Weight})
+	r.at.Began = workflow.Now(ctx)
+	return nil
+}
+
+// halt waits for the end of replayed traffic that has been stopped, which goes on in the next history. The error says that there is to be
+// none, for the rollout was cancelled.
+func (r *rollout) halt(ctx workflow.Context, replay workflow.Future) error {
+	if r.replays() {
+		waiting, _ := workflow.NewDisconnectedContext(ctx)
+		var stopped *temporal.CanceledError
+		var replayed contract.RolloutReplayed
+		if err := replay.Get(waiting, nil); errors.As(err, &stopped) && stopped.HasDetails() && stopped.Details(&replayed) == nil {
+			r.at.Sent = replayed.Sent
+		}
+	}
+	return ctx.Err()
 }
 
 // What a look may decide.
@@ -88,31 +138,35 @@ func describe(i int, s dsl.Stage) string {
 	return fmt.Sprintf("%d (%g%%)", i+1, 100*float64(s.Weight))
 }
 
+// replays reports whether the rollout sends traffic itself.
+func (r *rollout) replays() bool { return !r.spec.Traffic.Replay.IsZero() }
+
 // replay starts the replayed traffic, which ends when ctx is cancelled. Without any the future never becomes ready.
 func (r *rollout) replay(ctx workflow.Context) workflow.Future {
-	if r.spec.Traffic.Replay.IsZero() {
+	if !r.replays() {
 		never, _ := workflow.NewFuture(ctx)
 		return never
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: defaultTimeout,
 		HeartbeatTimeout:    heartbeatTimeout,
+		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			MaximumInterval: 10 * time.Second, MaximumAttempts: lostWorkers,
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser},
 		},
 		Summary: "replay traffic to " + r.spec.Target,
 	})
-	in := contract.RolloutReplay{Step: r.in, Traffic: r.spec.Traffic}
+	in := contract.RolloutReplay{Step: r.in, Traffic: r.spec.Traffic, Sent: r.at.Sent}
 	return workflow.ExecuteActivity(ctx, contract.RolloutReplayActivity, in)
 }
 
 // traffic gives the candidate the share of a stage.
 func (r *rollout) traffic(ctx workflow.Context, s dsl.Stage) error {
 	in := contract.RolloutTraffic{
-		Step: r.in, Version: r.opened.Version, Revision: r.revision, Weight: s.Weight, Shadow: s.Shadow,
+		Step: r.in, Version: r.at.Opened.Version, Revision: r.at.Revision, Weight: s.Weight, Shadow: s.Shadow,
 	}
-	if r.opened.Previous == "" {
+	if r.at.Opened.Previous == "" {
 		in.Weight, in.Shadow = 1, 0 // nothing else could answer
 	}
 	var set contract.RolloutTrafficSet
@@ -122,39 +176,41 @@ func (r *rollout) traffic(ctx workflow.Context, s dsl.Stage) error {
 	}
 	err := r.order(ctx, contract.RolloutTrafficActivity, summary, in, &set)
 	if err == nil {
-		r.revision = set.Revision
+		r.at.Revision = set.Revision
 	}
 	return err
 }
 
-// watch looks at a stage until it passes or must be aborted. One activity looks many times, so that a stage of hours stays a short
-// history.
-func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay workflow.Future) (dsl.StageResult, error) {
-	result := dsl.StageResult{Index: i, Shadow: stage.Shadow, Weight: stage.Weight}
-	began := workflow.Now(ctx)
-	for begins := true; ; begins = false {
+// watch looks at a stage until it passes or must be aborted, or until the history is long. One activity looks many times, so that a stage
+// of hours stays a short history.
+func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay workflow.Future) error {
+	result := &r.at.Results[i]
+	for {
 		in := contract.RolloutLook{
-			Step: r.in, Version: r.opened.Version, Previous: r.opened.Previous, Stage: stage, Tests: r.spec.Tests,
-			Stages: len(r.spec.Stages), Revision: r.revision, Elapsed: workflow.Now(ctx).Sub(began).Seconds(), State: r.judge, Begins: begins,
+			Step: r.in, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Stage: stage, Tests: r.spec.Tests,
+			Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Judge,
+			Begins: len(result.Looks) == 0, For: every(ctx, lookFor),
 		}
 		var out contract.RolloutLooked
 		if err := r.order(ctx, contract.RolloutLookActivity, "judge stage "+describe(i, stage), in, &out); err != nil {
-			return result, err
+			return err
 		}
-		r.judge = out.State
+		r.at.Judge = out.State
 		if n := len(out.Looks); n > 0 {
 			last := out.Looks[n-1]
 			result.Looks = append(result.Looks, out.Looks...)
 			result.Looks = result.Looks[max(0, len(result.Looks)-keptLooks):]
 			result.Seconds, result.Decision, result.Reason = last.At, last.Decision, last.Reason
-			r.state.Look = &last
+			r.at.State.Look = &last
 			r.show(ctx)
 		}
 		switch {
 		case result.Decision == decisionPass || result.Decision == decisionAbort:
-			return result, nil
+			return nil
 		case replay.IsReady():
-			return result, replayEnded(ctx, replay)
+			return replayEnded(ctx, replay)
+		case ctx.Err() == nil && isLong(ctx, neverLong):
+			return errLongHistory
 		}
 	}
 }
@@ -169,20 +225,21 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 
 // settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
 func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (contract.StepOutput, error) {
-	promote := reason == "" && failed == nil
-	r.state.Phase = "rolling back"
-	if promote {
-		r.state.Phase = "promoting"
+	if reason == "" {
+		if failed = r.end(ctx, ""); failed != nil {
+			reason = "it could not be promoted: " + contract.Message(failed)
+		}
 	}
-	detached, _ := workflow.NewDisconnectedContext(ctx)
-	in := contract.RolloutSettle{Step: r.in, Opened: r.opened, Promote: promote, Reason: reason}
-	if err := r.order(detached, contract.RolloutSettleActivity, r.state.Phase, in, nil); err != nil {
-		return contract.StepOutput{}, err
+	promote := reason == ""
+	if !promote {
+		if err := r.end(ctx, reason); err != nil {
+			return contract.StepOutput{}, err
+		}
 	}
-	r.state.Phase = "done"
+	r.at.State.Phase = "done"
 	out := dsl.RolloutOutput{
-		Target: r.spec.Target, Version: r.opened.Version, Previous: r.opened.Previous, Decision: "promoted",
-		Reason: reason, Stages: r.results, URL: r.opened.URL,
+		Target: r.spec.Target, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Decision: "promoted",
+		Reason: reason, Stages: r.at.Results, URL: r.at.Opened.URL,
 	}
 	if !promote {
 		out.Decision = "rolled_back"
@@ -204,7 +261,11 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (con
 
 // order runs one short activity at the target.
 func (r *rollout) order(ctx workflow.Context, name, summary string, in, out any) error {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, orderOptions(summary)), name, in).Get(ctx, out)
+}
+
+func orderOptions(summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
 		StartToCloseTimeout: targetTimeout,
 		HeartbeatTimeout:    heartbeatTimeout,
 		WaitForCancellation: true,
@@ -213,13 +274,27 @@ func (r *rollout) order(ctx workflow.Context, name, summary string, in, out any)
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate},
 		},
 		Summary: summary,
-	})
-	return workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
+	}
+}
+
+// end has all traffic moved to the candidate or, for a reason, back. The way back is tried for longer: a target that does not answer now
+// should not be left with what was found wanting.
+func (r *rollout) end(ctx workflow.Context, reason string) error {
+	in := contract.RolloutSettle{Step: r.in, Opened: r.at.Opened, Promote: reason == "", Reason: reason}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if in.Promote {
+		r.at.State.Phase = "promoting"
+		return r.order(ctx, contract.RolloutSettleActivity, r.at.State.Phase, in, nil)
+	}
+	r.at.State.Phase = "rolling back"
+	options := orderOptions(r.at.State.Phase)
+	options.ScheduleToCloseTimeout, options.RetryPolicy.MaximumAttempts = wayBackLimit, 0
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), contract.RolloutSettleActivity, in).Get(ctx, nil)
 }
 
 // show writes the rollout's details for Temporal's UI.
 func (r *rollout) show(ctx workflow.Context) {
-	s := r.state
+	s := r.at.State
 	text := fmt.Sprintf("**%s** version %s: %s, stage %d of %d\n", r.spec.Target, s.Version, s.Phase, s.Stage, s.Stages)
 	if l := s.Look; l != nil {
 		side := func(name string, c dsl.SideCounts) string {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/internal/historytest"
 )
 
-// Recorded by TestRolloutRuns in worker/.
+// Recorded by TestRolloutRuns and TestWaitsReachNoLimit in worker/.
 func TestRolloutReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/rollout-*.json", contract.RolloutWorkflow, Rollout)
 }

@@ -35,6 +35,9 @@ type target struct {
 
 	mu     sync.Mutex
 	orders []string
+	began  []bool // of the looks, whether they were a stage's first
+
+	replays int
 }
 
 func (f *target) note(format string, args ...any) {
@@ -65,9 +68,10 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		f.note("traffic %g shadow %g", float64(in.Weight), float64(in.Shadow))
 		return contract.RolloutTrafficSet{Revision: in.Revision + 1}, f.fails("traffic")
 	})
-	register(contract.RolloutLookActivity, func(_ context.Context, _ contract.RolloutLook) (contract.RolloutLooked, error) {
+	register(contract.RolloutLookActivity, func(_ context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		f.began = append(f.began, in.Begins)
 		decision := f.looks[0]
 		if len(f.looks) > 1 {
 			f.looks = f.looks[1:]
@@ -75,6 +79,9 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		return contract.RolloutLooked{Looks: []dsl.Look{{Decision: decision, Reason: "seen"}}, State: json.RawMessage(`{}`)}, f.fails("look")
 	})
 	register(contract.RolloutReplayActivity, func(ctx context.Context, _ contract.RolloutReplay) error {
+		f.mu.Lock()
+		f.replays++
+		f.mu.Unlock()
 		if f.replayEnds {
 			return contract.Error(contract.ErrUser, "no such column", nil)
 		}
@@ -83,7 +90,10 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 	})
 	register(contract.RolloutSettleActivity, func(_ context.Context, in contract.RolloutSettle) error {
 		f.note("settle promote=%v", in.Promote)
-		return f.fails("settle")
+		if in.Promote {
+			return f.fails("promote")
+		}
+		return nil
 	})
 	return env
 }
@@ -178,6 +188,55 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	}
 	if want := "settle promote=false"; !slices.Contains(f.orders, want) {
 		t.Errorf("orders %q, want %q among them", f.orders, want)
+	}
+}
+
+// TestRolloutGoesOnInANewHistory: midway in a stage, whose traffic is not ordered again.
+func TestRolloutGoesOnInANewHistory(t *testing.T) {
+	f := &target{previous: "1", looks: []string{"pass", "hold", "hold", "pass"}}
+	spec, err := json.Marshal(canary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := contract.RolloutInput{StepInput: contract.StepInput{Run: "r", Step: "ship", Spec: spec}}
+	histories := 0
+	for histories < 10 {
+		histories++
+		env := f.environment()
+		env.SetContinueAsNewSuggested(true)
+		env.ExecuteWorkflow(contract.RolloutWorkflow, in)
+		var again *workflow.ContinueAsNewError
+		if !errors.As(env.GetWorkflowError(), &again) {
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		in = nextInput[contract.RolloutInput](t, again)
+	}
+	if histories != 3 {
+		t.Errorf("%d histories, want one more for each look that holds", histories)
+	}
+	orders := []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "traffic 1 shadow 0", "settle promote=true"}
+	if diff := cmp.Diff(orders, f.orders); diff != "" {
+		t.Errorf("orders (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]bool{true, true, false, false, true}, f.began); diff != "" {
+		t.Errorf("looks that begin a stage (-want +got):\n%s", diff)
+	}
+	if f.replays != histories {
+		t.Errorf("traffic was replayed %d times, want once in each of %d histories", f.replays, histories)
+	}
+}
+
+// TestRolloutThatCannotBePromotedIsTakenBack: traffic is not left between the versions.
+func TestRolloutThatCannotBePromotedIsTakenBack(t *testing.T) {
+	f := &target{previous: "1", looks: []string{"pass"}, broken: "promote"}
+	if _, err := f.roll(f.environment(), canary()); contract.ErrorType(err) != contract.ErrInvalid {
+		t.Errorf("the rollout ended with %v", err)
+	}
+	if last := f.orders[len(f.orders)-1]; last != "settle promote=false" {
+		t.Errorf("orders %q, want the traffic back", f.orders)
 	}
 }
 

@@ -55,7 +55,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 			t.dropNext(ctx)
 			return contract.StepOutput{}, t.withCost(err)
 		}
-		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		if isLong(ctx, longBySuggestion) {
 			return contract.StepOutput{}, t.goOn(ctx)
 		}
 	}
@@ -75,10 +75,9 @@ type train struct {
 	budget  *budget
 	notices workflow.ReceiveChannel
 
-	phase       string
-	current     dsl.Generation
-	nodes       []string
-	falseStarts int
+	phase   string
+	current dsl.Generation
+	nodes   []string
 }
 
 func (t *train) query() (contract.TrainState, error) {
@@ -149,9 +148,9 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
 	}
 	if end.ran {
-		t.falseStarts = 0
+		t.carried.FalseStarts = 0
 	} else {
-		t.falseStarts++
+		t.carried.FalseStarts++
 	}
 }
 
@@ -161,9 +160,9 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		return ctx.Err()
 	}
 	if end.errType == "" {
-		if t.falseStarts >= maxFalseStarts {
+		if t.carried.FalseStarts >= maxFalseStarts {
 			return contract.Error(contract.ErrInfrastructure, fmt.Sprintf(
-				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.falseStarts, end.reason), nil)
+				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.carried.FalseStarts, end.reason), nil)
 		}
 		return nil
 	}
@@ -214,8 +213,22 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 	t.phase = phase
 	t.show(ctx)
 	if phase == "running" {
-		tell(ctx, contract.Note{Step: t.in.Step, Text: fmt.Sprintf("generation %d on %s", t.current.Index, strings.Join(t.nodes, ", "))})
+		t.report(ctx)
 	}
+}
+
+// report tells the run of a generation. The more there have been, the fewer it is told of: what it hears is in its history, which cannot be
+// continued while the training is under way.
+func (t *train) report(ctx workflow.Context) {
+	n := t.current.Index
+	if t.in.Unheard || n&(n-1) != 0 && workflow.GetVersion(ctx, changeNotes, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		return
+	}
+	text := fmt.Sprintf("generation %d on %s", n, strings.Join(t.nodes, ", "))
+	if n > 1 {
+		text = fmt.Sprintf("generation %d or later", n)
+	}
+	tell(ctx, contract.Note{Step: t.in.Step, Text: text})
 }
 
 // show writes the details that Temporal's UI shows of the workflow.

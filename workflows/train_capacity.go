@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,10 +17,10 @@ const (
 	patience = 20 * time.Minute
 	// firstLook and lastLook bound how often it is considered to leave on-demand for spot; the pauses double.
 	firstLook, lastLook = 5 * time.Second, 10 * time.Minute
+	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the scout's
+	// pauses grow without bound, and a node that falls silent once more is given up.
+	manyEvents = 1000
 )
-
-// errLongHistory: there is no capacity, and the history has become long from waiting for it.
-var errLongHistory = errors.New("the history is long")
 
 // capacityWords are what people call what was bought.
 var capacityWords = map[string]string{dsl.CapacitySpot: "spot", dsl.CapacityOnDemand: "on-demand"}
@@ -54,7 +53,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		if contract.ErrorType(err) != contract.ErrPreempted {
 			return t.abandon(ctx, err)
 		}
-		if t.phase = "acquiring: " + contract.Message(err); workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
+		if t.phase = "acquiring: " + contract.Message(err); isLong(ctx, longBySuggestion) {
 			return errLongHistory
 		}
 	}
@@ -153,9 +152,12 @@ func (l *life) lookOut(ctx workflow.Context) {
 	l.scout = &scout{}
 	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
 		defer func() { l.scout.ended = true }()
-		for pause := firstLook; ; pause = min(2*pause, lastLook) {
-			if workflow.Sleep(ctx, pause) != nil || l.looked(ctx) {
+		for pause := firstLook; ; {
+			if workflow.Sleep(ctx, every(ctx, pause)) != nil || l.looked(ctx) {
 				return
+			}
+			if pause *= 2; !l.hasMany(ctx) {
+				pause = min(pause, lastLook)
 			}
 		}
 	})
@@ -181,6 +183,8 @@ func (l *life) looked(ctx workflow.Context) bool {
 			return true
 		case contract.ErrorType(err) != contract.ErrPreempted:
 			return ctx.Err() != nil // a pool that fails is asked again later
+		case l.isSpared(ctx):
+			return false
 		}
 	}
 }

@@ -57,6 +57,7 @@ type life struct {
 	broke    bool // the step has cost what it may
 	overdue  bool // the step's deadline has passed, and it is to stop then
 
+	began int    // length of the history when the ranks were started
 	scout *scout // nil where there is nothing to look out for
 }
 
@@ -87,6 +88,7 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 	l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.prepared }) })
 	if !l.broken() {
 		l.enter(ctx, "running")
+		l.began = workflow.GetInfo(ctx).GetCurrentHistoryLength()
 		for i := range l.nodes {
 			workflow.Go(nodes, func(ctx workflow.Context) { l.run(ctx, i) })
 		}
@@ -258,7 +260,7 @@ func (l *life) run(ctx workflow.Context, i int) {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
 		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.
 		silent := name == contract.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
-		if !workerLost(err) || node.gone || silent {
+		if !workerLost(err) || node.gone || silent || l.isSpared(ctx) {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
 			node.gone = node.gone || err != nil && (name == contract.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
 			node.err, node.ended = err, true
@@ -267,6 +269,16 @@ func (l *life) run(ctx workflow.Context, i int) {
 		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = contract.AttachActivity, pollLimit, attachHeartbeat
 		options.Summary = fmt.Sprintf("attach to node %d, generation %d", i, l.current.Index)
 	}
+}
+
+// hasMany reports whether many events have been added to the history since the ranks were started.
+func (l *life) hasMany(ctx workflow.Context) bool {
+	return workflow.GetInfo(ctx).GetCurrentHistoryLength()-l.began >= manyEvents+10*len(l.nodes)
+}
+
+// isSpared reports whether what can be left out of the history is to be, for it has become long.
+func (l *life) isSpared(ctx workflow.Context) bool {
+	return l.hasMany(ctx) && workflow.GetVersion(ctx, changeLong, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
@@ -370,5 +372,67 @@ func TestTrainWaitsOnInANewHistory(t *testing.T) {
 	var again *workflow.ContinueAsNewError
 	if !errors.As(err, &again) {
 		t.Fatalf("ended with %v, want to go on as new", err)
+	}
+}
+
+// A run hears of the fewer generations the more there are, and nobody of those of an instance, which runs in a lane.
+func TestTrainTellsLess(t *testing.T) {
+	for _, unheard := range []bool{false, true} {
+		s := &stage{ranks: func(generation int) (contract.RanksEnded, error) {
+			if generation < 20 {
+				return contract.RanksEnded{Code: -1, Signal: 9}, nil
+			}
+			return contract.RanksEnded{}, nil
+		}}
+		env := s.environment(t)
+		var told []string
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			err := workflow.ExecuteChildWorkflow(ctx, contract.TrainWorkflow, contract.TrainInput{
+				StepInput: contract.StepInput{Run: "r", Step: "fit"}, Unheard: unheard,
+				Retry: dsl.Retry{Attempts: 100, Backoff: dsl.Duration(time.Millisecond), MaxBackoff: dsl.Duration(time.Millisecond)}.WithDefaults(),
+			}).Get(ctx, nil)
+			var note contract.Note
+			for notes := workflow.GetSignalChannel(ctx, contract.NoteSignal); notes.ReceiveAsync(&note); {
+				told = append(told, note.Text)
+			}
+			return err
+		})
+		if err := env.GetWorkflowError(); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"generation 1 on n", "generation 2 or later", "generation 4 or later", "generation 8 or later", "generation 16 or later"}
+		if unheard {
+			want = nil
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("told, unheard %v (-want +got):\n%s", unheard, diff)
+		}
+	}
+}
+
+// A gang on on-demand for which no spot is found, however long it runs: the scout does not fill the history.
+func TestScoutGrowsQuiet(t *testing.T) {
+	t.Parallel() // the clock does not skip ahead while ranks run
+	var asked, length atomic.Int64
+	s := &stage{spot: func(int) bool {
+		asked.Add(1)
+		return false
+	}}
+	s.ranks = func(int) (contract.RanksEnded, error) {
+		time.Sleep(2 * time.Second)
+		return contract.RanksEnded{}, nil
+	}
+	env := s.environment(t)
+	env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
+		env.SetCurrentHistoryLength(int(length.Add(100)))
+	})
+	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
+		return Train(Hasten(ctx, 1000), in)
+	}, workflow.RegisterOptions{Name: contract.TrainWorkflow, DisableAlreadyRegisteredCheck: true})
+	if err := s.train(t, env, dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n < manyEvents/100 || n > 3*manyEvents/100 {
+		t.Errorf("the scout asked %d times", n)
 	}
 }

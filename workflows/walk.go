@@ -55,7 +55,7 @@ func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errTy
 
 // pump starts what is ready, each step in a coroutine of its own, and reports whether there was any.
 func (r *run) pump(ctx workflow.Context) (started bool) {
-	for len(r.ready) > 0 && workflow.GetInfo(ctx).GetCurrentHistoryLength() < longHistory {
+	for len(r.ready) > 0 && !isLong(ctx, longByLength) {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
 		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {
@@ -169,6 +169,7 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 			r.ahead(ctx, steps, resolved)
 		},
 		journal: &r.journal,
+		turns:   r.turns,
 	}
 }
 
@@ -204,7 +205,7 @@ func (r *run) label(ctx workflow.Context, word contract.Judged) {
 		if v.Type == artifact.Model {
 			key, names = contract.SearchModel, &r.models
 		}
-		*names = append(*names, v.Name)
+		*names = addLabel(*names, v.Name)
 		attribute := temporal.NewSearchAttributeKeyKeywordList(key).ValueSet(*names)
 		if err := workflow.UpsertTypedSearchAttributes(ctx, attribute); err != nil {
 			workflow.GetLogger(ctx).Warn("a search attribute was not set", "attribute", key, "error", err)

@@ -37,7 +37,7 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 			workflow.SetCurrentDetails(ctx, look.Summary)
 		}
 		in.Looked = true
-		if workflow.GetInfo(ctx).GetCurrentHistoryLength() >= longHistory {
+		if isLong(ctx, longByLength) {
 			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
 		}
 		if err := workflow.Sleep(ctx, time.Duration(in.Spec.Interval())); err != nil {

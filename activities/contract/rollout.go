@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -14,6 +15,28 @@ const (
 	RolloutLookActivity    = "sluice.rollout.look"
 	RolloutSettleActivity  = "sluice.rollout.settle"
 )
+
+// RolloutInput starts a rollout workflow.
+type RolloutInput struct {
+	StepInput
+	// Carried is what an earlier part of the rollout hands over when its history has become long.
+	Carried *RolloutCarried `json:"carried,omitempty"`
+}
+
+// RolloutCarried is the state of a rollout, in the middle of a stage, between two of its workflow's histories.
+type RolloutCarried struct {
+	State  RolloutState  `json:"state"`
+	Opened RolloutOpened `json:"opened"`
+	// Revision of the routing document that gave the stage its traffic.
+	Revision int64 `json:"revision"`
+	// Judge is RolloutLooked.State, and Began when the stage did.
+	Judge json.RawMessage `json:"judge,omitempty"`
+	Began time.Time       `json:"began"`
+	// Results of the stages, the last of which is not over.
+	Results []dsl.StageResult `json:"results"`
+	// Sent is RolloutReplay.Sent.
+	Sent int64 `json:"sent,omitempty"`
+}
 
 // RolloutOpened is the candidate, loaded and warm, with no traffic yet.
 type RolloutOpened struct {
@@ -40,9 +63,16 @@ type RolloutTraffic struct {
 type RolloutReplay struct {
 	Step    StepInput   `json:"step"`
 	Traffic dsl.Traffic `json:"traffic"`
+	// Sent is how many rows were sent before.
+	Sent int64 `json:"sent,omitempty"`
 }
 
-// RolloutLook asks for looks at a stage, one after the other, until one decides or half a minute has passed.
+// RolloutReplayed is how many rows have been sent when a replay is cancelled, those before it included.
+type RolloutReplayed struct {
+	Sent int64 `json:"sent"`
+}
+
+// RolloutLook asks for looks at a stage, one after the other, until one decides or For has passed.
 type RolloutLook struct {
 	Step     StepInput `json:"step"`
 	Version  string    `json:"version"`
@@ -58,6 +88,8 @@ type RolloutLook struct {
 	State json.RawMessage `json:"state,omitempty"`
 	// Begins is true for the first of a stage.
 	Begins bool `json:"begins,omitempty"`
+	// For is how long to go on looking; 0: half a minute.
+	For time.Duration `json:"for,omitempty"`
 }
 
 // RolloutLooked are the looks that were made, the last of which decided or holds, and what the judge must be given next time.

@@ -25,7 +25,7 @@ const (
 	RolloutWorkflow  = "sluice.rollout"
 )
 
-// Activity types of the engine. All but Gather and Alive run as local activities.
+// Activity types of the engine. All but Gather, Alive and Vacant run as local activities.
 const (
 	BeginActivity   = "sluice.begin"
 	ResolveActivity = "sluice.resolve"
@@ -37,6 +37,7 @@ const (
 	RecordActivity  = "sluice.record"
 	FinishActivity  = "sluice.finish"
 	AliveActivity   = "sluice.alive"
+	VacantActivity  = "sluice.vacant"
 )
 
 // Activity types of the kinds whose effect is one activity.
@@ -113,10 +114,12 @@ type RunCarried struct {
 	Declined  string           `json:"declined,omitempty"`
 	CostUSD   float64          `json:"cost_usd,omitempty"`
 	Begun     Begun            `json:"begun"`
+	// Queued: the run waits for its concurrency group, and nothing has begun.
+	Queued bool `json:"queued,omitempty"`
 	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
 	Canceled bool `json:"canceled,omitempty"`
 	Broke    bool `json:"broke,omitempty"`
-	// Datasets and Models are the names that the run has published.
+	// Datasets and Models are names that the run has published, which it can be found by.
 	Datasets []string `json:"datasets,omitempty"`
 	Models   []string `json:"models,omitempty"`
 }

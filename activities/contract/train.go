@@ -49,6 +49,8 @@ type TrainInput struct {
 	Timeout dsl.Duration `json:"timeout,omitempty"`
 	// BudgetUSD is what the step may cost; 0: any sum.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
+	// Unheard: nobody listens to what the training tells of itself, for it is an instance in a lane.
+	Unheard bool `json:"unheard,omitempty"`
 	// Carried is what an earlier run of the workflow hands over when its history has become long.
 	Carried TrainCarried `json:"carried,omitzero"`
 }
@@ -58,6 +60,8 @@ type TrainCarried struct {
 	Generations []dsl.Generation `json:"generations,omitempty"`
 	// Failures counts ends that were charged to the step's retries.
 	Failures int `json:"failures,omitempty"`
+	// FalseStarts counts the gangs that were lost in a row before their ranks ran.
+	FalseStarts int `json:"false_starts,omitempty"`
 	// Unusable are checkpoints that could not be resumed from.
 	Unusable []artifact.Ref `json:"unusable,omitempty"`
 	// BeganAt is when the step began, AttemptAt when the attempt that is under way did.

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"maps"
+
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/dynamicconfig"
@@ -67,9 +69,12 @@ func staticHosts(ports map[primitives.ServiceName]int) map[primitives.ServiceNam
 	return hosts
 }
 
-// dynamicConfig is the settings that differ from a cluster's.
-func dynamicConfig() dynamicconfig.StaticClient {
-	return dynamicconfig.StaticClient{
+// Settings are dynamic configuration of the server, by name.
+type Settings map[dynamicconfig.Key]any
+
+// dynamicConfig is the settings that differ from a cluster's, with others that go before them.
+func dynamicConfig(others Settings) dynamicconfig.StaticClient {
+	settings := dynamicconfig.StaticClient{
 		dynamicconfig.TransferProcessorMaxPollRPS.Key():   dispatchRPS,
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      dispatchRPS,
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): dispatchRPS,
@@ -86,4 +91,6 @@ func dynamicConfig() dynamicconfig.StaticClient {
 		dynamicconfig.EnableCancelActivityWorkerCommand.Key(): true,
 		dynamicconfig.WorkerCommandsEnabled.Key():             true,
 	}
+	maps.Copy(settings, others)
+	return settings
 }

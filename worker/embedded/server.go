@@ -57,6 +57,8 @@ type Options struct {
 	LogLevel slog.Level // of the server's log
 
 	Codec http.Handler // has payloads decoded for the UI (codec.Codec.Handler); nil: the UI shows them as they are
+
+	Settings Settings // go before Sluice's own; nil but in tests of what happens at the server's limits
 }
 
 // Ports are the two ports others connect to.
@@ -230,7 +232,7 @@ func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log
 		temporal.WithConfig(serverConfig(sql, ports)),
 		temporal.ForServices(names),
 		temporal.WithStaticHosts(staticHosts(ports)),
-		temporal.WithDynamicConfigClient(dynamicConfig()),
+		temporal.WithDynamicConfigClient(dynamicConfig(o.Settings)),
 		temporal.WithTLSConfigFactory(tls),
 		temporal.WithAuthorizer(authorizer{o.Namespace}),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claimMapper{o.Token} }),

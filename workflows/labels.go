@@ -1,0 +1,18 @@
+package workflows
+
+import "slices"
+
+// maxLabel bounds the names in one search attribute, in bytes of JSON. Temporal terminates a workflow that sets one of more than 2,048.
+const maxLabel = 2000
+
+// addLabel adds a name to those that a run can be found by: the newest for which there is room. All are in the records of its steps.
+func addLabel(names []string, name string) []string {
+	names = append(slices.DeleteFunc(names, func(n string) bool { return n == name }), name)
+	size := 1 // the brackets, less the last comma
+	for i, n := range slices.Backward(names) {
+		if size += len(n) + len(`"",`); size > maxLabel {
+			return names[i+1:]
+		}
+	}
+	return names
+}

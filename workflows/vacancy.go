@@ -1,0 +1,77 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// vacancyEvery is how often it is asked at most whether a workflow ID is free.
+const vacancyEvery = 30 * time.Second
+
+// A child's workflow ID is a lock: that of a rollout is its target's. Where it is taken an activity waits until it is free. The server
+// repeats that for as long as it takes, which leaves nothing in history.
+
+// isTaken reports whether a child was not started because another workflow has its ID.
+func isTaken(err error) bool {
+	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
+	return errors.As(err, &taken)
+}
+
+// turns has, for each workflow ID that steps of this history wait for, the one among them that is next.
+type turns map[string]workflow.Mutex
+
+func (t turns) of(ctx workflow.Context, id string) workflow.Mutex {
+	if t[id] == nil {
+		t[id] = workflow.NewMutex(ctx)
+	}
+	return t[id]
+}
+
+// startWhenFree starts a child when its ID is free. Steps of one history that wait for the same ID do so one after the other: if all of
+// them tried at the same moment, all but one would have to try again.
+func (t turns) startWhenFree(
+	ctx workflow.Context, id string, start func() workflow.ChildWorkflowFuture,
+) (workflow.ChildWorkflowFuture, error) {
+	turn := t.of(ctx, id)
+	if err := turn.Lock(ctx); err != nil {
+		return nil, err
+	}
+	defer turn.Unlock()
+	for {
+		if err := awaitVacancy(ctx, id); err != nil {
+			return nil, err
+		}
+		child := start()
+		if err := child.GetChildWorkflowExecution().Get(ctx, nil); !isTaken(err) {
+			return child, nil // which says itself what else went wrong
+		}
+	}
+}
+
+// awaitVacancy returns when no open workflow has the ID.
+func awaitVacancy(ctx workflow.Context, id string) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 10 * time.Second,
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: every(ctx, time.Second), MaximumInterval: every(ctx, vacancyEvery)},
+		Summary:             "wait for the end of " + id,
+	})
+	return workflow.ExecuteActivity(ctx, contract.VacantActivity, id).Get(ctx, nil)
+}
+
+// startAgain tries to start a child until its ID is free, as earlier builds did.
+func startAgain(ctx workflow.Context, start func() workflow.ChildWorkflowFuture) (workflow.ChildWorkflowFuture, error) {
+	for pause := time.Second; ; pause = min(2*pause, 10*time.Minute) {
+		if err := workflow.Sleep(ctx, every(ctx, pause)); err != nil {
+			return nil, err
+		}
+		child := start()
+		if err := child.GetChildWorkflowExecution().Get(ctx, nil); !isTaken(err) {
+			return child, nil
+		}
+	}
+}
