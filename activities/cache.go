@@ -3,15 +3,8 @@ package activities
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -19,117 +12,6 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
-
-// toolsVersion is part of every cache key. It is raised when a new version of Sluice makes something else of the same spec.
-const toolsVersion = "2"
-
-// parts are the digests of everything that a step's result depends on, by what a person would call it: the keys of its spec, its
-// inputs, its environment, the workspace files it uses.
-func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
-	var spec map[string]json.RawMessage
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
-		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read", err)
-	}
-	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(toolsVersion))}
-	for key, value := range spec {
-		if node.Kind == dsl.KindClean && key == "drift" {
-			continue // a dataset is compared when it is judged
-		}
-		var inputs map[string]json.RawMessage
-		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {
-			parts[key] = short(value)
-			continue
-		}
-		for name, ref := range inputs {
-			parts["inputs."+name] = short(ref)
-		}
-	}
-	for name, value := range resolved.Env {
-		parts["env."+name] = short([]byte(value))
-	}
-	for name, secret := range resolved.Secrets {
-		parts["secrets."+name] = short([]byte(secret))
-	}
-	if resolved.Cache.Version != "" {
-		parts["cache.version"] = short([]byte(resolved.Cache.Version))
-	}
-	if usesFiles(node.Kind) || resolved.Programs {
-		files, err := e.filesDigest(ctx, sub, resolved.Files)
-		if err != nil {
-			return nil, err
-		}
-		parts["files"] = files
-	}
-	return parts, nil
-}
-
-// usesFiles reports whether all steps of a kind see the workspace.
-func usesFiles(kind dsl.Kind) bool {
-	switch kind {
-	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindPipeline:
-		return true
-	case dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
-	}
-	return false
-}
-
-// filesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
-// are in the specs.
-func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string) (string, error) {
-	if sub.files != nil {
-		return digestOfFiles(sub, sub.files, names), nil
-	}
-	if sub.Workspace.IsZero() {
-		return "", nil
-	}
-	key := strings.Join(slices.Concat([]string{sub.Workspace.Digest, sub.File, sub.EnvFile}, sub.Parents, names), " ")
-	return e.files.get(&e.mu, key, func() (string, error) {
-		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
-		if err != nil {
-			return "", fmt.Errorf("the workspace: %w", err)
-		}
-		return digestOfFiles(sub, manifest.Files, names), nil
-	})
-}
-
-func digestOfFiles(sub *submitted, files []artifact.File, names []string) string {
-	sum := sha256.New()
-	for _, f := range files {
-		if sub.isDocument(f.Path) || !isAmong(f.Path, names) {
-			continue
-		}
-		fmt.Fprintln(sum, f.Path, f.Digest, f.Exec) //nolint:errcheck // a hash takes everything
-	}
-	return hex.EncodeToString(sum.Sum(nil))[:16]
-}
-
-// isDocument reports whether a workspace file is one of the documents that were submitted.
-func (s *submitted) isDocument(file string) bool {
-	return file == s.File || file == s.EnvFile || slices.Contains(s.Parents, file)
-}
-
-// isAmong reports whether a file is one of names, or lies in a folder that is; no names mean all files.
-func isAmong(file string, names []string) bool {
-	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
-		name = path.Clean(name)
-		return file == name || strings.HasPrefix(file, name+"/")
-	})
-}
-
-// short is enough of a digest to tell one value from another.
-func short(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8])
-}
-
-// keyOf is the cache key that parts make.
-func keyOf(parts map[string]string) string {
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		fmt.Fprintln(sum, name, parts[name]) //nolint:errcheck // a hash takes everything
-	}
-	return hex.EncodeToString(sum.Sum(nil))
-}
 
 // explain keeps the parts of a key for the step's record.
 func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(&e.mu, key, parts) }
@@ -220,21 +102,4 @@ func (e *Engine) isWhole(ctx context.Context, refs []artifact.Ref) (bool, error)
 		}
 	}
 	return true, nil
-}
-
-// differing names the parts in which two keys differ.
-func differing(a, b map[string]string) []string {
-	var names []string
-	for name := range a {
-		if b[name] != a[name] {
-			names = append(names, name)
-		}
-	}
-	for name := range b {
-		if _, both := a[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

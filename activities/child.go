@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -26,14 +27,17 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	}
 	child := contract.Submission{
 		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace,
-		Parents: append(slices.Clone(sub.Parents), sub.File),
+		Parents: slices.Clone(sub.Parents), Inline: true,
+	}
+	if !sub.Inline {
+		child.Parents = append(child.Parents, sub.File)
 	}
 	if child.Values == nil {
 		child.Values = map[string]any{}
 	}
 	file, source := spec.Document()
 	if child.Pipeline = source; file != "" {
-		child.File = file
+		child.File, child.Inline = path.Clean(file), false
 		if child.Pipeline, err = (workspace{ctx, e.Store, sub.Workspace}).ReadFile(file); err != nil {
 			return contract.RunInput{}, contract.Error(contract.ErrInvalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
 		}

@@ -26,6 +26,9 @@ const inlineLimit = 4 << 10
 // and step results are kept in memory and read from the store only after a restart.
 type Engine struct {
 	Store *store.Store
+	// Python names the interpreter of this machine and what is installed for it, which is part of the keys of steps that run programs
+	// here; nil where that is not known.
+	Python func(context.Context) (string, error)
 
 	behind    behind
 	mu        sync.Mutex

@@ -67,6 +67,8 @@ type ForecastInput struct {
 	// Reuse as the run would have it. Its From is also the run that is compared with; else that is the pipeline's newest.
 	Reuse contract.Reuse
 	Now   time.Time
+	// Python as in Engine. Nil: what is installed where the run would be done is not known here, and taken to be what it was.
+	Python func(context.Context) (string, error)
 }
 
 // futureRun names the run that a forecast is about. It exists in the memory of the forecast's engine alone.
@@ -79,6 +81,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]dsl.Node{},
 		out: Forecast{Steps: map[string]Outlook{}},
 	}
+	f.engine.Python = in.Python
 	var err error
 	if f.past, err = loadPast(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
 		return f.out, err
@@ -260,6 +263,11 @@ func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, inst
 	if err != nil {
 		return single{}, err
 	}
+	if f.Python == nil {
+		if err := f.past.addPython(ctx, in.At, parts); err != nil {
+			return single{}, err
+		}
+	}
 	key := keyOf(parts)
 	if h, err := f.engine.lookup(ctx, f.Program, node, in, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
@@ -291,7 +299,7 @@ func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]
 	}
 	var edited []string
 	note := func(path string) {
-		if !f.sub.isDocument(path) && isAmong(path, names) {
+		if f.sub.isUsed(path, names) {
 			edited = append(edited, path)
 		}
 	}

@@ -93,22 +93,42 @@ func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
 	return manifest.Files, err
 }
 
+// record is the newest execution of a step, or of an instance of one; nil when there is none.
+func (p *past) record(ctx context.Context, at contract.At) (*contract.StepRecord, error) {
+	last, known := p.last[at.Step]
+	switch {
+	case !known:
+		return nil, nil
+	case at.Instance == nil:
+		return &last, nil
+	}
+	at.Run = p.in[at.Step]
+	err := p.store.GetJSON(ctx, recordKey(at), &last)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return &last, err
+}
+
+// addPython adds to the parts of a key the Python that the step was last done with.
+func (p *past) addPython(ctx context.Context, at contract.At, parts map[string]string) error {
+	last, err := p.record(ctx, at)
+	if last != nil && last.Parts["python"] != "" {
+		parts["python"] = last.Parts["python"]
+	}
+	return err
+}
+
 // compare says why a step, or an instance of one, would be done, and not taken over.
 func (p *past) compare(ctx context.Context, at contract.At, cache dsl.Cache, key string, parts map[string]string) (Outlook, error) {
-	run, known := p.in[at.Step]
-	if !known {
+	last, err := p.record(ctx, at)
+	if err != nil {
+		return Outlook{}, err
+	}
+	if last == nil {
 		return Outlook{Prospect: ProspectRuns, Reason: "it was not done before"}, nil
 	}
-	last := p.last[at.Step]
-	if at.Instance != nil {
-		at.Run = run
-		switch err := p.store.GetJSON(ctx, recordKey(at), &last); {
-		case errors.Is(err, store.ErrNotFound):
-			return Outlook{Prospect: ProspectRuns, Reason: "it was not done before"}, nil
-		case err != nil:
-			return Outlook{}, err
-		}
-	}
+	run := p.in[at.Step]
 	switch {
 	case last.Key != key && last.Parts != nil:
 		return Outlook{Prospect: ProspectChanged, From: run, Changed: differing(last.Parts, parts)}, nil

@@ -307,17 +307,29 @@ func (c *checker) compileFree(e *expression) {
 // use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expression) {
 	for _, r := range e.refs {
-		if r.path[0].name != "params" {
-			continue
-		}
-		if len(r.path) > 1 {
-			c.useParam(e, r, r.path[1].name)
-			continue
-		}
-		for name := range c.pipeline.Params {
+		for _, name := range r.paramsRead(c.pipeline.Params) {
 			c.useParam(e, r, name)
 		}
 	}
+}
+
+// paramsRead are the parameters that an expression reads.
+func (e *expression) paramsRead(declared map[string]Param) (all []string) {
+	for _, r := range e.refs {
+		all = append(all, r.paramsRead(declared)...)
+	}
+	return all
+}
+
+// paramsRead are the parameters that a reference reads: all of them where it does not name one.
+func (r reference) paramsRead(declared map[string]Param) []string {
+	switch {
+	case r.path[0].name != "params":
+		return nil
+	case len(r.path) > 1:
+		return []string{r.path[1].name}
+	}
+	return slices.Sorted(maps.Keys(declared))
 }
 
 func (c *checker) useParam(e *expression, r reference, name string) {

@@ -30,6 +30,8 @@ type Resolved struct {
 	Files []string
 	// Programs reports whether a cleaning runs programs of the user's.
 	Programs bool
+	// Params are the parameters that a cleaning's expressions over rows read, as JSON with their types. All others are in Spec already.
+	Params map[string]string
 }
 
 // Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read. Of a
@@ -80,9 +82,31 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 		out.Files = command.workspaceFiles()
 	}
 	if s.Kind == KindClean {
+		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {
+			return err
+		}
 		return out.cleanFiles()
 	}
 	return nil
+}
+
+// rowParams are those of the parameters given that a step's expressions over rows read, each with its type.
+func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, error) {
+	read := map[string]string{}
+	for _, e := range s.exprs {
+		if e.scope != scopeRow {
+			continue
+		}
+		for _, name := range e.paramsRead(p.params) {
+			decl := p.params[name]
+			raw, err := encode([]any{decl.Type, decl.Items, given[name]})
+			if err != nil {
+				return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
+			}
+			read[name] = string(raw)
+		}
+	}
+	return read, nil
 }
 
 // cleanFiles notes what the programs in a cleaning depend on.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -33,6 +34,9 @@ func Forecast(ctx context.Context, s *store.Store, state string, req SubmitReque
 		return program, activities.Forecast{}, &LintError{bad}
 	}
 	in := activities.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
+	if !ClusterNamed() { // there it is done elsewhere
+		in.Python = (&script.Interpreter{Env: FindPython()}).Digest
+	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
 		return program, activities.Forecast{}, err
 	}

@@ -170,7 +170,7 @@ func packed(sub contract.Submission) contract.Submission {
 	if sub.EnvFile != "" {
 		inside, err := filepath.Rel(filepath.Dir(sub.File), sub.EnvFile)
 		if err != nil || !filepath.IsLocal(inside) {
-			inside = filepath.Base(sub.EnvFile)
+			inside = filepath.Join("..", filepath.Base(sub.EnvFile)) // no file of the workspace is called so
 		}
 		sub.EnvFile = filepath.ToSlash(inside)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -36,6 +37,7 @@ func (s *Session) register(o Options) error {
 		python = FindPython()
 	}
 	engine := activities.NewEngine(s.Store)
+	engine.Python = (&script.Interpreter{Env: python}).Digest
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}

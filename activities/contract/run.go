@@ -62,9 +62,12 @@ func RolloutWorkflowID(target string) string { return "rollout/" + target }
 
 // Submission is what was submitted, whole: nothing is read from the submitter's disk later. It lives in the store by digest.
 type Submission struct {
-	// File and EnvFile are the names of the submitter's files in the workspace, for messages and for what no step depends on.
-	File        string `json:"file"`
-	Pipeline    []byte `json:"pipeline"`
+	// File and EnvFile are the names of the submitter's files in the workspace, for messages and for what no step depends on. An
+	// environment outside it is ../NAME.
+	File     string `json:"file"`
+	Pipeline []byte `json:"pipeline"`
+	// Inline: the pipeline is written within that of a parent, and File is only what it is called.
+	Inline      bool   `json:"inline,omitempty"`
 	EnvFile     string `json:"env_file"`
 	Environment []byte `json:"environment,omitempty"`
 	// Params are the values given, before defaults.

@@ -1,0 +1,242 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// toolsVersion is part of every cache key. It is raised when a new version of Sluice makes something else of the same spec.
+const toolsVersion = "2"
+
+// parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
+// it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
+// every kind; what is not in it can change without the step being done again.
+func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
+	var spec map[string]json.RawMessage
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read", err)
+	}
+	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(toolsVersion))}
+	for key, value := range spec {
+		if node.Kind == dsl.KindClean && key == "drift" {
+			continue // a dataset is compared when it is judged
+		}
+		var inputs map[string]json.RawMessage
+		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {
+			parts[key] = short(value)
+			continue
+		}
+		for name, ref := range inputs {
+			parts["inputs."+name] = short(ref)
+		}
+	}
+	add := func(what string, values map[string]string) {
+		for name, value := range values {
+			parts[what+"."+name] = short([]byte(value))
+		}
+	}
+	add("params", resolved.Params)
+	add("env", resolved.Env)
+	add("secrets", resolved.Secrets)
+	if resolved.Cache.Version != "" {
+		parts["cache.version"] = short([]byte(resolved.Cache.Version))
+	}
+	pools, err := poolsOf(sub.program.Environment(), node.Kind, resolved.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if node.Kind == dsl.KindTrain && len(resolved.Files) > 0 {
+		resolved.Files = slices.Concat(resolved.Files, pools.requirements())
+	}
+	pools.addTo(parts)
+	if err := e.addPython(ctx, parts, node.Kind, pools, resolved); err != nil {
+		return nil, err
+	}
+	if usesFiles(node.Kind) || resolved.Programs {
+		if parts["files"], err = e.filesDigest(ctx, sub, resolved.Files); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// runtimes are those that programs may run in which do not choose for themselves, by pool.
+type runtimes map[string]dsl.Pool
+
+// poolsOf are the pools that a step may be done on, each with what of its runtime the step does not choose for itself. A child pipeline
+// may have steps on any.
+func poolsOf(env *dsl.Environment, kind dsl.Kind, raw json.RawMessage) (runtimes, error) {
+	pools := runtimes{}
+	switch kind {
+	case dsl.KindPipeline:
+		maps.Copy(pools, env.Pools)
+	case dsl.KindTrain:
+		var spec dsl.Train
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			return nil, contract.Error(contract.ErrInvalid, "the resolved spec of a training cannot be read", err)
+		}
+		for _, name := range spec.Pool {
+			pool := env.Pools[name]
+			if spec.Runtime.Image != "" {
+				pool.Runtime.Image = ""
+			}
+			if spec.Runtime.Python != "" {
+				pool.Runtime.Python = ""
+			}
+			pools[name] = pool
+		}
+	case dsl.KindRun, dsl.KindEvaluate, dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	}
+	return pools, nil
+}
+
+// addTo adds what the pools' runtimes are.
+func (r runtimes) addTo(parts map[string]string) {
+	for name, pool := range r {
+		if pool.Runtime != (dsl.Runtime{}) {
+			parts["pools."+name+".runtime"] = short(fmt.Appendf(nil, "%q %q", pool.Runtime.Image, pool.Runtime.Python))
+		}
+	}
+}
+
+// requirements are the pools' requirements files, which lie in the workspace.
+func (r runtimes) requirements() []string {
+	var files []string
+	for _, pool := range r {
+		if pool.Runtime.Python != "" {
+			files = append(files, pool.Runtime.Python)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// addPython adds the Python of this machine, and what is installed for it, where the step may run programs here.
+func (e *Engine) addPython(ctx context.Context, parts map[string]string, kind dsl.Kind, pools runtimes, resolved dsl.Resolved) error {
+	here := false
+	switch kind {
+	case dsl.KindRun, dsl.KindEvaluate, dsl.KindCompile, dsl.KindPipeline:
+		here = true
+	case dsl.KindClean:
+		here = resolved.Programs
+	case dsl.KindTrain:
+		for _, pool := range pools {
+			here = here || pool.Local != nil
+		}
+	case dsl.KindRollout, dsl.KindApproval:
+	}
+	if !here || e.Python == nil {
+		return nil
+	}
+	digest, err := e.Python(ctx)
+	parts["python"] = digest
+	return err
+}
+
+// usesFiles reports whether all steps of a kind see the workspace.
+func usesFiles(kind dsl.Kind) bool {
+	switch kind {
+	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindPipeline:
+		return true
+	case dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	}
+	return false
+}
+
+// filesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
+// are in the specs.
+func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string) (string, error) {
+	if sub.files != nil {
+		return digestOfFiles(sub, sub.files, names), nil
+	}
+	if sub.Workspace.IsZero() {
+		return "", nil
+	}
+	key := strings.Join(slices.Concat([]string{sub.Workspace.Digest}, sub.documents(), []string{"|"}, names), " ")
+	return e.files.get(&e.mu, key, func() (string, error) {
+		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
+		if err != nil {
+			return "", fmt.Errorf("the workspace: %w", err)
+		}
+		return digestOfFiles(sub, manifest.Files, names), nil
+	})
+}
+
+func digestOfFiles(sub *submitted, files []artifact.File, names []string) string {
+	sum := sha256.New()
+	for _, f := range files {
+		if sub.isUsed(f.Path, names) {
+			fmt.Fprintln(sum, f.Path, f.Digest, f.Exec) //nolint:errcheck // a hash takes everything
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// documents are the workspace files that were submitted as a pipeline or an environment.
+func (s *submitted) documents() []string {
+	all := slices.Clone(s.Parents)
+	if !s.Inline {
+		all = append(all, s.File)
+	}
+	if s.EnvFile != "" && !slices.Contains(all, s.EnvFile) {
+		all = append(all, s.EnvFile)
+	}
+	return all
+}
+
+// isUsed reports whether a step that names some files depends on a file: on one of them, or one in a folder that is among them, and on
+// any where it names none. On a document it depends when it names that itself.
+func (s *submitted) isUsed(file string, names []string) bool {
+	within := len(names) == 0
+	for _, name := range names {
+		name = path.Clean(name)
+		if file == name {
+			return true
+		}
+		within = within || name == "." || strings.HasPrefix(file, name+"/")
+	}
+	return within && !slices.Contains(s.documents(), file)
+}
+
+// short is enough of a digest to tell one value from another.
+func short(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// keyOf is the cache key that parts make.
+func keyOf(parts map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		fmt.Fprintln(sum, name, parts[name]) //nolint:errcheck // a hash takes everything
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// differing names the parts in which two keys differ.
+func differing(a, b map[string]string) []string {
+	var names []string
+	for name := range a {
+		if b[name] != a[name] {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if _, both := a[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,343 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// keyed is all that the key of a step is made of.
+type keyed struct {
+	pipeline, env string
+	params        map[string]string
+	files         []artifact.File
+	python        string
+	envFile       string
+	inline        bool
+}
+
+const keyedPipeline = `sluice: pipeline/v1
+name: p
+params: {least: {type: int, default: 3}, other: {type: int, default: 1}}
+steps:
+  run: {run: {command: [run], outputs: {n: {type: int}}}}
+  some: {run: {command: [run], files: [lib], outputs: {n: {type: int}}}}
+  named: {run: {command: [run], files: [p.yaml], outputs: {n: {type: int}}}}
+  score: {evaluate: {command: [score], metrics: [f1]}}
+  fit: {train: {command: [fit], pool: gpu, outputs: {m: {type: model, path: m}}}}
+  own: {train: {command: [fit], pool: gpu, runtime: {image: "mine:1"}, files: [lib]}}
+  here: {train: {command: [fit], pool: cpu, files: [lib]}}
+  kid: {pipeline: {steps: {a: {run: {command: [a]}}}}}
+  tidy:
+    clean:
+      inputs: {raw: "${steps.make.raw}"}
+      transforms:
+        - {type: ReadFromJson, config: {path: "${inputs.raw.path}/*.jsonl"}}
+        - {type: Filter, config: {keep: "row.n >= params.least"}}
+        - {type: WriteToJson}
+  make: {run: {command: [make], outputs: {raw: {type: dataset, path: raw}}}}
+`
+
+const keyedEnvironment = `sluice: environment/v1
+name: lab
+pools:
+  gpu: {kubernetes: {}, runtime: {image: "train:1", python: gpu.txt}, limits: {nodes: 4}, usd_per_hour: {on_demand: 2}}
+  cpu: {local: {nodes: 2}, runtime: {python: cpu.txt}}
+`
+
+func files(names ...string) []artifact.File {
+	var all []artifact.File
+	for _, name := range names {
+		path, content, _ := strings.Cut(name, "=")
+		all = append(all, artifact.File{Path: path, Digest: content})
+	}
+	return all
+}
+
+func theKeyed() keyed {
+	return keyed{
+		pipeline: keyedPipeline, env: keyedEnvironment, python: "3.13", envFile: "env.yaml",
+		files: files("p.yaml", "env.yaml", "fit", "lib/a", "gpu.txt", "cpu.txt", "run.yaml"),
+	}
+}
+
+// parts are those of a step's key.
+func (k keyed) parts(t *testing.T, step string) map[string]string {
+	t.Helper()
+	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+	program, diags := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(k.pipeline)}, dsl.File{Name: k.envFile, Source: []byte(k.env)}, nil)
+	if program == nil {
+		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
+	}
+	sub := &submitted{
+		Submission: contract.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, program: program, files: k.files,
+	}
+	if sub.params, diags = program.Params(k.params); diags.HasErrors() {
+		t.Fatal(diags.Text(false))
+	}
+	b.engine.Python = func(context.Context) (string, error) { return k.python, nil }
+	resolved, err := program.Resolve(step, dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{
+		"make": {Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := b.engine.parts(t.Context(), sub, nodeOf(t, program, step), resolved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+func nodeOf(t *testing.T, program *dsl.Program, step string) dsl.Node {
+	t.Helper()
+	for _, node := range program.Graph() {
+		if node.ID == step {
+			return node
+		}
+	}
+	t.Fatalf("no step %s", step)
+	return dsl.Node{}
+}
+
+// TestKeys: what a step is given is in its key, and what says nothing of its result is not.
+func TestKeys(t *testing.T) {
+	edit := func(old, replacement string) func(*keyed) {
+		return func(k *keyed) {
+			was := *k
+			k.pipeline, k.env = strings.Replace(k.pipeline, old, replacement, 1), strings.Replace(k.env, old, replacement, 1)
+			if k.pipeline == was.pipeline && k.env == was.env {
+				t.Fatalf("%q is nowhere", old)
+			}
+		}
+	}
+	file := func(path string) func(*keyed) {
+		return func(k *keyed) {
+			k.files = slices.Clone(k.files)
+			for i := range k.files {
+				if k.files[i].Path == path {
+					k.files[i].Digest = "edited"
+					return
+				}
+			}
+			t.Fatalf("%s is nowhere", path)
+		}
+	}
+	param := func(name, value string) func(*keyed) {
+		return func(k *keyed) { k.params = map[string]string{name: value} }
+	}
+	python := func(k *keyed) { k.python = "3.14" }
+	tests := []struct {
+		name, step string
+		before     func(*keyed)
+		change     func(*keyed)
+		want       []string
+	}{
+		{"a parameter that rows are compared with", "tidy", nil, param("least", "4"), []string{"params.least"}},
+		{"its type", "tidy", nil, edit("least: {type: int", "least: {type: double"), []string{"params.least"}},
+		{"a parameter that they are not", "tidy", nil, param("other", "4"), nil},
+		{"the rows' condition", "tidy", nil, edit("row.n >= ", "row.n > "), []string{"transforms"}},
+		{"Python, where no program runs", "tidy", nil, python, nil},
+
+		{"the image of the pool", "fit", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
+		{"the requirements file of the pool", "fit", nil, edit("python: gpu.txt", "python: cpu.txt"), []string{"pools.gpu.runtime"}},
+		{"what is in it", "fit", nil, file("gpu.txt"), []string{"files"}},
+		{"what is in it, where the step names its files", "here", nil, file("cpu.txt"), []string{"files"}},
+		{"the image of another pool", "here", nil, edit("train:1", "train:2"), nil},
+		{"the image of the pool, where the step has its own", "own", nil, edit("train:1", "train:2"), nil},
+		{"how large the pool is", "fit", nil, edit("nodes: 4", "nodes: 5"), nil},
+		{"what it costs", "fit", nil, edit("on_demand: 2", "on_demand: 3"), nil},
+		{"Python of this machine, on a pool that is elsewhere", "fit", nil, python, nil},
+		{"Python of this machine, on a pool that is here", "here", nil, python, []string{"python"}},
+		{"any pool, of a child", "kid", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
+		{"Python, of a run", "run", nil, python, []string{"python"}},
+		{"Python, of an evaluation", "score", nil, python, []string{"python"}},
+		{"Python, of a child", "kid", nil, python, []string{"python"}},
+
+		{"a file", "run", nil, file("fit"), []string{"files"}},
+		{"a file that is not named", "some", nil, file("fit"), nil},
+		{"one in a folder that is", "some", nil, file("lib/a"), []string{"files"}},
+		{"the pipeline's file", "run", nil, file("p.yaml"), nil},
+		{"the pipeline's file, named", "named", nil, file("p.yaml"), []string{"files"}},
+		{"the environment", "run", nil, file("env.yaml"), nil},
+		{"the environment, named", "named", edit("files: [p.yaml]", "files: [env.yaml]"), file("env.yaml"), []string{"files"}},
+		{"all, named", "some", edit("files: [lib]", "files: [.]"), file("fit"), []string{"files"}},
+		{"a file that is called as an environment elsewhere", "run", func(k *keyed) { k.envFile = "../env.yaml" }, file("env.yaml"), []string{"files"}},
+		{"a file that is called as a child written in place", "run", func(k *keyed) { k.inline = true }, file("p.yaml"), []string{"files"}},
+
+		{"a comment", "run", nil, edit("name: p\n", "name: p # so\n"), nil},
+		{"a timeout, retries, and what follows", "run", nil, edit("outputs: {n: {type: int}}}}", "outputs: {n: {type: int}}}, timeout: 1h, retry: {attempts: 9}, gate: n > 0, needs: [make]}"), nil},
+		{"a variable", "run", nil, edit("outputs: {n: {type: int}}}}", "outputs: {n: {type: int}}}, env: {A: b}}"), []string{"env.A"}},
+		{"its version", "run", nil, edit("outputs: {n: {type: int}}}}", "outputs: {n: {type: int}}}, cache: {version: a}}"), []string{"cache.version"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.step+"/"+tt.name, func(t *testing.T) {
+			is := theKeyed()
+			if tt.before != nil {
+				tt.before(&is)
+			}
+			was := is
+			tt.change(&is)
+			before, after := was.parts(t, tt.step), is.parts(t, tt.step)
+			if diff := cmp.Diff(tt.want, differing(before, after)); diff != "" {
+				t.Errorf("parts that changed (-want +got):\n%s", diff)
+			}
+			if (keyOf(before) != keyOf(after)) != (tt.want != nil) {
+				t.Errorf("another key: %v, want %v", keyOf(before) != keyOf(after), tt.want != nil)
+			}
+		})
+	}
+}
+
+// TestKeyHasTheWholeSpec sets every field of every kind's spec in turn, and wants another key of each.
+func TestKeyHasTheWholeSpec(t *testing.T) {
+	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+	sub := &submitted{program: b.program, files: []artifact.File{}}
+	key := func(kind dsl.Kind, spec any) string {
+		raw, err := json.Marshal(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := b.engine.parts(t.Context(), sub, dsl.Node{ID: "one", Kind: kind}, dsl.Resolved{Spec: raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keyOf(parts)
+	}
+	for _, spec := range []dsl.Spec{&dsl.Run{}, &dsl.Evaluate{}, &dsl.Train{}, &dsl.Clean{}, &dsl.CompileModel{}, &dsl.ChildPipeline{}} {
+		typ := reflect.TypeOf(spec).Elem()
+		none := key(spec.Kind(), spec)
+		seen := map[string]string{none: "nothing"}
+		for path, value := range eachFieldSet(typ) {
+			got := key(spec.Kind(), value)
+			// Drift is judged, and of files that are named the contents count.
+			apart := path == "Files" || spec.Kind() == dsl.KindClean && strings.HasPrefix(path, "Drift")
+			if apart != (got == none) {
+				t.Errorf("%s.%s: another key: %v", typ.Name(), path, got != none)
+			} else if other, same := seen[got]; same && !apart {
+				t.Errorf("%s.%s has the key of %s", typ.Name(), path, other)
+			}
+			seen[got] = path
+		}
+		if len(seen) < 5 {
+			t.Errorf("%s: %d keys", typ.Name(), len(seen))
+		}
+	}
+}
+
+// eachFieldSet makes, for every field of a struct that JSON has, however deep, a value in which that one is set.
+func eachFieldSet(typ reflect.Type) map[string]any {
+	all := map[string]any{}
+	for path, set := range settersOf(typ, 4) {
+		v := reflect.New(typ)
+		set(v.Elem())
+		all[path] = v.Interface()
+	}
+	return all
+}
+
+// settersOf set the fields of a value of a type, to a depth.
+func settersOf(typ reflect.Type, depth int) map[string]func(reflect.Value) {
+	all := map[string]func(reflect.Value){}
+	within := func(at string, typ reflect.Type, enter func(reflect.Value) (in reflect.Value, done func())) {
+		for path, set := range settersOf(typ, depth-1) {
+			all[strings.TrimSuffix(at+"."+path, ".")] = func(v reflect.Value) {
+				in, done := enter(v)
+				set(in)
+				done()
+			}
+		}
+	}
+	none := func() {}
+	switch typ.Kind() {
+	case reflect.String:
+		all[""] = func(v reflect.Value) { v.SetString("x") }
+	case reflect.Bool:
+		all[""] = func(v reflect.Value) { v.SetBool(true) }
+	case reflect.Int, reflect.Int64:
+		all[""] = func(v reflect.Value) { v.SetInt(7) }
+	case reflect.Float64:
+		all[""] = func(v reflect.Value) { v.SetFloat(0.7) }
+	case reflect.Interface:
+		all[""] = func(v reflect.Value) { v.Set(reflect.ValueOf("x")) }
+	case reflect.Pointer:
+		if depth > 0 {
+			within("", typ.Elem(), func(v reflect.Value) (reflect.Value, func()) {
+				v.Set(reflect.New(typ.Elem()))
+				return v.Elem(), none
+			})
+		}
+	case reflect.Slice:
+		switch {
+		case typ == reflect.TypeFor[json.RawMessage]():
+			all[""] = func(v reflect.Value) { v.SetBytes([]byte(`"x"`)) }
+		case depth > 0:
+			within("", typ.Elem(), func(v reflect.Value) (reflect.Value, func()) {
+				v.Set(reflect.MakeSlice(typ, 1, 1))
+				return v.Index(0), none
+			})
+		}
+	case reflect.Map:
+		if depth > 0 {
+			within("", typ.Elem(), func(v reflect.Value) (reflect.Value, func()) {
+				item := reflect.New(typ.Elem()).Elem()
+				return item, func() {
+					v.Set(reflect.MakeMap(typ))
+					v.SetMapIndex(reflect.ValueOf("x").Convert(typ.Key()), item)
+				}
+			})
+		}
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(typ) {
+			if depth == 0 || !f.IsExported() || f.Anonymous || f.Tag.Get("json") == "-" {
+				continue
+			}
+			within(f.Name, f.Type, func(v reflect.Value) (reflect.Value, func()) { return v.FieldByIndex(f.Index), none })
+		}
+	}
+	return all
+}
+
+// TestKeyHasAllThatAStepIsGiven fails when somebody gives steps something else, until that is in the key or is said to have no place there.
+func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
+	known := map[reflect.Type]map[string]string{
+		reflect.TypeFor[contract.StepInput](): {
+			"Run": "says who asks", "Step": "says who asks", "Kind": "kind", "Spec": "its keys", "SpecRef": "its keys", "Env": "env",
+			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
+		},
+		reflect.TypeFor[dsl.Resolved](): {
+			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people", "Values": "are for people",
+			"Cache": "cache.version", "Files": "files", "Programs": "files", "Params": "params",
+		},
+		reflect.TypeFor[dsl.Runtime](): {"Python": "pools", "Image": "pools"},
+		reflect.TypeFor[contract.Submission](): {
+			"File": "is a name", "Inline": "is about a name", "Pipeline": "the spec", "EnvFile": "is a name", "Environment": "pools",
+			"Params": "params, the spec", "Values": "params, the spec", "Parents": "are names", "Workspace": "files",
+		},
+		reflect.TypeFor[dsl.Pool](): {
+			"Runtime": "pools", "Local": "python, and where it runs", "Kubernetes": "where it runs", "EC2": "where it runs", "Capacity": "what is bought",
+			"Limits": "what is bought", "Node": "what is bought", "USDPerHour": "what is bought",
+		},
+	}
+	for typ, fields := range known {
+		var names []string
+		for _, f := range reflect.VisibleFields(typ) {
+			names = append(names, f.Name)
+		}
+		slices.Sort(names)
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(fields)), names); diff != "" {
+			t.Errorf("%s has other fields than are known to be in the key, or to have no place there (-known +got):\n%s", fmt.Sprint(typ), diff)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package script
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Interpreter is the Python that users' programs find first. It tells one from another by what may make something else of the same
+// program: its version, and which distributions are installed for it in which versions. Where they are installed is not in it, nor what
+// was changed in place, as with `pip install -e`.
+type Interpreter struct {
+	// Env is the virtual environment; empty for the python3 in PATH.
+	Env string
+
+	mu     sync.Mutex
+	digest string
+	// changed are the times of change of the files and folders that the digest was made of.
+	changed map[string]time.Time
+}
+
+// installedPython says which interpreter it is, what is installed for it, and which files and folders change when that does.
+const installedPython = `import json, os, sys
+folders = [p for p in sys.path if os.path.isdir(p)]
+installed = {e for p in folders for e in os.listdir(p) if e.endswith((".dist-info", ".egg-info", ".egg-link"))}
+print(json.dumps({
+    "is": [sys.version, *sorted(installed)],
+    "watch": [os.path.realpath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg"), *folders],
+}))`
+
+// Digest names the interpreter as it is now. It is asked only when a folder has changed that it looks for packages in. A machine without
+// Python, or with one that does not start, has a digest too.
+func (p *Interpreter) Digest(ctx context.Context) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.digest != "" && p.unchanged() {
+		return p.digest, nil
+	}
+	out, err := venv{base: p.Env, env: os.Environ(), progress: io.Discard}.python(ctx, "-c", installedPython)
+	if IsUser(err) {
+		return "none", nil
+	} else if err != nil {
+		return "", fmt.Errorf("ask Python what is installed: %w", err)
+	}
+	var about struct {
+		Is    []string `json:"is"`
+		Watch []string `json:"watch"`
+	}
+	if err := json.Unmarshal([]byte(out), &about); err != nil {
+		return "", fmt.Errorf("ask Python what is installed: %w", err)
+	}
+	sum := sha256.New()
+	for _, is := range about.Is {
+		fmt.Fprintf(sum, "%q\n", is) //nolint:errcheck // a hash takes everything
+	}
+	p.digest, p.changed = hex.EncodeToString(sum.Sum(nil))[:16], map[string]time.Time{}
+	for _, path := range about.Watch {
+		p.changed[path] = changedAt(path)
+	}
+	return p.digest, nil
+}
+
+func (p *Interpreter) unchanged() bool {
+	for path, at := range p.changed {
+		if !changedAt(path).Equal(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// changedAt is when a file or folder was last changed; zero when it is not there.
+func changedAt(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}

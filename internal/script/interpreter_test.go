@@ -1,0 +1,53 @@
+package script
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// An interpreter is another one when what is installed for it changes, and not for where it lies.
+func TestInterpreter(t *testing.T) {
+	env := func() (dir, packages string) {
+		dir = filepath.Join(t.TempDir(), "env")
+		if out, err := exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		all, err := filepath.Glob(filepath.Join(dir, "lib", "python*", "site-packages"))
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return dir, all[0]
+	}
+	digest := func(p *Interpreter) string {
+		d, err := p.Digest(t.Context())
+		if err != nil || d == "" || d == "none" {
+			t.Fatalf("digest %q, %v", d, err)
+		}
+		return d
+	}
+	dir, packages := env()
+	other, _ := env()
+	p := &Interpreter{Env: dir}
+	empty := digest(p)
+	if got := digest(&Interpreter{Env: other}); got != empty {
+		t.Errorf("the same Python in another folder has the digest %s, want %s", got, empty)
+	}
+	if err := os.Mkdir(filepath.Join(packages, "torch-2.9.0.dist-info"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	installed := digest(p)
+	if installed == empty {
+		t.Error("a package was installed, and the digest is the same")
+	}
+	if err := os.Rename(filepath.Join(packages, "torch-2.9.0.dist-info"), filepath.Join(packages, "torch-2.9.1.dist-info")); err != nil {
+		t.Fatal(err)
+	}
+	if got := digest(p); got == installed || got == empty {
+		t.Error("a package was brought up to date, and the digest is the same")
+	}
+	if got, err := (&Interpreter{Env: t.TempDir()}).Digest(t.Context()); got != "none" || err != nil {
+		t.Errorf("without Python the digest is %q, %v", got, err)
+	}
+}
