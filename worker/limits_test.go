@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 	"go.temporal.io/server/common/dynamicconfig"
 
@@ -220,5 +221,36 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	}
 	if ids := terminated(t, s); len(ids) > 0 {
 		t.Errorf("the server terminated %q", ids)
+	}
+}
+
+// TestManyPublishedNames: a run that publishes more names than Temporal lets it be found by ends as any other, and is found by the newest.
+func TestManyPublishedNames(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	const names = 40
+	var outputs, publish []string
+	for i := range names {
+		outputs = append(outputs, fmt.Sprintf("d%d: {type: dataset, path: data}", i))
+		publish = append(publish, fmt.Sprintf("d%d: %s", i, fmt.Sprintf("n%062d", i)))
+	}
+	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: many
+steps:
+  make:
+    run:
+      script: 'mkdir "$SLUICE_OUTPUT_DIR/data"; echo {} > "$SLUICE_OUTPUT_DIR/data/x"; echo "{\"rows\": 1}" > "$SLUICE_OUTPUT_DIR/outputs.json"'
+      outputs: {rows: {type: int}, `+strings.Join(outputs, ", ")+`}
+    gate: rows > 0
+    publish: {`+strings.Join(publish, ", ")+"}\n", nil)}).Run
+	if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+		t.Fatalf("the run ended as %+v", out)
+	}
+	desc, err := s.Client.DescribeWorkflow(t.Context(), contract.RunWorkflowID(run), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := desc.TypedSearchAttributes.GetKeywordList(temporal.NewSearchAttributeKeyKeywordList(contract.SearchDataset))
+	if len(found) < 25 || len(found) >= names {
+		t.Errorf("it is found by %d names, want as many as there is room for: %q", len(found), found)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
@@ -163,6 +164,48 @@ func TestRunContinuesAsNew(t *testing.T) {
 		}
 		if w.finished.ErrorType != contract.ErrBudget || !strings.Contains(w.finished.Error, "$9.00 of its budget of $4.00") {
 			t.Errorf("the run ended as %+v", w.finished)
+		}
+	})
+}
+
+// TestRetriesContinueAsNew: a step, or an instance, that fails again and again is tried as often as it may be, in as many histories as
+// that takes.
+func TestRetriesContinueAsNew(t *testing.T) {
+	const attempts = 90
+	failures := func() (errs []error) {
+		for range attempts - 1 {
+			errs = append(errs, userError())
+		}
+		return errs
+	}
+	retry := dsl.Retry{
+		Attempts: attempts, Errors: []string{contract.ErrUser}, Backoff: dsl.Duration(time.Second), MaxBackoff: dsl.Duration(time.Minute),
+	}
+	shaky := node("shaky")
+	shaky.Retry = retry
+	for name, graph := range map[string][]dsl.Node{
+		"step": {node("a"), shaky, node("b", "shaky", "passed")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{ends: map[string][]error{"shaky": failures()}}
+			_, histories := follow[contract.RunInput](t, w, contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph}, nil)
+			if histories < 3 || w.finished.Status != dsl.StatusSucceeded {
+				t.Errorf("after %d histories the run ended as %+v", histories, w.finished)
+			}
+			if n := len(w.judged["shaky"].Attempts); n != attempts-1 {
+				t.Errorf("its record has %d attempts that failed, want %d", n, attempts-1)
+			}
+		})
+	}
+	t.Run("instance", func(t *testing.T) {
+		w := &world{ends: map[string][]error{"shaky.0": failures()}}
+		n := shaky
+		in := contract.LaneInput{Node: n, To: 2, Window: 2, Every: 1}
+		in.Run, in.Step = "r", "shaky"
+		last, histories := follow(t, w, contract.LaneWorkflow, in, nil)
+		var out contract.LaneOutput
+		if err := last.GetWorkflowResult(&out); err != nil || out.Passed != 2 || histories < 3 {
+			t.Errorf("after %d histories: %+v, %v", histories, out, err)
 		}
 	})
 }

@@ -28,6 +28,9 @@ type job struct {
 	asked []contract.ResolveInput
 	// resolved is what the job is to do, where that is known already.
 	resolved *contract.Resolved
+	// tries is what was tried in an earlier history. When this one is long before the next try, that is left to another: postponed says so.
+	tries     contract.Tries
+	postponed bool
 	// next lists the steps to resolve together with the judgement, and ahead takes what came of each of them, if anything.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
@@ -38,10 +41,12 @@ type job struct {
 	costUSD   float64
 }
 
-// do takes the job to its end. It always has one: what goes wrong is in it.
+// do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
 func (j *job) do(ctx workflow.Context) contract.Judged {
 	end := contract.JudgeInput{At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: dsl.StatusPending}
-	j.perform(ctx, &end)
+	if j.perform(ctx, &end); j.postponed {
+		return contract.Judged{}
+	}
 	return j.judge(ctx, end)
 }
 
@@ -74,7 +79,16 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	if j.node.Kind == dsl.KindTrain {
 		retry = dsl.Retry{Attempts: 1} // it retries by itself
 	}
-	for budget := newBudget(retry); ; {
+	budget := newBudget(retry)
+	if n := len(j.tries.Attempts); n > 0 {
+		budget.resume(j.tries)
+		end.Attempts, j.costUSD = j.tries.Attempts, j.tries.CostUSD
+		if err := workflow.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx))); err != nil {
+			fail(ctx, end, err)
+			return
+		}
+	}
+	for {
 		j.state.Attempt = len(end.Attempts) + 1
 		started := workflow.Now(ctx)
 		out, err := j.execute(ctx, resolved, *end)
@@ -88,6 +102,13 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		})
 		pause, again := budget.again(err)
 		if !again {
+			return
+		}
+		if ctx.Err() == nil && isLong(ctx, neverLong) {
+			j.postponed = true
+			j.tries = contract.Tries{
+				Attempts: end.Attempts, Used: budget.used, Lost: budget.lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.costUSD,
+			}
 			return
 		}
 		if err := workflow.Sleep(ctx, pause); err != nil {

@@ -138,7 +138,9 @@ func (l *lane) goesOn(ctx workflow.Context) bool {
 // work does one instance after the other.
 func (l *lane) work(ctx workflow.Context) {
 	for l.goesOn(ctx) {
-		l.count(ctx, l.instance(ctx, l.take()))
+		if word := l.instance(ctx, l.take()); word.Status != "" {
+			l.count(ctx, word)
+		}
 	}
 	if l.workers--; l.workers > 0 {
 		l.journal.write(ctx) // those of the others may take long
@@ -153,13 +155,14 @@ func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 	return in
 }
 
-// instance does one.
+// instance does one. One that is postponed has no status, and is left to the next history.
 func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 	in := l.about(ctx, index)
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
 		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, turns: l.turns, budgetUSD: l.left(),
+		tries: l.in.Tries[index],
 		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == dsl.StatusHold }) {
 				return // whoever decides on the others sees this one, too
@@ -171,7 +174,14 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 		j.resolved, j.journal, j.next, j.ahead = l.resolved[index], &l.journal, l.foresee, l.ahead
 		delete(l.resolved, index)
 	}
+	delete(l.in.Tries, index)
 	word := j.do(ctx)
+	if j.postponed {
+		if l.in.Tries == nil {
+			l.in.Tries = map[int]contract.Tries{}
+		}
+		l.in.Tries[index], l.in.Left = j.tries, append(l.in.Left, index)
+	}
 	l.running = slices.DeleteFunc(l.running, func(s *contract.StepState) bool { return s == state })
 	return word
 }

@@ -78,8 +78,9 @@ type run struct {
 	costUSD     float64
 	journal     journal
 	turns       turns
-	lost        error    // records of steps that ended could not be kept
-	datasets    []string // published by the run, as are the models
+	tries       map[string]contract.Tries // of steps that failed and are to be tried again
+	lost        error                     // records of steps that ended could not be kept
+	datasets    []string                  // published by the run, as are the models
 	models      []string
 	broke       bool // the budget is spent
 	canceled    bool // before the history that this is
@@ -98,7 +99,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
 	r := &run{
 		in: in, startedAt: workflow.Now(ctx), steps: make([]contract.StepState, n),
-		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{},
+		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{}, tries: map[string]contract.Tries{},
 	}
 	info := workflow.GetInfo(ctx)
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID
@@ -119,6 +120,9 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
 		r.declined, r.costUSD, r.canceled, r.broke = c.Declined, c.CostUSD, c.Canceled, c.Broke
 		r.datasets, r.models = c.Datasets, c.Models
+		if c.Tries != nil {
+			r.tries = c.Tries
+		}
 		r.in.Carried = nil
 	}
 	for i, node := range in.Graph {
@@ -144,7 +148,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Carried = &contract.RunCarried{
 		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined,
-		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models,
+		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models, Tries: r.tries,
 	}
 	return in
 }

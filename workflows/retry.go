@@ -29,6 +29,14 @@ func newBudget(retry dsl.Retry) *budget {
 	return &budget{retry: retry, interval: time.Duration(retry.Backoff)}
 }
 
+// resume takes up what was counted before.
+func (b *budget) resume(tries contract.Tries) {
+	b.used, b.lost = tries.Used, tries.Lost
+	for range tries.Used {
+		b.interval = min(2*b.interval, time.Duration(b.retry.MaxBackoff))
+	}
+}
+
 // again says whether a failed attempt is followed by another, and after which pause.
 func (b *budget) again(err error) (time.Duration, bool) {
 	if workerLost(err) {

@@ -410,29 +410,35 @@ func TestTrainTellsLess(t *testing.T) {
 	}
 }
 
-// A gang on on-demand for which no spot is found, however long it runs: the scout does not fill the history.
+// A gang on on-demand for which no spot is found, however long it runs: once the scout has filled much of the history it pauses between any
+// two tries.
 func TestScoutGrowsQuiet(t *testing.T) {
 	t.Parallel() // the clock does not skip ahead while ranks run
-	var asked, length atomic.Int64
+	const grows, after = 100, 5
+	enough := make(chan struct{})
+	var asked, length, pauses atomic.Int64
 	s := &stage{spot: func(int) bool {
-		asked.Add(1)
+		if asked.Add(1) == manyEvents/grows+after {
+			close(enough)
+		}
 		return false
 	}}
 	s.ranks = func(int) (contract.RanksEnded, error) {
-		time.Sleep(2 * time.Second)
+		<-enough
 		return contract.RanksEnded{}, nil
 	}
 	env := s.environment(t)
 	env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
-		env.SetCurrentHistoryLength(int(length.Add(100)))
+		env.SetCurrentHistoryLength(int(length.Add(grows)))
 	})
+	env.SetOnTimerFiredListener(func(string) { pauses.Add(1) })
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
 		return Train(Hasten(ctx, 1000), in)
 	}, workflow.RegisterOptions{Name: contract.TrainWorkflow, DisableAlreadyRegisteredCheck: true})
 	if err := s.train(t, env, dsl.Retry{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := asked.Load(); n < manyEvents/100 || n > 3*manyEvents/100 {
-		t.Errorf("the scout asked %d times", n)
+	if n := pauses.Load(); n < after {
+		t.Errorf("the scout made %d pauses in %d tries", n, asked.Load())
 	}
 }

@@ -49,6 +49,7 @@ func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errTy
 	j := r.job(ctx, i)
 	end := contract.JudgeInput{
 		At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: status, Error: message, ErrorType: errType,
+		Attempts: j.tries.Attempts,
 	}
 	r.settle(ctx, i, j.judge(ctx, end))
 }
@@ -65,11 +66,10 @@ func (r *run) pump(ctx workflow.Context) (started bool) {
 		r.ready = r.ready[1:]
 		r.inFlight += weighs
 		workflow.GoNamed(ctx, r.in.Graph[i].ID, func(ctx workflow.Context) {
-			r.step(ctx, i)
-			for _, reader := range r.readers[i] {
-				if r.waiting[reader]--; r.waiting[reader] == 0 && r.in.Graph[reader].Section == r.section {
-					r.ready = append(r.ready, reader)
-				}
+			if over := r.step(ctx, i); over {
+				r.release(i)
+			} else {
+				r.ready = append(r.ready, i)
 			}
 			r.inFlight -= weighs
 			if started := r.pump(ctx); !started && r.inFlight > 0 {
@@ -80,22 +80,38 @@ func (r *run) pump(ctx workflow.Context) (started bool) {
 	return started
 }
 
-// step takes one step from pending to its end.
-func (r *run) step(ctx workflow.Context, i int) {
+// release makes ready what waited for step i alone.
+func (r *run) release(i int) {
+	for _, reader := range r.readers[i] {
+		if r.waiting[reader]--; r.waiting[reader] == 0 && r.in.Graph[reader].Section == r.section {
+			r.ready = append(r.ready, reader)
+		}
+	}
+}
+
+// step takes one step from pending to its end, unless it is postponed to the next history.
+func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	node := r.in.Graph[i]
 	if status := r.admit(ctx, node); status != dsl.StatusPending {
 		message, errType := r.blame(ctx, node, status)
 		r.end(ctx, i, status, message, errType)
-		return
+		return true
 	}
 	j := r.job(ctx, i)
 	j.state.Status = dsl.StatusRunning
 	r.show(ctx, true)
 	if node.Fan != dsl.FanNone {
 		r.settle(ctx, i, r.fan(ctx, i, j.in))
-		return
+		return true
 	}
-	r.settle(ctx, i, j.do(ctx))
+	word := j.do(ctx)
+	if j.postponed {
+		j.state.Status, r.tries[node.ID] = dsl.StatusPending, j.tries
+		return false
+	}
+	delete(r.tries, node.ID)
+	r.settle(ctx, i, word)
+	return true
 }
 
 // about names step i to the engine's activities.
@@ -170,6 +186,7 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		},
 		journal: &r.journal,
 		turns:   r.turns,
+		tries:   r.tries[node.ID],
 	}
 }
 

@@ -28,6 +28,8 @@ type LaneInput struct {
 	Window int `json:"window"`
 	// Left are instances before Next that were not done.
 	Left []int `json:"left,omitempty"`
+	// Tries are those of instances in Left that failed and are to be tried again, by instance.
+	Tries map[int]Tries `json:"tries,omitempty"`
 	// Allowed is how many instances may fail before no further one is started.
 	Allowed int `json:"allowed"`
 	// Done is what an earlier part of the lane's history did.

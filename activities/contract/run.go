@@ -117,6 +117,8 @@ type RunCarried struct {
 	Declined  string           `json:"declined,omitempty"`
 	CostUSD   float64          `json:"cost_usd,omitempty"`
 	Begun     Begun            `json:"begun"`
+	// Tries are those of steps that failed and are to be tried again, by step.
+	Tries map[string]Tries `json:"tries,omitempty"`
 	// Queued: the run waits for its concurrency group, and nothing has begun.
 	Queued bool `json:"queued,omitempty"`
 	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
@@ -297,6 +299,17 @@ type Attempt struct {
 	EndedAt   time.Time `json:"ended_at"`
 	ErrorType string    `json:"error_type"`
 	Error     string    `json:"error"`
+}
+
+// Tries is what was tried of a step, or an instance, before the history of its workflow was long.
+type Tries struct {
+	Attempts []Attempt `json:"attempts"`
+	// Used and Lost count those that were charged to the step's retries, and those whose worker died.
+	Used int `json:"used,omitempty"`
+	Lost int `json:"lost,omitempty"`
+	// Again is when it is to be tried again.
+	Again   time.Time `json:"again"`
+	CostUSD float64   `json:"cost_usd,omitempty"`
 }
 
 // JudgeInput ends a step: it judges the gate, writes the step's record and publishes.
