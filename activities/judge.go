@@ -164,7 +164,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
 		}
 	}
-	word.Published, err = e.publish(ctx, sub, in.At, vars, record.Outputs)
+	word.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
 	for _, v := range word.Published {
 		record.Published = append(record.Published, string(v.Type)+" "+v.Name)
 	}
@@ -217,10 +217,12 @@ func hold(sub *submitted, in contract.JudgeInput, checks []dsl.Check) *contract.
 	return nil
 }
 
-// publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again.
+// publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
+// that are registered.
 func (e *Engine) publish(
-	ctx context.Context, sub *submitted, at contract.At, vars dsl.Vars, outputs json.RawMessage,
+	ctx context.Context, sub *submitted, in contract.JudgeInput, vars dsl.Vars, outputs json.RawMessage,
 ) ([]contract.Version, error) {
+	at := in.At
 	names := sub.program.Publishes(at.Step)
 	if len(names) == 0 {
 		return nil, nil
@@ -240,13 +242,18 @@ func (e *Engine) publish(
 			return nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
 		version := Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
+		if in.ReusedFrom != "" {
+			version.Run, version.By = in.ReusedFrom, at.Run
+		}
 		if err := lineage(ctx, e.Store, resolved, fields, &version); err != nil {
 			return nil, err
 		}
-		if err := putVersion(ctx, e.Store, version); err != nil {
+		switch registered, err := putVersion(ctx, e.Store, version); {
+		case err != nil:
 			return nil, err
+		case registered:
+			done = append(done, contract.Version{Type: ref.Type, Name: names[output]})
 		}
-		done = append(done, contract.Version{Type: ref.Type, Name: names[output]})
 	}
 	return done, nil
 }

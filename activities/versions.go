@@ -20,9 +20,12 @@ import (
 type Published struct {
 	Name     string       `json:"name"`
 	Artifact artifact.Ref `json:"artifact"`
-	Run      string       `json:"run"`
-	Step     string       `json:"step"`
-	At       time.Time    `json:"at"`
+	// Run and Step made it.
+	Run  string    `json:"run"`
+	Step string    `json:"step"`
+	At   time.Time `json:"at"`
+	// By is the run that published it, where that took it over from Run.
+	By string `json:"by,omitempty"`
 	// Parents are the artifacts that the step was given, by the name of the input.
 	Parents map[string]artifact.Ref `json:"parents,omitempty"`
 	// Spec is the digest of the blob of the step's resolved spec.
@@ -51,24 +54,40 @@ func versionsPrefix(typ artifact.Type, name string) string {
 	return "registry/" + string(typ) + "/" + name + "/"
 }
 
-// putVersion registers a version, and makes it the current one of its name unless a newer one is already.
-func putVersion(ctx context.Context, s *store.Store, v Published) error {
+// putVersion registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
+// name to another version and this one is none that he had not seen. A result that was taken over is left alone when the name ever had
+// that version: nothing was made. It reports whether the version is registered.
+func putVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
+	known, err := hasVersion(ctx, s, v)
+	if err != nil || known && v.By != "" {
+		return false, err
+	}
 	key := fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
-		return err
+		return false, err
 	}
 	var newest Published
 	key = newestKey(v.Artifact.Type, v.Name)
 	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+		return false, err
 	}
-	if newest.since().After(v.At) {
-		return nil
+	if newest.since().After(v.At) || known && !newest.Pointed.IsZero() {
+		return true, nil
 	}
-	return s.PutJSON(ctx, key, v, store.WriteOptions{})
+	return true, s.PutJSON(ctx, key, v, store.WriteOptions{})
 }
 
-// PointTo makes a version the current one of its name. Every version stays; the next one that is published becomes the current one.
+// hasVersion reports whether a name had a version before, from another step than this, which may be tried again.
+func hasVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
+	all, err := Versions(ctx, s, v.Artifact.Type, v.Name)
+	return slices.ContainsFunc(all, func(other Published) bool {
+		own := other.Run == v.Run && other.Step == v.Step && other.By == v.By
+		return other.Artifact.Digest == v.Artifact.Digest && !own
+	}), err
+}
+
+// PointTo makes a version the current one of its name. Every version stays; the next one that the name did not have before becomes the
+// current one.
 func PointTo(ctx context.Context, s *store.Store, v Published, now time.Time) error {
 	v.Pointed = now
 	return s.PutJSON(ctx, newestKey(v.Artifact.Type, v.Name), v, store.WriteOptions{})

@@ -58,8 +58,8 @@ func newDataRollback() *cobra.Command {
 		Use:   "rollback NAME VERSION",
 		Short: "Make a name mean an earlier version again",
 		Long: `Make the name of a dataset mean an earlier version, or a later one again. Every version stays. Runs that begin from now on get it by
-` + "`${datasets[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. The next version that is published becomes
-the current one.`,
+` + "`${datasets[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. It holds until a step makes a version that the name
+did not have before.`,
 		Example: `  sluice data rollback reviews 1f0a
   sluice data rollback reviews golden`,
 		Args:              cobra.ExactArgs(2),

@@ -36,8 +36,10 @@ type listedData struct {
 	Rows     int64        `json:"rows"`
 	Artifact artifact.Ref `json:"artifact"`
 	At       time.Time    `json:"at"`
-	Run      string       `json:"run"`
-	Step     string       `json:"step"`
+	// Run and Step made it; By is the run that published it, where that took it over.
+	Run  string `json:"run"`
+	Step string `json:"step"`
+	By   string `json:"by,omitempty"`
 }
 
 // listData lists the versions of a name, or the current ones of all names.
@@ -80,7 +82,7 @@ func listData(ctx context.Context, s *store.Store, name string) ([]listedData, e
 
 func describeData(ctx context.Context, s *store.Store, v activities.Published) (listedData, error) {
 	l := listedData{
-		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step,
+		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
 	tags, err := activities.Tags(ctx, s, v.Name)
 	if err != nil {
@@ -173,12 +175,14 @@ func row(w io.Writer, cells ...string) {
 // shownData is a version as `data show` shows it.
 type shownData struct {
 	listedData
-	Splits  map[string]int64        `json:"splits"`
-	Shards  []artifact.File         `json:"shards"`
-	Schema  json.RawMessage         `json:"schema,omitempty"`
-	Profile *dsl.Profile            `json:"profile,omitempty"`
-	Parents map[string]artifact.Ref `json:"parents"`
-	Spec    json.RawMessage         `json:"spec,omitempty"`
+	// RolledBack is when a person made the name mean this version; zero when nobody did.
+	RolledBack time.Time               `json:"rolled_back,omitzero"`
+	Splits     map[string]int64        `json:"splits"`
+	Shards     []artifact.File         `json:"shards"`
+	Schema     json.RawMessage         `json:"schema,omitempty"`
+	Profile    *dsl.Profile            `json:"profile,omitempty"`
+	Parents    map[string]artifact.Ref `json:"parents"`
+	Spec       json.RawMessage         `json:"spec,omitempty"`
 	// Worst are the source files that lost the largest shares of their rows.
 	Worst []pipelines.FileAccount `json:"worst_files,omitempty"`
 }
@@ -230,7 +234,11 @@ func showData(ctx context.Context, s *store.Store, v activities.Published) (show
 		return shownData{}, err
 	}
 	listed.Current = current[v.Name].Artifact.Digest == v.Artifact.Digest
-	shown := shownData{listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
+	var rolledBack time.Time
+	if listed.Current {
+		rolledBack = current[v.Name].Pointed
+	}
+	shown := shownData{RolledBack: rolledBack, listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
 	manifest, err := s.Manifest(ctx, v.Artifact)
 	if err != nil {
 		return shown, err
@@ -276,6 +284,12 @@ func (d shownData) text(out io.Writer) error {
 		row(w, "rows", rowsText(d.Rows))
 		row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), "shard"))
 		row(w, "made by", d.Run+"/"+d.Step+" on "+d.At.Local().Format("2006-01-02 15:04"))
+		if d.By != "" {
+			row(w, "published by", d.By+", which took it over")
+		}
+		if !d.RolledBack.IsZero() {
+			row(w, "current", "by `sluice data rollback` on "+d.RolledBack.Local().Format("2006-01-02 15:04"))
+		}
 		for _, name := range slices.Sorted(maps.Keys(d.Parents)) {
 			row(w, "from", name+" "+shortVersion(d.Parents[name].Digest))
 		}

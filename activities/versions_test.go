@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// A result that is taken over was made by another run, and long ago maybe: it is published where the name never had it, as what that run
+// made, and moves no name back.
+func TestPublishingWhatIsTakenOver(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {data: {type: dataset, path: data}}}
+    gate: "true"
+    publish: {data: letters}
+`)
+	end := func(run, from, digest string, now time.Time) contract.Judged {
+		t.Helper()
+		b.begin(run)
+		at := b.at(run, "make").At
+		at.Now = now
+		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
+			At: at, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, ReusedFrom: from,
+			Output: contract.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return word
+	}
+	current := func() Published {
+		t.Helper()
+		all, err := Current(t.Context(), b.engine.Store, artifact.Dataset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all["letters"]
+	}
+	day := b.began
+	end("october", "elsewhere", "d1", day)
+	if got := current(); got.Artifact.Digest != "d1" || got.Run != "elsewhere" || got.By != "october" {
+		t.Errorf("taken over, a version that the name never had is %+v; want d1, made elsewhere", got)
+	}
+	end("october", "elsewhere", "d1", day) // tried again
+	end("november", "", "d2", day.Add(time.Hour))
+	if word := end("again", "elsewhere", "d1", day.Add(2*time.Hour)); len(word.Published) != 0 || current().Artifact.Digest != "d2" {
+		t.Errorf("taken over, an old version is published: %+v, current is %s", word.Published, current().Artifact.Digest)
+	}
+	all, err := Versions(t.Context(), b.engine.Store, artifact.Dataset, "letters")
+	if err != nil || len(all) != 2 {
+		t.Errorf("%d versions, %v; want the two that were made", len(all), err)
+	}
+	if end("back", "", "d1", day.Add(3*time.Hour)); current().Artifact.Digest != "d1" {
+		t.Error("made anew, an old version does not become the current one")
+	}
+}
