@@ -249,6 +249,9 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
+	if desc.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		t.Errorf("its workflow is %v", desc.Status)
+	}
 	found, _ := desc.TypedSearchAttributes.GetKeywordList(temporal.NewSearchAttributeKeyKeywordList(contract.SearchDataset))
 	if len(found) < 25 || len(found) >= names {
 		t.Errorf("it is found by %d names, want as many as there is room for: %q", len(found), found)
