@@ -49,10 +49,14 @@ func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.Ste
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}
+	state := ""
+	if spec.CallsSluice() {
+		state = p.State
+	}
 	if spec.Script != "" {
 		spec.Command.Command = []string{"bash", "-euo", "pipefail", "-c", spec.Script}
 	}
-	return p.perform(ctx, in, spec.Command, func(*script.Folder) (map[string]any, error) { return map[string]any{}, nil })
+	return p.perform(ctx, in, spec.Command, state, func(*script.Folder) (map[string]any, error) { return map[string]any{}, nil })
 }
 
 // Evaluate runs an evaluate step.
@@ -61,16 +65,16 @@ func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contrac
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}
-	return p.perform(ctx, in, spec.Command, func(f *script.Folder) (map[string]any, error) {
+	return p.perform(ctx, in, spec.Command, "", func(f *script.Folder) (map[string]any, error) {
 		metrics, err := script.Metrics(f.Metrics, spec.Metrics)
 		return map[string]any{"metrics": metrics}, err
 	})
 }
 
-// perform makes one attempt: lay out, run, collect. The attempt's folder is gone afterwards, however it ends, and the values of
+// perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is gone afterwards, however it ends, and the values of
 // secrets are in nothing that it leaves behind.
 func (p *Programs) perform(
-	ctx context.Context, in contract.StepInput, command dsl.Command, fixed func(*script.Folder) (map[string]any, error),
+	ctx context.Context, in contract.StepInput, command dsl.Command, state string, fixed func(*script.Folder) (map[string]any, error),
 ) (contract.StepOutput, error) {
 	said := proc.NewTail(1)
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })
@@ -88,7 +92,7 @@ func (p *Programs) perform(
 	}
 	defer cleanup()
 	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
-		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python, State: p.State,
+		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python, State: state,
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {

@@ -148,8 +148,11 @@ type KubernetesPool struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Queue is the Kueue queue that admits gangs. Default: none; the scheduler places the pods.
 	Queue string `json:"queue,omitempty"`
-	// ServiceAccount of the pods, by which they reach the store without keys. Default: the namespace's; the pods get the worker's keys then.
+	// ServiceAccount of the pods, by which they reach the store without keys. Default: the namespace's; the pods then get the worker's
+	// AWS_ variables when these are keys of a session, which end by themselves.
 	ServiceAccount string `json:"service_account,omitempty"`
+	// ShareKeys lets the pods have the worker's AWS keys also when these do not end: whoever may read Secrets of the namespace can read them.
+	ShareKeys bool `json:"share_keys,omitempty"`
 }
 
 // EC2Pool runs each node as an instance.

@@ -98,7 +98,7 @@ func newPods(t *testing.T, kubeconfig string) *sandbox {
 	write(t, filepath.Join(s.project, "trainer.py"), string(trainer))
 	write(t, filepath.Join(s.project, "pipeline.yaml"), podsPipeline)
 	write(t, filepath.Join(s.project, "environment.yaml"),
-		"sluice: environment/v1\nname: pods\npools: {burst: {kubernetes: {context: kubetest}, runtime: {image: acme/train}, limits: {nodes: 2}}}\n")
+		"sluice: environment/v1\nname: pods\npools: {burst: {kubernetes: {context: kubetest, share_keys: true}, runtime: {image: acme/train}, limits: {nodes: 2}}}\n")
 	bucket := s3test.Start(t, "acme", s3test.Options{})
 	t.Setenv(worker.StoreVariable, bucket.At("sluice"))
 	t.Cleanup(s.nothingLeft)

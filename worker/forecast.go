@@ -42,11 +42,11 @@ func Forecast(ctx context.Context, s *store.Store, state string, req SubmitReque
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := leftOut(dir, state)
+	folder, err := workspaceOf(dir, state, keyFiles(program))
 	if err != nil {
 		return program, activities.Forecast{}, err
 	}
-	if in.Files, err = store.ListTree(ctx, dir, ignored); err != nil {
+	if in.Files, err = store.ListTree(ctx, dir, folder.leavesOut); err != nil {
 		return program, activities.Forecast{}, irregular(err)
 	}
 	forecast, err := activities.NewForecast(ctx, s, in)

@@ -18,19 +18,69 @@ import (
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
 
-// leftOut says which paths of a pipeline's folder are no part of its workspace: what .sluiceignore names, state folders, which change
-// while they are read, environments, and what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other
-// files of it every time.
-func leftOut(dir, state string) (func(path string) bool, error) {
-	ignored, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
+// secretNames are files and folders that hold keys and passwords by convention. They stay out, since a workspace goes to a store that others
+// read and onto every node; a line such as !.env in .sluiceignore takes one along.
+var secretNames = []string{
+	".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
+	".ssh", ".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".vault-token",
+	".git-credentials", ".htpasswd", "credentials.json", "service-account*.json", "kubeconfig",
+}
+
+// workspace says which paths of a pipeline's folder are part of a run's workspace.
+type workspace struct {
+	dir, state string
+	rules      []rule
+	// own is what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it
+	// every time; keys is what the environment and the payload codec read secrets from.
+	own, keys []fs.FileInfo
+	// withheld are the paths left out for the secrets that they seem to hold, so far.
+	withheld []string
+}
+
+// workspaceOf is that of a pipeline in dir. keys are files that hold secrets.
+func workspaceOf(dir, state string, keys []string) (*workspace, error) {
+	rules, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
 	if err != nil {
 		return nil, err
 	}
-	own := outputs(dir, os.Stdout, os.Stderr)
-	state = within(dir, state)
-	return func(p string) bool {
-		return p == state || ignored(p) || own(p) || holdsToken(filepath.Join(dir, p)) || isEnvironment(dir, p)
-	}, nil
+	w := &workspace{dir: dir, state: within(dir, state), rules: rules}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
+			w.own = append(w.own, info)
+		}
+	}
+	for _, name := range keys {
+		if info, err := os.Stat(name); err == nil {
+			w.keys = append(w.keys, info)
+		}
+	}
+	return w, nil
+}
+
+// leavesOut reports whether a path is no part of the workspace: what .sluiceignore names, secrets, state folders, which change while they
+// are read, and environments.
+func (w *workspace) leavesOut(p string) bool {
+	file := filepath.Join(w.dir, p)
+	if last := lastMatch(w.rules, p); last != nil && !last.take {
+		if last.secret {
+			w.withheld = append(w.withheld, p)
+		}
+		return true
+	}
+	if isOne(file, w.keys) {
+		w.withheld = append(w.withheld, p)
+		return true
+	}
+	return p == w.state || isOne(file, w.own) || holdsToken(file) || isEnvironment(w.dir, p)
+}
+
+// isOne reports whether a file is one of those known, whatever its name.
+func isOne(file string, known []fs.FileInfo) bool {
+	if len(known) == 0 {
+		return false
+	}
+	info, err := os.Stat(file)
+	return err == nil && slices.ContainsFunc(known, func(k fs.FileInfo) bool { return os.SameFile(k, info) })
 }
 
 // isEnvironment reports whether a file is one of the pipeline's environments. The one that a run has travels with it, and another one
@@ -71,27 +121,20 @@ func within(dir, folder string) string {
 	return filepath.ToSlash(inside)
 }
 
-// outputs says which paths of a folder are the files that are written to.
-func outputs(dir string, files ...*os.File) func(path string) bool {
-	var written []fs.FileInfo
-	for _, f := range files {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
-			written = append(written, info)
-		}
-	}
-	return func(p string) bool {
-		if len(written) == 0 {
-			return false
-		}
-		info, err := os.Stat(filepath.Join(dir, p))
-		return err == nil && slices.ContainsFunc(written, func(w fs.FileInfo) bool { return os.SameFile(w, info) })
-	}
+// rule is a line of .sluiceignore, or one that is always there.
+type rule struct {
+	pattern string
+	take    bool // a line that begins with !: what matches is part of the workspace after all
+	secret  bool
 }
 
 // readIgnore reads a .sluiceignore: a pattern a line, as of path.Match, against the name of a file or folder or, with a slash in it,
-// against its path in the workspace; # begins a comment. The answer says which paths are left out.
-func readIgnore(file string) (func(path string) bool, error) {
-	patterns := alwaysIgnored
+// against its path in the workspace; # begins a comment. Of the rules that match a path the last one counts.
+func readIgnore(file string) ([]rule, error) {
+	var rules []rule
+	for _, p := range secretNames {
+		rules = append(rules, rule{pattern: p, secret: true})
+	}
 	f, err := os.Open(file)
 	if err == nil {
 		defer f.Close()
@@ -101,10 +144,11 @@ func readIgnore(file string) (func(path string) bool, error) {
 			if p == "" || strings.HasPrefix(p, "#") {
 				continue
 			}
+			p, take := strings.CutPrefix(p, "!")
 			if _, err := path.Match(p, ""); err != nil {
 				return nil, fmt.Errorf("%s:%d: pattern %q: %w", file, n, p, err)
 			}
-			patterns = append(patterns, strings.TrimPrefix(p, "/"))
+			rules = append(rules, rule{pattern: strings.TrimPrefix(p, "/"), take: take})
 		}
 		if err := lines.Err(); err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
@@ -112,21 +156,24 @@ func readIgnore(file string) (func(path string) bool, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	return func(p string) bool { return ignored(patterns, p) }, nil
+	for _, p := range alwaysIgnored {
+		rules = append(rules, rule{pattern: p})
+	}
+	return rules, nil
 }
 
-// ignored reports whether p or a folder above it matches a pattern.
-func ignored(patterns []string, p string) bool {
-	for ; p != "." && p != "/"; p = path.Dir(p) {
-		for _, pattern := range patterns {
-			subject := path.Base(p)
-			if strings.Contains(pattern, "/") {
-				subject = p
+// lastMatch is the last rule that matches p or a folder above it; nil for none.
+func lastMatch(rules []rule, p string) *rule {
+	for i := range slices.Backward(rules) {
+		for at := p; at != "." && at != "/"; at = path.Dir(at) {
+			subject := path.Base(at)
+			if strings.Contains(rules[i].pattern, "/") {
+				subject = at
 			}
-			if ok, _ := path.Match(pattern, subject); ok {
-				return true
+			if ok, _ := path.Match(rules[i].pattern, subject); ok {
+				return &rules[i]
 			}
 		}
 	}
-	return false
+	return nil
 }

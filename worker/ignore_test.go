@@ -4,8 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/store"
 )
 
 func TestIgnore(t *testing.T) {
@@ -13,7 +18,7 @@ func TestIgnore(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# a comment\n\n*.pt\n  data/raw/ \n/build\ndocs/*.md\r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := readIgnore(file)
+	rules, err := readIgnore(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +47,61 @@ func TestIgnore(t *testing.T) {
 		{".gitignore", false},
 	}
 	for _, tt := range tests {
-		if got := out(tt.path); got != tt.want {
+		if got := leftOut(rules, tt.path); got != tt.want {
 			t.Errorf("%s: left out is %v, want %v", tt.path, got, tt.want)
 		}
 	}
 }
 
-func TestIgnoreWithoutFile(t *testing.T) {
-	out, err := readIgnore(filepath.Join(t.TempDir(), ".sluiceignore"))
+// leftOut reports whether rules leave a path out.
+func leftOut(rules []rule, p string) bool {
+	last := lastMatch(rules, p)
+	return last != nil && !last.take
+}
+
+// TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
+func TestSecretsStayOut(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".sluiceignore"), []byte("!public.pem\n!.git\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := workspaceOf(dir, t.TempDir(), []string{filepath.Join(dir, "team.keys")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out("train.py") || !out(".git") {
-		t.Errorf("left out: train.py %v, .git %v", out("train.py"), out(".git"))
+	files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Path)
+	}
+	if diff := cmp.Diff([]string{".sluiceignore", "envs/a.py", "public.pem", "train.py"}, names); diff != "" {
+		t.Errorf("taken along (-want +got):\n%s", diff)
+	}
+	slices.Sort(folder.withheld)
+	if diff := cmp.Diff([]string{".aws", ".env", ".env.local", "id_rsa", "sub/.env", "team.keys", "tls/server.pem"}, folder.withheld); diff != "" {
+		t.Errorf("withheld (-want +got):\n%s", diff)
+	}
+	if !folder.leavesOut(".git") {
+		t.Error(".git is taken along")
+	}
+}
+
+func TestIgnoreWithoutFile(t *testing.T) {
+	rules, err := readIgnore(filepath.Join(t.TempDir(), ".sluiceignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leftOut(rules, "train.py") || !leftOut(rules, ".git") {
+		t.Errorf("left out: train.py %v, .git %v", leftOut(rules, "train.py"), leftOut(rules, ".git"))
 	}
 }
 
@@ -72,15 +119,15 @@ func TestIgnoreRefusesABrokenPattern(t *testing.T) {
 func TestTheStateFolderIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	for state, want := range map[string]bool{filepath.Join(dir, "state"): true, filepath.Join(dir, "a", "state"): false, t.TempDir(): false} {
-		out, err := leftOut(dir, state)
+		folder, err := workspaceOf(dir, state, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := out("state"); got != want {
+		if got := folder.leavesOut("state"); got != want {
 			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
 		}
-		if !out(".git") || out("train.py") {
-			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, out(".git"), out("train.py"))
+		if !folder.leavesOut(".git") || folder.leavesOut("train.py") {
+			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, folder.leavesOut(".git"), folder.leavesOut("train.py"))
 		}
 	}
 }
@@ -97,7 +144,7 @@ func TestOthersFoldersAreLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := leftOut(dir, filepath.Join(dir, ".sluice"))
+	folder, err := workspaceOf(dir, filepath.Join(dir, ".sluice"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +152,7 @@ func TestOthersFoldersAreLeftOut(t *testing.T) {
 		".sluice-lab": true, "mine": false, "environments": false, "environments/prod.yaml": true, "environments/gym.yaml": false,
 		"environments/cart.py": false, "other/prod.yaml": false,
 	} {
-		if got := out(p); got != want {
+		if got := folder.leavesOut(p); got != want {
 			t.Errorf("%s is left out: %v, want %v", p, got, want)
 		}
 	}
@@ -122,12 +169,11 @@ func TestOwnOutputIsLeftOut(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "old.log"), nil, 0o600), os.Symlink("run.log", filepath.Join(dir, "link"))); err != nil {
 		t.Fatal(err)
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	info, err := log.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer null.Close()
-	own := outputs(dir, null, log)
+	own := func(path string) bool { return isOne(filepath.Join(dir, path), []os.FileInfo{info}) }
 	for path, want := range map[string]bool{"run.log": true, "link": true, "old.log": false, "nothing": false} {
 		if got := own(path); got != want {
 			t.Errorf("%s: left out is %v, want %v", path, got, want)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // SubmitRequest names what to run.
@@ -48,6 +50,16 @@ type Submitted struct {
 	// Differs says what it was started with otherwise; empty when it is not known, and when only what is to be done again differs.
 	Differs []string
 	Graph   []dsl.Node
+	// Workspace is what of the pipeline's folder went along.
+	Workspace Snapshot
+}
+
+// Snapshot says what of a pipeline's folder went into the store as a run's workspace.
+type Snapshot struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Withheld are the paths that stayed out since they seem to hold secrets.
+	Withheld []string `json:"withheld,omitempty"`
 }
 
 // LintError says why a pipeline was not started.
@@ -87,7 +99,7 @@ func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 // Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already
 // are not started again: that run is returned.
 func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, error) {
-	in, err := s.prepare(ctx, req)
+	in, workspace, err := s.prepare(ctx, req)
 	if err != nil {
 		return Submitted{}, err
 	}
@@ -96,7 +108,7 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
 	}
 	run, resumed, err := s.open(ctx, in)
-	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph}
+	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph, Workspace: workspace}
 	if beside.Run != "" && !resumed && err == nil {
 		out.Beside = beside.Run
 		out.Differs, _ = s.differs(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
@@ -105,23 +117,23 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 }
 
 // prepare makes the input of a run of what a request names.
-func (s *Session) prepare(ctx context.Context, req SubmitRequest) (contract.RunInput, error) {
+func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.RunInput, workspace Snapshot, err error) {
 	program, sub, err := Compile(req)
 	if err != nil {
-		return contract.RunInput{}, err
+		return in, workspace, err
 	}
-	in := contract.RunInput{Name: program.Pipeline().Name, Graph: program.Graph()}
+	in = contract.RunInput{Name: program.Pipeline().Name, Graph: program.Graph()}
 	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, req.NoCache); err != nil {
-		return in, err
+		return in, workspace, err
 	}
 	if err := s.checkPools(program); err != nil {
-		return in, err
+		return in, workspace, err
 	}
-	if err := s.pack(ctx, req, program, &sub); err != nil {
-		return in, err
+	if workspace, err = s.pack(ctx, req, program, &sub); err != nil {
+		return in, workspace, err
 	}
 	in.Submission, err = s.keep(ctx, sub)
-	return in, err
+	return in, workspace, err
 }
 
 // reuse says what a run may take over.
@@ -154,15 +166,16 @@ func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract
 }
 
 // pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
-func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (err error) {
+func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (snapshot Snapshot, err error) {
 	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
-		return elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
+		return snapshot, elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
 	}
-	if sub.Workspace, err = s.snapshot(ctx, req); err != nil {
-		return irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
+	var withheld []string
+	if sub.Workspace, withheld, err = s.snapshot(ctx, req, program); err != nil {
+		return snapshot, irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
 	}
 	*sub = packed(*sub)
-	return nil
+	return Snapshot{Files: sub.Workspace.Files, Bytes: sub.Workspace.Bytes, Withheld: withheld}, nil
 }
 
 // packed is a submission that can be taken elsewhere: where its files lie makes no other run of them.
@@ -217,12 +230,13 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		return Submitted{}, err
 	}
 	in := contract.RunInput{Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph}
+	var workspace Snapshot
 	if req.File != "" {
 		given, err := paramsOf(ctx, s.Store, old.RunRecord)
 		if err != nil {
 			return Submitted{}, err
 		}
-		if in, err = s.prepare(ctx, SubmitRequest{PipelineFile: req.File, EnvFile: req.EnvFile, Params: given}); err != nil {
+		if in, workspace, err = s.prepare(ctx, SubmitRequest{PipelineFile: req.File, EnvFile: req.EnvFile, Params: given}); err != nil {
 			return Submitted{}, err
 		}
 	}
@@ -230,7 +244,7 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		return Submitted{}, err
 	}
 	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
-	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph}, StartRun(ctx, s.Client, in)
+	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph, Workspace: workspace}, StartRun(ctx, s.Client, in)
 }
 
 // paramsOf are the parameters that a run was given.
@@ -308,14 +322,26 @@ func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunReco
 	return contract.RunRecord{}, err
 }
 
-// snapshot stores the pipeline's folder, minus what .sluiceignore names, as the run's workspace.
-func (s *Session) snapshot(ctx context.Context, req SubmitRequest) (artifact.Ref, error) {
+// snapshot stores the pipeline's folder, minus what workspace leaves out, and returns what was withheld for the secrets that it seems to hold.
+func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.Program) (ref artifact.Ref, withheld []string, err error) {
 	dir := filepath.Dir(req.PipelineFile)
-	ignored, err := leftOut(dir, s.Dir)
+	folder, err := workspaceOf(dir, s.Dir, keyFiles(program))
 	if err != nil {
-		return artifact.Ref{}, err
+		return ref, nil, err
 	}
-	return s.Store.PutTree(ctx, artifact.Workspace, dir, nil, ignored)
+	ref, err = s.Store.PutTree(ctx, artifact.Workspace, dir, nil, folder.leavesOut)
+	return ref, folder.withheld, err
+}
+
+// keyFiles are the files from which secrets are read here: those of the payload codec, and those that the environment names.
+func keyFiles(program *dsl.Program) []string {
+	var files []string
+	env := program.Environment()
+	for _, source := range env.Secrets {
+		files = append(files, source.File)
+	}
+	files = append(files, env.Vault.Auth.TokenFile, os.Getenv(codec.KeysVariable))
+	return slices.DeleteFunc(files, func(name string) bool { return name == "" })
 }
 
 // newRunID is unique, sorts by time within a pipeline and can be read aloud.

@@ -135,7 +135,12 @@ func TestSnapshot(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(file), ".git", "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ref, err := s.snapshot(t.Context(), SubmitRequest{PipelineFile: file})
+	req := SubmitRequest{PipelineFile: file}
+	program, _, err := load(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, _, err := s.snapshot(t.Context(), req, program)
 	if err != nil {
 		t.Fatal(err)
 	}

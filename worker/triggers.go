@@ -23,7 +23,7 @@ func (s *Session) PlanTriggers(ctx context.Context, req SubmitRequest) (schedule
 	}
 	pipeline := program.Pipeline()
 	if len(pipeline.Triggers) > 0 {
-		if err := s.pack(ctx, req, program, &sub); err != nil {
+		if _, err := s.pack(ctx, req, program, &sub); err != nil {
 			return schedule.Plan{}, err
 		}
 	}

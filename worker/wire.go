@@ -166,7 +166,7 @@ func (s *Session) localPool(name string, spec dsl.Pool, python string) training.
 		Agent: agent.Config{
 			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
 			LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
-			Requirements: spec.Runtime.Python,
+			Requirements: spec.Runtime.Python, Shared: true,
 		},
 		Token: s.MintAgentToken,
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -73,8 +74,11 @@ func whoami() (string, error) {
 	return "user:" + me.Username, nil
 }
 
-// decide finds what waits, and says the word.
+// decide finds what waits, and says the word. A run is not to answer what it asks people, so its own programs decide nothing.
 func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) error {
+	if proc.Kept() {
+		return invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
+	}
 	return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
 		return decideIn(ctx, cmd, s, run, format, args[1:], d)
 	})

@@ -66,7 +66,7 @@ func newFollower(s *worker.Session, sub worker.Submitted, format string, out, er
 func (f *follower) announce() error {
 	url := f.session.WorkflowURL(contract.RunWorkflowID(f.sub.Run), "")
 	if f.format == "json" {
-		return view.Event(f.out, "started", map[string]any{"run": f.sub.Run, "pipeline": f.sub.Name, "resumed": f.sub.Resumed, "url": url})
+		return view.Event(f.out, "started", map[string]any{"run": f.sub.Run, "pipeline": f.sub.Name, "resumed": f.sub.Resumed, "url": url, "workspace": f.sub.Workspace})
 	}
 	verb := "run"
 	if f.sub.Resumed {
@@ -82,8 +82,31 @@ func (f *follower) announce() error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(f.out, "%s: %s %s\n\n", f.sub.Name, verb, f.sub.Run)
+	if _, err := fmt.Fprint(f.err, saysWithheld(f.sub.Workspace)); err != nil {
+		return err
+	}
+	took := ""
+	if w := f.sub.Workspace; w.Files > 0 {
+		took = fmt.Sprintf("workspace: %s, %s\n", human.Plural(int64(w.Files), "file"), human.Bytes(w.Bytes))
+	}
+	_, err := fmt.Fprintf(f.out, "%s: %s %s\n%s\n", f.sub.Name, verb, f.sub.Run, took)
 	return err
+}
+
+// fewWithheld is how many of the files that stayed out are named.
+const fewWithheld = 5
+
+// saysWithheld says which files did not go along.
+func saysWithheld(w worker.Snapshot) string {
+	n := len(w.Withheld)
+	if n == 0 {
+		return ""
+	}
+	names := strings.Join(w.Withheld[:min(n, fewWithheld)], ", ")
+	if n > fewWithheld {
+		names += fmt.Sprintf(", and %d others", n-fewWithheld)
+	}
+	return fmt.Sprintf("sluice: not in the workspace, since they may hold secrets: %s\n  help: a line !%s in .sluiceignore takes that one along\n", human.Line(names), human.Line(w.Withheld[0]))
 }
 
 // fewDiffers is how much of what differs between two submissions is named.

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -46,8 +45,11 @@ type Setup struct {
 	beneath string
 	// Progress takes lines on what is done, where that takes long; nil for nobody.
 	Progress io.Writer
-	// State is the state folder, for programs that call sluice themselves; empty on a node, which has none.
+	// State is the state folder, for a program that may call sluice; empty for all others.
 	State string
+	// Node is true where the environment of this process is that of a machine or an image which the user chose for the step: all of it is
+	// inherited but credentials. Elsewhere it is the worker's, of which programs get what inheritable says.
+	Node bool
 }
 
 // Folder is one execution's place: everything under Root.
@@ -60,8 +62,7 @@ type Folder struct {
 	Metrics string
 	// Argv is the command with the paths of its inputs filled in.
 	Argv []string
-	// Env is the whole environment, ready to hand to the process: the caller's own without Sluice's credentials, then the contract's
-	// variables, then the step's.
+	// Env is the whole environment, ready to hand to the process: what is inherited, then the contract's variables, then the step's.
 	Env []string
 }
 
@@ -125,20 +126,6 @@ func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact
 	return dirs, nil
 }
 
-// secretVariables are what a user's program must never inherit: whoever holds them rules the whole namespace, or
-// reads all secrets.
-var secretVariables = []string{
-	"SLUICE_TEMPORAL_TOKEN", "SLUICE_CODEC_KEYS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
-	"VAULT_TOKEN",
-}
-
-// secretPrefix begins the variables that Temporal's client sends as headers of every call, its credentials among them.
-const secretPrefix = "TEMPORAL_GRPC_META_"
-
-func credential(variable string) bool {
-	return slices.Contains(secretVariables, variable) || strings.HasPrefix(variable, secretPrefix)
-}
-
 func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error) {
 	vars := map[string]string{
 		"SLUICE_OUTPUT_DIR": f.Output, "SLUICE_METRICS": f.Metrics, "PYTHONUNBUFFERED": "1",
@@ -167,30 +154,6 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 	}
 	maps.Copy(vars, s.Secrets)
 	return Merge(s.inherited(), vars), nil
-}
-
-// inherited is the environment of this process without what holds secrets.
-func (s *Setup) inherited() []string {
-	return Merge(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(s.Withhold, name)
-	}), nil)
-}
-
-// Merge returns base without Sluice's credentials and with vars set, sorted.
-func Merge(base []string, vars map[string]string) []string {
-	var env []string
-	for _, kv := range base {
-		name, _, _ := strings.Cut(kv, "=")
-		if _, replaced := vars[name]; !replaced && !credential(name) {
-			env = append(env, kv)
-		}
-	}
-	for name, value := range vars {
-		env = append(env, name+"="+value)
-	}
-	slices.Sort(env)
-	return env
 }
 
 // Confined returns the path of rel inside dir; a rel that leads out of dir is the user's error.

@@ -39,6 +39,9 @@ type Config struct {
 	Grace time.Duration
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
+	// Shared is true where the agent's environment is that of the worker that started it, and not that of a machine or an image: the ranks
+	// then get as little of it as the programs beside the worker.
+	Shared bool
 }
 
 // The environment variables of what a machine knows of itself better than who starts it.
@@ -63,6 +66,7 @@ const (
 	envIdle      = "SLUICE_NODE_IDLE"
 	envGrace     = "SLUICE_NODE_GRACE"
 	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
+	envShared    = "SLUICE_NODE_SHARED"
 )
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
@@ -77,6 +81,7 @@ func (c Config) Environ(base []string) []string {
 		QueueVariable+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, HostVariable+"="+c.Host,
 		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
+		envShared+"="+strconv.FormatBool(c.Shared),
 	)
 }
 
@@ -86,6 +91,7 @@ func ConfigFromEnv() (Config, error) {
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
+		Shared: os.Getenv(envShared) == "true",
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")

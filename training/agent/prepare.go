@@ -127,7 +127,7 @@ func (n *node) layOut(ctx context.Context, p *prepared, in contract.StepInput) e
 	defer log.Close()
 	p.folder, err = script.Prepare(ctx, script.Setup{
 		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: n.config.PythonEnv,
-		Requirements: n.config.Requirements, Progress: log,
+		Requirements: n.config.Requirements, Progress: log, Node: !n.config.Shared,
 		Secrets: secrets.ByVariable, Withhold: withhold,
 	})
 	switch {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -130,6 +131,16 @@ func tolerations(r training.Request) []corev1.Toleration {
 var storeVariables = []string{
 	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
 	"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
+}
+
+// checkKeys refuses to put keys that do not end into a Secret, unless the pool says so.
+func (p *Pool) checkKeys() error {
+	spec := p.opts.Spec.Kubernetes
+	if spec.ServiceAccount != "" || spec.ShareKeys || os.Getenv("AWS_SECRET_ACCESS_KEY") == "" || os.Getenv("AWS_SESSION_TOKEN") != "" {
+		return nil
+	}
+	return fmt.Errorf("%w: the pods would get the worker's AWS keys, which do not end, in a Secret\nhelp: give the pool a `service_account` that may use the store, "+
+		"or write `share_keys: true` in its `kubernetes`", training.ErrRefused)
 }
 
 // variables is the environment that all agents share. A pool that names a service account has its pods reach the store by that;

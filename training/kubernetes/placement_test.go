@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/kubetest"
+	"github.com/sluiceml/sluice/training"
 )
 
 // Pods go to machines with the capacity and the GPUs that are wanted, whoever labelled them.
@@ -45,6 +47,27 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// Keys that do not end go into no Secret, unless the pool says so.
+func TestKeysThatDoNotEnd(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
+	for _, test := range []struct {
+		spec    dsl.KubernetesPool
+		session string
+		refused bool
+	}{
+		{dsl.KubernetesPool{}, "", true},
+		{dsl.KubernetesPool{}, "ends in an hour", false},
+		{dsl.KubernetesPool{ServiceAccount: "trainer"}, "", false},
+		{dsl.KubernetesPool{ShareKeys: true}, "", false},
+	} {
+		t.Setenv("AWS_SESSION_TOKEN", test.session)
+		p := &Pool{opts: Options{Spec: dsl.Pool{Kubernetes: &test.spec}}}
+		if err := p.checkKeys(); errors.Is(err, training.ErrRefused) != test.refused {
+			t.Errorf("%+v with session %q: %v, want refused %v", test.spec, test.session, err, test.refused)
+		}
+	}
+}
+
 // What a pod is told is in the Secret and nowhere else, and it may do little.
 func TestPod(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
@@ -52,7 +75,7 @@ func TestPod(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("key-of-payloads"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, dsl.Pool{Kubernetes: &dsl.KubernetesPool{ShareKeys: true}})
 	s.pool.opts.Agent.CodecKeys = keys
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 1, 1)

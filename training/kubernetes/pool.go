@@ -11,6 +11,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -62,7 +63,7 @@ func New(o Options) *Pool { return &Pool{opts: o, patience: patience, imagePatie
 
 // Acquire implements training.Pool.
 func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
-	if err := p.fits(r); err != nil {
+	if err := cmp.Or(p.checkKeys(), p.fits(r)); err != nil {
 		return training.Gang{}, err
 	}
 	most := r.MaxNodes
