@@ -1,5 +1,5 @@
-// Package htmltext turns HTML into the text a reader would see. It works on tokens, not on a tree: its time and memory are linear
-// in the input, however deep or broken the markup is.
+// Package htmltext turns HTML into the text a reader would see in a browser that runs scripts. It works on tokens, not on a tree: its
+// time and memory are linear in the input, however deep or broken the markup is.
 package htmltext
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // Convert returns the text of an HTML document or fragment: entities decoded, white space collapsed as a browser does outside
-// <pre>, block elements and <br> on lines of their own, cells apart, alternative texts in place of images. Scripts, styles,
-// comments and the title are left out.
+// <pre>, block elements and <br> on lines of their own, cells apart, alternative texts in place of images. Scripts and what is for
+// browsers without them, styles, templates, frames, text fields, comments and titles are left out.
 func Convert(source string) string {
 	w := writer{}
 	tokens := html.NewTokenizer(strings.NewReader(source))
@@ -36,9 +36,13 @@ func Convert(source string) string {
 // writer collects text and the breaks between its pieces.
 type writer struct {
 	out strings.Builder
-	// hidden is the element whose text is left out, until it ends.
+	// hidden is the element whose text is left out until it ends, and depth how often it is open: templates nest.
 	hidden atom.Atom
-	pre    bool
+	depth  int
+	// foreign is the <svg> or <math> that is open, whose rules are those of XML. hiddenInside says that hidden is within.
+	foreign      atom.Atom
+	hiddenInside bool
+	pre          bool
 	// space and lines are breaks that wait for the next text.
 	space bool
 	lines int
@@ -47,12 +51,27 @@ type writer struct {
 func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
 	name, hasAttr := tokens.TagName()
 	tag := atom.Lookup(name)
-	switch {
-	case hides(tag):
-		if !selfClosing && w.hidden == 0 {
-			w.hidden = tag
+	if w.inXML() && breaksOut(tag) {
+		w.leaveForeign()
+	}
+	if w.inXML() {
+		tokens.NextIsNotRawText()
+		if selfClosing {
+			return
 		}
-	case tag == atom.Img && hasAttr && w.hidden == 0:
+	} // the slash of <script/> says nothing in HTML
+	switch {
+	case w.foreign == 0 && (tag == atom.Svg || tag == atom.Math):
+		if !selfClosing {
+			w.foreign = tag
+		}
+	case w.hidden != 0:
+		if tag == w.hidden {
+			w.depth++
+		}
+	case hides(tag, w.foreign):
+		w.hidden, w.depth, w.hiddenInside = tag, 1, w.foreign != 0
+	case tag == atom.Img && hasAttr:
 		if alt := attribute(tokens, "alt"); alt != "" {
 			w.text(" " + alt + " ")
 		}
@@ -60,8 +79,8 @@ func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
 		w.lines++
 	case tag == atom.Td || tag == atom.Th:
 		w.space = true
-	case tag == atom.Pre:
-		w.pre = !selfClosing
+	case isPre(tag):
+		w.pre = true
 		w.block(2)
 	default:
 		w.block(blockLines(tag))
@@ -69,17 +88,39 @@ func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
 }
 
 func (w *writer) end(tag atom.Atom) {
+	if w.inXML() && (tag == w.foreign || breaksOut(tag)) {
+		w.leaveForeign()
+	}
 	switch {
 	case w.hidden != 0:
 		if tag == w.hidden {
-			w.hidden = 0
+			w.depth--
 		}
-	case tag == atom.Pre:
+		if w.depth == 0 && !w.hiddenInside {
+			w.foreign = 0 // it was within
+		}
+		if w.depth == 0 {
+			w.hidden, w.hiddenInside = 0, false
+		}
+	case isPre(tag):
 		w.pre = false
 		w.block(2)
 	default:
 		w.block(blockLines(tag))
 	}
+}
+
+// inXML reports whether the rules are those of XML: the titles and descriptions in an <svg> hold HTML.
+func (w *writer) inXML() bool {
+	return w.foreign != 0 && !(w.hiddenInside && (w.hidden == atom.Title || w.hidden == atom.Desc))
+}
+
+// leaveForeign ends what is open of an <svg> or <math>.
+func (w *writer) leaveForeign() {
+	if w.hiddenInside {
+		w.hidden, w.hiddenInside = 0, false
+	}
+	w.foreign = 0
 }
 
 // block asks for at least n line breaks before the next text.
@@ -126,10 +167,30 @@ func collapses(r rune) bool {
 	return r == ' ' || r == '\t' || r == '\n' || r == '\r' || r == '\f'
 }
 
-// hides reports whether an element's text is not shown.
-func hides(tag atom.Atom) bool {
+// hides reports whether an element's text is not shown, in HTML or within an <svg> or <math>.
+func hides(tag, foreign atom.Atom) bool {
 	switch tag {
-	case atom.Script, atom.Style, atom.Title, atom.Template, atom.Noembed, atom.Noframes, atom.Iframe, atom.Textarea:
+	case atom.Script, atom.Style, atom.Title:
+		return true
+	case atom.Desc:
+		return foreign != 0
+	case atom.Template, atom.Noscript, atom.Noembed, atom.Noframes, atom.Iframe, atom.Textarea:
+		return foreign == 0
+	default:
+		return false
+	}
+}
+
+// isPre reports whether an element's white space is kept. What is in the latter two is no markup.
+func isPre(tag atom.Atom) bool { return tag == atom.Pre || tag == atom.Xmp || tag == atom.Plaintext }
+
+// breaksOut reports whether an element cannot be in an <svg> or <math>, and ends it: those of section 13.2.6.5 of the standard.
+func breaksOut(tag atom.Atom) bool {
+	switch tag {
+	case atom.B, atom.Big, atom.Blockquote, atom.Body, atom.Br, atom.Center, atom.Code, atom.Dd, atom.Div, atom.Dl, atom.Dt, atom.Em,
+		atom.Embed, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Head, atom.Hr, atom.I, atom.Img, atom.Li, atom.Listing,
+		atom.Menu, atom.Meta, atom.Nobr, atom.Ol, atom.P, atom.Pre, atom.Ruby, atom.S, atom.Small, atom.Span, atom.Strong, atom.Strike,
+		atom.Sub, atom.Sup, atom.Table, atom.Tt, atom.U, atom.Ul, atom.Var:
 		return true
 	default:
 		return false
