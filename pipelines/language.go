@@ -54,13 +54,14 @@ func (c *rowTransform) language(t dsl.Transform) error {
 	return nil
 }
 
-// language returns the ISO 639-1 code of a text's language, "" for none, and how sure that is.
+// language returns the ISO 639-1 code of a text's language, "" for none, and how sure that is. Where languages tie, whatlanggo takes
+// one by chance and is not sure of it at all: that is none, so that a text has the same answer each time.
 func language(text string) (code string, confidence float64) {
 	if len(text) > maxLanguageText {
 		text = clip(text, maxLanguageText)
 	}
 	info := whatlanggo.Detect(text)
-	if code = info.Lang.Iso6391(); code == "" {
+	if code = info.Lang.Iso6391(); code == "" || info.Confidence == 0 {
 		return "", 0
 	}
 	return code, info.Confidence

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abadojack/whatlanggo"
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -50,6 +51,24 @@ func TestLanguage(t *testing.T) {
 			t.Errorf("%.20q: got %q with %g", s, got, confidence)
 		}
 	}
+}
+
+// A text has one answer, also where languages tie: short texts often do.
+func TestLanguageIsNoChance(t *testing.T) {
+	check := func(t interface{ Errorf(string, ...any) }, text string) {
+		code, confidence := language(text)
+		for range 30 {
+			if again, c := language(text); again != code || c != confidence {
+				t.Errorf("%q: got %q with %g, then %q with %g", text, code, confidence, again, c)
+				return
+			}
+		}
+	}
+	for _, text := range []string{"на", "a", "и", "das", "not in", "אני", "में"} {
+		check(t, text)
+	}
+	words := rapid.StringOfN(rapid.RuneFrom([]rune("abdenost åéñаиностћўहकाअهא ")), 1, 12, -1)
+	rapid.Check(t, func(rt *rapid.T) { check(rt, words.Draw(rt, "text")) })
 }
 
 func TestDetectLanguage(t *testing.T) {
