@@ -114,9 +114,9 @@ func orderBytes(v any) ([]byte, error) {
 		}
 		return []byte{1, 0}, nil
 	case int64:
-		return orderFloat(float64(v)), nil
+		return orderNumber(float64(v), v), nil
 	case float64:
-		return orderFloat(v), nil
+		return orderNumber(v, nearestInt(v)), nil
 	case string:
 		return append([]byte{3}, v[:min(len(v), maxOrder)]...), nil
 	case nil:
@@ -125,13 +125,25 @@ func orderBytes(v any) ([]byte, error) {
 	return nil, reject("expression", "order_by: a %T has no order; use a number, a text or a bool", v)
 }
 
-// orderFloat flips a float's bits so that they sort as unsigned numbers: negative ones wholly, the others in the sign.
-func orderFloat(f float64) []byte {
+// orderNumber returns bytes for a number: the double nearest to it, and the integer, since neighbours beyond 2^53 have the same double.
+func orderNumber(f float64, i int64) []byte {
 	bits := math.Float64bits(f + 0) // + 0 makes -0 the 0 it equals
-	if bits>>63 == 1 {
+	if bits>>63 == 1 { // a float's bits sort as unsigned numbers when those of negative ones are flipped wholly, of others in the sign
 		bits = ^bits
 	} else {
 		bits |= 1 << 63
 	}
-	return binary.BigEndian.AppendUint64([]byte{2}, bits)
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{2}, bits), uint64(i)^1<<63)
+}
+
+// nearestInt returns the integer that a double is. Of those that are none it does not matter what it returns: no integer is as near to
+// them as they are to themselves.
+func nearestInt(f float64) int64 {
+	switch {
+	case f >= 1<<63:
+		return math.MaxInt64
+	case f < -1<<63:
+		return math.MinInt64
+	}
+	return int64(f)
 }
