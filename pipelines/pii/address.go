@@ -3,6 +3,10 @@ package pii
 import (
 	"net/netip"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -16,7 +20,8 @@ func at(s string, i int) byte {
 	return s[i]
 }
 
-// findEmails finds RFC 5322's dot-atom before an @ and a domain name of two labels or more after it.
+// findEmails finds RFC 5322's dot-atom before an @ and a domain name of two labels or more after it, both with the letters of all
+// scripts, as RFC 6531 has them.
 func findEmails(text string, yield func(int, int, string)) {
 	free := 0 // what lies before is part of a match
 	for i := free; ; {
@@ -26,33 +31,59 @@ func findEmails(text string, yield func(int, int, string)) {
 		}
 		middle := i + next
 		i = middle + 1
-		start := middle
-		for start > free && isLocal(text[start-1]) {
-			start--
-		}
-		end := domainEnd(text, i)
+		start, end := localStart(text, free, middle), domainEnd(text, i)
 		if start == middle || end == i {
 			continue
 		}
-		yield(start, end, strings.ToLower(text[start:end]))
+		yield(start, end, strings.ToLower(norm.NFC.String(text[start:end])))
 		free, i = end, end
 	}
 }
 
-// isLocal reports whether c may stand before the @ of an address without quotes.
-func isLocal(c byte) bool { return isAlnum(c) || strings.IndexByte("!#$%&'*+/=?^_`{|}~.-", c) >= 0 }
+// localStart returns where the part of an address begins that ends at the @; the @ itself when there is none.
+func localStart(text string, free, at int) int {
+	start, spaced := at, false
+	for start > free {
+		c, n := rune(text[start-1]), 1
+		if c >= utf8.RuneSelf {
+			c, n = utf8.DecodeLastRuneInString(text[free:start])
+		}
+		if !isLocal(c) || spaced && withoutSpaces(c) {
+			break
+		}
+		start -= n
+		spaced = spaced || isWord(c) && !withoutSpaces(c)
+	}
+	return start
+}
 
-func isLabel(c byte) bool { return isAlnum(c) || c == '-' }
+// isLocal reports whether c may stand before the @ of an address without quotes.
+func isLocal(c rune) bool { return isWord(c) || c < utf8.RuneSelf && strings.IndexByte("!#$%&'*+/=?^_`{|}~.-", byte(c)) >= 0 }
+
+// isWord reports whether c is a letter, a mark on one, or a digit.
+func isWord(c rune) bool {
+	if c < utf8.RuneSelf {
+		return isAlnum(byte(c))
+	}
+	return unicode.In(c, unicode.L, unicode.M, unicode.N)
+}
+
+// withoutSpaces reports whether c is of a script that is written without spaces: what stands beside an address of other letters is then
+// no part of it, but the sentence around it.
+func withoutSpaces(c rune) bool {
+	return c >= utf8.RuneSelf && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
 
 // domainEnd returns the end of the domain name that starts at i, or i when none of two labels does.
 func domainEnd(text string, i int) int {
 	labels, end := 0, i
-	for at := i; at < len(text) && isLabel(text[at]); at++ {
-		for at < len(text) && isLabel(text[at]) {
-			at++
+	for at := i; ; at = end + 1 {
+		n := labelEnd(text[at:])
+		if n == 0 {
+			break
 		}
-		labels, end = labels+1, at
-		if at == len(text) || text[at] != '.' {
+		labels, end = labels+1, at+n
+		if end == len(text) || text[end] != '.' {
 			break
 		}
 	}
@@ -60,6 +91,18 @@ func domainEnd(text string, i int) int {
 		return i
 	}
 	return end
+}
+
+// labelEnd returns the length of the label that text begins with.
+func labelEnd(text string) int {
+	spaced := false
+	for i, c := range text {
+		if c != '-' && !isWord(c) || spaced && withoutSpaces(c) {
+			return i
+		}
+		spaced = spaced || c != '-' && !withoutSpaces(c)
+	}
+	return len(text)
 }
 
 // maxIP is the longest text of an address.

@@ -28,6 +28,10 @@ func TestFind(t *testing.T) {
 		{"email", "<bob.b+x@mail.example.org>, a@b, @me, x@y.z.", "<<EMAIL>>, a@b, @me, <EMAIL>."},
 		{"email", "a@b@c.de, x@y..z, q@-a.b", "a@<EMAIL>, x@y..z, <EMAIL>"},
 		{"email", "mail me:ann@example.org", "mail me:<EMAIL>"},
+		{"email", "anna@müller.de jörg@example.de jo\u0308rg@example.de, (иван.петров@пример.рф)", "<EMAIL> <EMAIL> <EMAIL>, (<EMAIL>)"},
+		{"email", "علي@مثال.إختبار राम@उदाहरण.भारत νίκος@παράδειγμα.δοκιμή", "<EMAIL> <EMAIL> <EMAIL>"},
+		{"email", "请联系anna@example.de谢谢。邮箱是123456@qq.com吗？用户@例子.中国 田中@例え.jp", "请联系<EMAIL>谢谢。邮箱是<EMAIL>吗？<EMAIL> <EMAIL>"},
+		{"email", "€a@b.de “c@d.de” e@f.de…", "€<EMAIL> “<EMAIL>” <EMAIL>…"},
 
 		{"ip", "from 192.168.0.1, 10.0.0.1:8080 and (8.8.8.8).", "from <IP>, <IP>:8080 and (<IP>)."},
 		{"ip", "1.2.3, 1.2.3.4.5, 256.1.1.1, v1.2.3.4, 1.2.3.4a, 01.2.3.4", "1.2.3, 1.2.3.4.5, 256.1.1.1, v1.2.3.4, 1.2.3.4a, 01.2.3.4"},
@@ -60,7 +64,7 @@ func TestFind(t *testing.T) {
 func TestValues(t *testing.T) {
 	f := finderOf(t, Kinds(), nil)
 	for text, want := range map[string]string{
-		"Ann@Example.ORG": "ann@example.org", "DE89 3704 0044 0532 0130 00": "DE89370400440532013000", "4111-1111-1111-1111": "4111111111111111",
+		"Ann@Example.ORG": "ann@example.org", "Jo\u0308rg@MÜLLER.de": "jörg@müller.de", "DE89 3704 0044 0532 0130 00": "DE89370400440532013000", "4111-1111-1111-1111": "4111111111111111",
 		"2001:0DB8:0::1": "2001:db8::1", "(212) 555-0123": "12125550123", "+1 212 555 0123": "12125550123", "0049 30 123456": "4930123456",
 	} {
 		if got := f.Find("see " + text + " there"); len(got) != 1 || got[0].Value != want {
@@ -100,10 +104,10 @@ func TestNewFinder(t *testing.T) {
 
 // The regular expression that addresses were found by at first says the same, slower.
 func TestEmailsByPattern(t *testing.T) {
-	pattern := regexp.MustCompile("[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]+@[A-Za-z0-9-]+(?:\\.[A-Za-z0-9-]+)+")
+	pattern := regexp.MustCompile("[\\pL\\pM\\pN!#$%&'*+/=?^_`{|}~.-]+@[\\pL\\pM\\pN-]+(?:\\.[\\pL\\pM\\pN-]+)+")
 	f := finderOf(t, []string{"email"}, nil)
 	rapid.Check(t, func(rt *rapid.T) {
-		text := rapid.StringOf(rapid.RuneFrom([]rune("ab.@- <é+"))).Draw(rt, "text")
+		text := rapid.StringOf(rapid.RuneFrom([]rune("ab.@- <é\u0308+€ж"))).Draw(rt, "text")
 		if got, want := masked(f, text), pattern.ReplaceAllLiteralString(text, "<EMAIL>"); got != want {
 			rt.Fatalf("%q: got %q, want %q", text, got, want)
 		}
