@@ -17,7 +17,7 @@ import (
 )
 
 // toolsVersion is part of every cache key. It is raised when a new version of Sluice makes something else of the same spec.
-const toolsVersion = "2"
+const toolsVersion = "3"
 
 // parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
 // it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of

@@ -10,7 +10,7 @@ import (
 // DetectLanguage finds the language that a text is mainly written in, of some eighty. Some sentences are told rightly; of a few words,
 // of lists and of closely related languages do not expect it.
 type DetectLanguage struct {
-	// Field holds the text. Null and a text without letters have no language.
+	// Field holds the text. Null, a text without letters and one that could as well be of another language have none.
 	Field string `json:"field"`
 	// As names the field that is set to the language's ISO 639-1 code, or null; NAME_confidence is set to a number between 0 and 1.
 	As string `json:"as,omitempty" dsl:"literal"`

@@ -10,7 +10,8 @@ import (
 
 // MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
 // prefix and its check digit, an account its country's length and checksum, and a telephone number + or 00 with the country's code,
-// or the form used in North America. Names are not found.
+// or the form used in North America. Addresses may have letters of any script. Names are not found, and only texts are looked
+// through that are fields of the row themselves, not what lists and objects in them hold.
 type MaskPII struct {
 	// Fields to mask.
 	Fields []string `json:"fields"`

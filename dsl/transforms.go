@@ -71,7 +71,8 @@ type DecodeMail struct {
 	ErrorKeys
 }
 
-// HTMLToText replaces HTML by the text a reader would see.
+// HTMLToText replaces HTML by the text a reader would see in a browser: scripts, styles, templates, frames, text fields and what is for
+// browsers without scripts are left out, each up to where a browser takes it to end.
 type HTMLToText struct {
 	// Fields to convert.
 	Fields []string `json:"fields"`
