@@ -21,6 +21,9 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 	switch t {
 	case durationType, shareType, sizeType, timeType:
 		v, err := parseScalar(t, n.Value)
+		if err == nil && r.percent && !strings.HasSuffix(n.Value, "%") {
+			err = fmt.Errorf("%q may be read as a part of 1 and in percent: write which part of the traffic it is in percent, such as 10%%", n.Value)
+		}
 		if err != nil {
 			d.src.errorf(n, map[reflect.Type]string{
 				durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp",

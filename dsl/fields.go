@@ -34,11 +34,11 @@ type field struct {
 }
 
 type rules struct {
-	literal, raw, names, boolean, single bool
-	byDefault                            string
-	enum                                 []string
-	min, max                             *float64
-	artifact                             string
+	literal, raw, names, boolean, single, percent bool
+	byDefault                                     string
+	enum                                          []string
+	min, max                                      *float64
+	artifact                                      string
 }
 
 func parseRules(tag string) (rules, error) {
@@ -53,6 +53,8 @@ func parseRules(tag string) (rules, error) {
 			r.literal = true
 		case "raw":
 			r.raw = true
+		case "percent":
+			r.percent = true
 		case "names":
 			r.names = true
 		case "bool":

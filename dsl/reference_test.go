@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 	w := &referenceWriter{t: t, comments: comments(t), examples: keyExamples(t)}
 	w.line("# The language, key by key\n")
 	w.line("Written by `make generate` from the structs in `dsl/`. A pipeline and an environment are YAML documents; `sluice lint` checks them whole\nbefore anything runs, and `schema.json` gives an editor the same knowledge.\n")
-	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%`, sizes `16GiB`.\n")
+	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`.\n")
 	w.section("Pipeline", reflect.TypeFor[Pipeline]())
 	w.section("Parameters", reflect.TypeFor[Param]())
 	w.section("Steps", reflect.TypeFor[Envelope]())

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
@@ -45,10 +46,10 @@ type Traffic struct {
 
 // Stage is one step of a rollout: exactly one of Shadow and Weight.
 type Stage struct {
-	// Shadow mirrors this share of requests to the candidate; users see the stable answers.
-	Shadow Share `json:"shadow,omitempty"`
-	// Weight is the candidate's share of traffic.
-	Weight Share `json:"weight,omitempty"`
+	// Shadow mirrors this share of requests, in percent, to the candidate; users see the stable answers.
+	Shadow Share `json:"shadow,omitempty" dsl:"percent"`
+	// Weight is the candidate's share of traffic, in percent.
+	Weight Share `json:"weight,omitempty" dsl:"percent"`
 	// MinSamples is how many candidate answers the stage needs before it may pass. Default 100.
 	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
 	// MaxWait bounds the stage. Default 15m.
@@ -193,7 +194,8 @@ func (spec *Rollout) checkStages(c *checker, s *step) {
 	}
 }
 
+// isShare reports whether a share of traffic is written as it must be.
 func isShare(s string) bool {
 	_, err := ParseShare(s)
-	return err == nil
+	return err == nil && strings.HasSuffix(s, "%")
 }

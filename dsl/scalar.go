@@ -16,7 +16,7 @@ type Expr string
 // Duration is a span of time, written "90s", "1h30m".
 type Duration time.Duration
 
-// Share is a part of a whole between 0 and 1, written with a percent sign: "10%".
+// Share is a part of a whole between 0 and 1, written with a percent sign or as a number below 1: "10%" or "0.1".
 type Share float64
 
 // Size is a number of bytes, written "16GiB", "500MB" or as a plain number.
@@ -60,17 +60,24 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParseShare reads the written form of a Share.
+// ParseShare reads the written form of a Share. A number without a percent sign is a part of 1; from 1 on it could be meant in percent
+// too, and is refused.
 func ParseShare(s string) (Share, error) {
-	digits, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
+	digits, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if !ok || err != nil {
-		return 0, fmt.Errorf("%q is not a share: write it in percent, such as 10%%", s)
-	}
-	if !(v >= 0 && v <= 100) {
+	switch {
+	case err != nil || math.IsNaN(v):
+		return 0, fmt.Errorf("%q is not a share: write it in percent, such as 10%%, or as a number below 1, such as 0.1", s)
+	case v < 0 || percent && v > 100:
 		return 0, fmt.Errorf("%q is not between 0%% and 100%%", s)
+	case percent:
+		return Share(v / 100), nil
+	case v == 1:
+		return 0, fmt.Errorf("%q may be read as 1%% and as 100%%: write which, with the percent sign", s)
+	case v > 1:
+		return 0, fmt.Errorf("%q is not a share: if it is meant in percent, write %s%%", s, s)
 	}
-	return Share(v / 100), nil
+	return Share(v), nil
 }
 
 // String is the written form.

@@ -145,13 +145,17 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 
 var nameSchema = map[string]any{"pattern": "^[a-z][a-z0-9_]*$"}
 
+const percentForm = `^[0-9.]+ *%$`
+
 func (s *schemaWriter) scalar(t reflect.Type, r rules, fixed bool) any {
 	m := map[string]any{}
 	switch {
 	case t == durationType:
 		m["type"], m["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	case t == shareType && r.percent:
+		m["type"], m["pattern"] = "string", percentForm
 	case t == shareType:
-		m["type"], m["pattern"] = "string", `^[0-9.]+ *%$`
+		m["anyOf"] = []any{map[string]any{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, map[string]any{"type": "string", "pattern": percentForm}}
 	case t == sizeType:
 		m["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": sizeForm.String()}}
 	case len(r.enum) > 0:
