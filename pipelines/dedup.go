@@ -128,7 +128,7 @@ func orderBytes(v any) ([]byte, error) {
 // orderNumber returns bytes for a number: the double nearest to it, and the integer, since neighbours beyond 2^53 have the same double.
 func orderNumber(f float64, i int64) []byte {
 	bits := math.Float64bits(f + 0) // + 0 makes -0 the 0 it equals
-	if bits>>63 == 1 { // a float's bits sort as unsigned numbers when those of negative ones are flipped wholly, of others in the sign
+	if bits>>63 == 1 {              // a float's bits sort as unsigned numbers when those of negative ones are flipped wholly, of others in the sign
 		bits = ^bits
 	} else {
 		bits |= 1 << 63

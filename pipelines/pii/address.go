@@ -58,7 +58,9 @@ func localStart(text string, free, at int) int {
 }
 
 // isLocal reports whether c may stand before the @ of an address without quotes.
-func isLocal(c rune) bool { return isWord(c) || c < utf8.RuneSelf && strings.IndexByte("!#$%&'*+/=?^_`{|}~.-", byte(c)) >= 0 }
+func isLocal(c rune) bool {
+	return isWord(c) || c < utf8.RuneSelf && strings.IndexByte("!#$%&'*+/=?^_`{|}~.-", byte(c)) >= 0
+}
 
 // isWord reports whether c is a letter, a mark on one, or a digit.
 func isWord(c rune) bool {
