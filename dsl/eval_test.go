@@ -57,7 +57,7 @@ func TestExpressions(t *testing.T) {
 		{"{'a': 1}['a']", int64(1), ""},
 		{"[1, 2, 3].filter(x, x > 1).size()", int64(2), ""},
 		{"1 / (params.epochs - 4)", nil, "division by zero"},
-		{"[1, 2, 3].all(x, [1, 2, 3].all(y, lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))))", nil, "limit"},
+		{"[1, 2, 3].all(x, [1, 2, 3].all(y, lists.range(2000).all(a, lists.range(2000).all(b, a + b >= 0))))", nil, "operations"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.expr, func(t *testing.T) {

@@ -53,19 +53,26 @@ type expression struct {
 	ok      bool
 }
 
-// baseEnv has the functions of every expression. Their names are part of the language.
-var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewCustomEnv(
+// baseEnv has the functions of every expression of a pipeline. Their names are part of the language.
+var baseEnv = sync.OnceValues(func() (*cel.Env, error) { return envWithin(maxListCost) })
+
+// envWithin has the same functions, none of which is called where that alone would cost more than limit.
+func envWithin(limit uint64) (*cel.Env, error) {
+	env, err := cel.NewCustomEnv(
 		cel.StdLib(),
 		cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableMacroCallTracking(),
 		cel.ParserExpressionSizeLimit(10_000),
 		cel.ExpressionNestingDepthLimit(50),
-		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(),
+		ext.Strings(), ext.Math(), lists(), ext.Encoders(),
 		best(),
 	)
-})
+	if err != nil {
+		return nil, err
+	}
+	return limitCalls(env, limit)
+}
 
 // newEnv makes an environment with the given variables.
 func newEnv(ts *typeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
@@ -113,14 +120,14 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 		limit = maxListCost
 	}
 	patterns := cel.OptimizeRegex(interpreter.MatchesRegexOptimization) // what is no regular expression is found now
-	program, err := env.Program(checked, patterns, cel.CostLimit(limit))
+	program, err := env.Program(checked, append(limitCost(limit), patterns)...)
 	if err != nil {
 		e.report(src, 0, "expression", "", err.Error())
 		return
 	}
 	e.program = program
 	if e.want.typ == boolType {
-		if e.watched, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptTrackState)); err != nil {
+		if e.watched, err = env.Program(checked, append(limitCost(maxCost), cel.EvalOptions(cel.OptTrackState))...); err != nil {
 			e.report(src, 0, "expression", "", err.Error())
 			return
 		}
@@ -170,7 +177,7 @@ func leadingSpace(s string) int {
 func (e *expression) eval(vars cel.Activation) (ref.Val, error) {
 	v, _, err := e.evalWith(e.program, vars)
 	if err != nil {
-		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(err))
+		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(costError(err)))
 	}
 	return v, nil
 }

@@ -2,13 +2,14 @@ package dsl
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 )
 
-// maxRowCost bounds one evaluation over one row, in CEL's cost units: enough for a scan of a row of megabytes, and an end for
-// nested comprehensions over it.
+// maxRowCost bounds one evaluation over one row, and each call in it, in CEL's cost units: enough for a scan of a row of megabytes, and
+// an end for nested comprehensions over it.
 const maxRowCost = 100_000_000
 
 // RowProgram is a compiled expression over `row` and `params`. It may be used from several goroutines.
@@ -19,10 +20,14 @@ type RowProgram struct {
 
 // CompileRow compiles an expression over the fields of a row, whose types are known only when it is evaluated.
 func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
-	base, err := baseEnv()
+	env, err := rowEnv()
 	if err != nil {
 		return nil, err
 	}
+	return compileRow(env, e, params, maxRowCost)
+}
+
+func compileRow(base *cel.Env, e Expr, params map[string]any, limit uint64) (*RowProgram, error) {
 	fields := cel.MapType(cel.StringType, cel.DynType)
 	env, err := extend(base, map[string]*cel.Type{"row": fields, "params": fields})
 	if err != nil {
@@ -38,7 +43,7 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if iterates(checked) {
-		options = append(options, cel.CostLimit(maxRowCost))
+		options = append(options, limitCost(limit)...)
 	}
 	program, err := env.Program(checked, options...)
 	if err != nil {
@@ -47,8 +52,11 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 	return &RowProgram{program: program, params: params}, nil
 }
 
-// iterates reports whether an expression has a comprehension. One without works through a row about once for each of its functions, and need
-// not be watched, which takes longer than to evaluate it.
+// rowEnv has the functions of expressions over rows.
+var rowEnv = sync.OnceValues(func() (*cel.Env, error) { return envWithin(maxRowCost) })
+
+// iterates reports whether an expression has a comprehension. One without makes each of its calls once, and each has a limit of its own:
+// it need not be watched as a whole, which takes longer than to evaluate it.
 func iterates(checked *cel.Ast) bool {
 	found := false
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -78,11 +86,12 @@ func RowParams(declared map[string]Param, params map[string]any) (map[string]any
 }
 
 // Eval returns the expression's value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any. Timestamps and
-// durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors.
+// durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors, and too many operations
+// are ErrCost.
 func (p *RowProgram) Eval(row map[string]any) (any, error) {
 	value, _, err := p.program.Eval(rowVariables{row: row, params: p.params})
 	if err != nil {
-		return nil, err
+		return nil, costError(err)
 	}
 	return jsonValue(value)
 }

@@ -76,7 +76,7 @@ func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, er
 			continue
 		}
 		if of[i], err = f.value.Eval(r); err != nil {
-			return nil, "", m, reject("expression", "%s: %v", f.name, err)
+			return nil, "", m, rejectEval(f.name, err)
 		}
 		if err := newAggregate[f.fn]().check(of[i]); err != nil {
 			return nil, "", m, reject("expression", "%s: %v", f.name, err)

@@ -56,7 +56,7 @@ func (d *ranking) rank(to []byte, r row) (text []byte, m mark, err error) {
 	}
 	v, err := d.order.Eval(r)
 	if err != nil {
-		return nil, m, reject("expression", "order_by: %v", err)
+		return nil, m, rejectEval("order_by", err)
 	}
 	m.order, err = orderBytes(v)
 	return text, m, err

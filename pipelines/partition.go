@@ -28,7 +28,7 @@ func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string
 	return func(r row) (string, error) {
 		v, err := by.Eval(r)
 		if err != nil {
-			return "", reject("expression", "by: %v", err)
+			return "", rejectEval("by", err)
 		}
 		name := ""
 		switch v := v.(type) {

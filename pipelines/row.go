@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
@@ -24,6 +25,15 @@ func (r *rejection) Error() string { return r.reason + ": " + r.message }
 
 func reject(reason, format string, args ...any) error {
 	return &rejection{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// rejectEval rejects a row that an expression failed over; what names it.
+func rejectEval(what string, err error) error {
+	reason := "expression"
+	if errors.Is(err, dsl.ErrCost) {
+		reason = "cost"
+	}
+	return reject(reason, "%s: %v", what, err)
 }
 
 // dropped is the error of a row that a rule drops: rule is that of the transform's rules, and empty when it is but one itself.

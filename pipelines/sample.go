@@ -19,7 +19,7 @@ func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
 	return func(r row) error {
 		v, err := key(r)
 		if err != nil {
-			return reject("expression", "key: %v", err)
+			return rejectEval("key", err)
 		}
 		of, err := keyOf(map[string]any{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
 		if err != nil {

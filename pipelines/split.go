@@ -68,7 +68,7 @@ func (s *splitter) part(r row) (string, error) {
 	}
 	v, err := s.key.Eval(r)
 	if err != nil {
-		return "", reject("expression", "key: %v", err)
+		return "", rejectEval("key", err)
 	}
 	key, err := keyOf(map[string]any{"split": v})
 	if err != nil {

@@ -160,7 +160,7 @@ func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
 		for name, p := range programs {
 			v, err := p.Eval(r)
 			if err != nil {
-				return reject("expression", "field %s: %v", name, err)
+				return rejectEval("field "+name, err)
 			}
 			computed[name] = v
 		}
@@ -201,7 +201,7 @@ func compileCondition(key string, e dsl.Expr, params map[string]any) (func(row) 
 	return func(r row) (bool, error) {
 		v, err := p.Eval(r)
 		if err != nil {
-			return false, reject("expression", "%s: %v", key, err)
+			return false, rejectEval(key, err)
 		}
 		b, ok := v.(bool)
 		if !ok {

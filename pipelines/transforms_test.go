@@ -86,6 +86,7 @@ func TestTransforms(t *testing.T) {
 // A row that is rejected is in the dead letter as it came in.
 func TestRejections(t *testing.T) {
 	tests := []struct{ name, typ, config, row, reason string }{
+		{"cost", "Filter", `{"keep": "row.a.replace('a', row.a).size() > 1"}`, `{"a": "` + strings.Repeat("a", 11_000) + `"}`, "cost"},
 		{"missing field", "Filter", `{"keep": "row.a > 1"}`, `{"b": 1}`, "expression"},
 		{"wrong type", "Filter", `{"keep": "row.a > 1"}`, `{"a": "x"}`, "expression"},
 		{"filter not bool", "Filter", `{"keep": "row.a"}`, `{"a": 1}`, "expression"},

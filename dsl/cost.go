@@ -1,0 +1,223 @@
+package dsl
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// ErrCost is what an evaluation ends with that would take too long. It is counted in operations and never by the clock, so that the
+// same values have the same end on every machine.
+var ErrCost = errors.New("the evaluation takes too many operations")
+
+// costError returns ErrCost for what CEL says of an evaluation whose cost was too high, else the error itself.
+func costError(err error) error {
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
+		return ErrCost
+	}
+	return err
+}
+
+// costly are the functions that may do or make far more than their arguments are long: by squares, by repeating one in another, or
+// because elements of a list may all be the same large value. Their cost is counted before they are called.
+var costly = []string{
+	"replace", "join", "format", "indexOf", "lastIndexOf", "flatten", "distinct", "sort", sortedBy, bestOf,
+	"sets.contains", "sets.intersects", "sets.equivalent", "json.encode",
+}
+
+// limitCalls makes calls of the costly functions of env fail that cost more than limit.
+func limitCalls(env *cel.Env, limit uint64) (*cel.Env, error) {
+	var options []cel.EnvOption
+	for _, name := range costly {
+		f, ok := env.Functions()[name]
+		if !ok {
+			continue
+		}
+		bound, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		var overloads []cel.FunctionOpt
+		if name == "flatten" {
+			overloads = append(overloads, decls.DisableTypeGuards(true)) // it looks itself, and the two must agree
+		}
+		for _, o := range f.OverloadDecls() {
+			declare := cel.Overload
+			if o.IsMemberFunction() {
+				declare = cel.MemberOverload
+			}
+			for _, b := range bound {
+				if b.Operator != o.ID() {
+					continue
+				}
+				call := b.Function
+				switch {
+				case b.Unary != nil:
+					call = func(args ...ref.Val) ref.Val { return b.Unary(args[0]) }
+				case b.Binary != nil:
+					call = func(args ...ref.Val) ref.Val { return b.Binary(args[0], args[1]) }
+				}
+				overloads = append(overloads, declare(o.ID(), o.ArgTypes(), o.ResultType(), limited(name, len(o.ArgTypes()), limit, call)))
+			}
+		}
+		options = append(options, cel.Function(name, overloads...))
+	}
+	return env.Extend(options...)
+}
+
+// limited binds a call that ends the evaluation when it would cost more than limit.
+func limited(name string, args int, limit uint64, call func(...ref.Val) ref.Val) cel.OverloadOpt {
+	counted := func(args ...ref.Val) ref.Val {
+		if callCost(name, args, limit) > limit {
+			panic(interpreter.EvalCancelledError{Message: ErrCost.Error(), Cause: interpreter.CostLimitExceeded}) // as CEL ends one
+		}
+		return call(args...)
+	}
+	switch args {
+	case 1:
+		return cel.UnaryBinding(func(a ref.Val) ref.Val { return counted(a) })
+	case 2:
+		return cel.BinaryBinding(func(a, b ref.Val) ref.Val { return counted(a, b) })
+	}
+	return cel.FunctionBinding(counted)
+}
+
+// callCosts is what calls add to the cost of an evaluation with a limit.
+type callCosts struct{ limit uint64 }
+
+// CallCost implements interpreter.ActualCostEstimator.
+func (c callCosts) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	cost := callCost(function, args, c.limit)
+	return &cost
+}
+
+// limitCost are the options of a program that may cost so much.
+func limitCost(limit uint64) []cel.ProgramOption {
+	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(callCosts{limit})}
+}
+
+// callCost is what a call takes at most, in the units of CEL: 1 for an operation and for a byte that is made, 0.1 for one that is read.
+// It is not counted on once it is over the limit.
+func callCost(function string, args []ref.Val, limit uint64) uint64 {
+	m := meter{spent: 1, limit: limit}
+	switch function {
+	case operators.In, "distinct", "sets.contains", "sets.intersects", "sets.equivalent", "json.encode", "format", "flatten", bestOf:
+		for _, a := range args {
+			m.all(a)
+		}
+	case operators.Equals, operators.NotEquals:
+		m.all(smaller(args))
+	case "sort", sortedBy:
+		keys := args[len(args)-1]
+		m.all(keys)
+		m.spent = product(m.spent, uint64(bits.Len64(sizeOf(keys))))
+	case operators.Add:
+		m.add(textSize(args[0]) + textSize(args[1]))
+	case "join":
+		m.all(args[0])
+		m.add(product(m.spent, 10))
+		if len(args) > 1 {
+			m.add(product(sizeOf(args[0]), textSize(args[1])))
+		}
+	case "replace":
+		text, old, with := stringOf(args[0]), stringOf(args[1]), textSize(args[2])
+		m.add(uint64(len(text)))
+		m.add(product(uint64(strings.Count(text, old)), with))
+	case "indexOf", "lastIndexOf":
+		m.add(product(textSize(args[0]), max(10, textSize(args[1]))) / 10)
+	case "matches":
+		m.add(product(textSize(args[0])/10+1, textSize(args[1])/4+1))
+	case "reverse", "lists.range", "slice":
+		m.add(sizeOf(args[len(args)-1]))
+	default:
+		for _, a := range args {
+			m.add(textSize(a) / 10)
+		}
+	}
+	return m.spent
+}
+
+// smaller is the argument of two that has fewer elements: two that are not as long are found unequal at once.
+func smaller(args []ref.Val) ref.Val {
+	return slices.MinFunc(args, func(a, b ref.Val) int { return int(sizeOf(a)) - int(sizeOf(b)) })
+}
+
+// meter adds up, and stops when it is over its limit.
+type meter struct{ spent, limit uint64 }
+
+func (m *meter) add(n uint64) {
+	if m.spent += n; m.spent < n {
+		m.spent = m.limit + 1
+	}
+}
+
+// all adds what reading a value costs with all that is in it.
+func (m *meter) all(v ref.Val) {
+	m.add(1 + textSize(v)/10)
+	switch v := v.(type) {
+	case traits.Lister:
+		for it := v.Iterator(); m.spent <= m.limit && it.HasNext() == types.True; {
+			m.all(it.Next())
+		}
+	case traits.Mapper:
+		for it := v.Iterator(); m.spent <= m.limit && it.HasNext() == types.True; {
+			key := it.Next()
+			m.all(key)
+			m.all(v.Get(key))
+		}
+	case *types.Optional:
+		if v.HasValue() {
+			m.all(v.GetValue())
+		}
+	}
+}
+
+// product is a*b, or the largest number.
+func product(a, b uint64) uint64 {
+	if high, low := bits.Mul64(a, b); high == 0 {
+		return low
+	}
+	return ^uint64(0)
+}
+
+// stringOf is a text, or "" of what is none.
+func stringOf(v ref.Val) string {
+	s, _ := v.(types.String)
+	return string(s)
+}
+
+// textSize is how many bytes a text has; 0 of what is none.
+func textSize(v ref.Val) uint64 {
+	switch v := v.(type) {
+	case types.String:
+		return uint64(len(v))
+	case types.Bytes:
+		return uint64(len(v))
+	}
+	return 0
+}
+
+// sizeOf is how many elements or bytes a value has: 1 of what has none.
+func sizeOf(v ref.Val) uint64 {
+	if n := textSize(v); n > 0 {
+		return n
+	}
+	if sizer, ok := v.(traits.Sizer); ok {
+		if n, ok := sizer.Size().(types.Int); ok && n >= 0 {
+			return uint64(n)
+		}
+	}
+	if n, ok := v.(types.Int); ok && n > 0 {
+		return uint64(n) // of lists.range, and the end of a slice
+	}
+	return 1
+}
