@@ -13,11 +13,9 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/artifact"
 )
-
-// toolsVersion is part of every cache key. It is raised when a new version of Sluice makes something else of the same spec.
-const toolsVersion = "3"
 
 // parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
 // it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
@@ -27,7 +25,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read", err)
 	}
-	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(toolsVersion))}
+	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(pipelines.Version))}
 	for key, value := range spec {
 		if node.Kind == dsl.KindClean && key == "drift" {
 			continue // a dataset is compared when it is judged

@@ -2,6 +2,8 @@ package dsl
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,6 +41,9 @@ var transformSpecs = map[string]any{
 	"WriteToParquet":     WriteToParquet{},
 	"WriteToText":        WriteToText{},
 }
+
+// TransformTypes are the types of transforms that there are, sorted.
+func TransformTypes() []string { return slices.Sorted(maps.Keys(transformSpecs)) }
 
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
 type MapToFields struct {
