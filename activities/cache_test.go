@@ -327,3 +327,42 @@ finally:
 		}
 	}
 }
+
+// Hashes made with a key that was changed since are not taken over, and the parts of the result's key give the key to nobody.
+func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
+	const pipeline = `steps:
+  mask:
+    clean:
+      transforms:
+        - {type: ReadFromJson, config: {path: /nowhere/*.jsonl}}
+        - {type: MaskPII, config: {fields: [text], action: hash, key: KEY}}
+        - {type: WriteToJson}
+    secrets: {KEY: hash-key}
+`
+	env := dsl.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: e\nsecrets: {hash-key: {env: TEST_HASH_KEY}}\n")}
+	b := newBenchIn(t, pipeline, env)
+	b.begin("r1")
+	key := func(value string) (string, map[string]string) {
+		t.Setenv("TEST_HASH_KEY", value)
+		resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "mask"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resolved.Key, b.engine.keys.byKey[resolved.Key]
+	}
+	first, parts := key("first-value")
+	second, _ := key("second-value")
+	if again, _ := key("first-value"); first == second || first != again {
+		t.Errorf("the keys are %s, %s, and %s with the first value again", first, second, again)
+	}
+	for name, part := range parts {
+		if part == short([]byte("first-value")) || strings.Contains(part, "first-value") {
+			t.Errorf("%s is %s, which a guess at the value would give", name, part)
+		}
+	}
+	t.Setenv("TEST_HASH_KEY", "first-value")
+	b.engine = NewEngine(b.engine.Store) // another process on the same store
+	if again, _ := key("first-value"); again != first {
+		t.Errorf("another process makes the key %s, want %s", again, first)
+	}
+}

@@ -159,8 +159,17 @@ func (c *Cleaner) useCache(
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(job.Cache.Digests, text, 0o600); err != nil || len(programs) == 0 {
+	if err := os.WriteFile(job.Cache.Digests, text, 0o600); err != nil {
 		return err
+	}
+	job.Cache.Secrets = make(map[string]string, len(job.Secrets))
+	for variable, value := range job.Secrets {
+		if job.Cache.Secrets[variable], err = c.Engine.fingerprint(ctx, value); err != nil {
+			return err
+		}
+	}
+	if len(programs) == 0 {
+		return nil
 	}
 	job.Cache.Programs, err = c.programsDigest(ctx, in, job, programs)
 	return err
@@ -176,7 +185,7 @@ func (c *Cleaner) programsDigest(ctx context.Context, in contract.StepInput, job
 	if err != nil {
 		return "", err
 	}
-	text, err := json.Marshal([]any{files, in.Env, job.Secrets})
+	text, err := json.Marshal([]any{files, in.Env, job.Cache.Secrets})
 	return short(text), err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -29,6 +30,8 @@ type Engine struct {
 	// Python names the interpreter of this machine and what is installed for it, which is part of the keys of steps that run programs
 	// here; nil where that is not known.
 	Python func(context.Context) (string, error)
+	// Secrets finds the values that keys of results have fingerprints of.
+	Secrets *secret.Resolver
 
 	behind    behind
 	mu        sync.Mutex
@@ -39,12 +42,15 @@ type Engine struct {
 	instances *recent[[]dsl.Instance]
 	files     *recent[string]
 	keys      *recent[map[string]string]
+
+	fingerprints *recent[string]
 }
 
 // NewEngine makes the engine's activities on a store.
 func NewEngine(s *store.Store) *Engine {
 	return &Engine{
-		Store: s, programs: newRecent[*submitted](64), results: newRecent[dsl.StepResult](8192),
+		Store: s, Secrets: secret.NewResolver(), fingerprints: newRecent[string](256),
+		programs: newRecent[*submitted](64), results: newRecent[dsl.StepResult](8192),
 		accepted: newRecent[map[string]dsl.StepResult](64), begun: newRecent[*begun](256),
 		instances: newRecent[[]dsl.Instance](64), files: newRecent[string](1024),
 		keys: newRecent[map[string]string](4096),

@@ -27,14 +27,21 @@ type bench struct {
 
 func newBench(t *testing.T, pipeline string) *bench {
 	t.Helper()
+	return newBenchIn(t, pipeline, dsl.File{})
+}
+
+func newBenchIn(t *testing.T, pipeline string, env dsl.File) *bench {
+	t.Helper()
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, engine: NewEngine(s), began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	sub := contract.Submission{File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline)}
+	sub := contract.Submission{
+		File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline), EnvFile: env.Name, Environment: env.Source,
+	}
 	var diags dsl.Diagnostics
-	if b.program, diags = dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{}, nil); b.program == nil {
+	if b.program, diags = dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, env, nil); b.program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
 	raw, err := json.Marshal(sub)

@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +27,26 @@ type MaskPII struct {
 	// Key is the variable under the step's `secrets` that holds the key of the hashes (HMAC-SHA-256).
 	Key string `json:"key,omitempty" dsl:"literal"`
 	ErrorKeys
+}
+
+// HashKeys are the variables of the secrets that a cleaning's hashes are made with, sorted.
+func (spec *Clean) HashKeys() ([]string, error) {
+	var all []string
+	list, wired := spec.wire()
+	for i, n := range list {
+		var config MaskPII
+		if n.Type != "MaskPII" || len(n.Config) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
+		}
+		if config.Key != "" {
+			all = append(all, config.Key)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // piiKinds are the kinds that MaskPII knows.

@@ -27,6 +27,9 @@ type Cache struct {
 	Digests string `json:"digests,omitempty"`
 	// Inputs are the digests of folders that paths in the spec lie in.
 	Inputs map[string]string `json:"inputs,omitempty"`
+	// Secrets are the fingerprints of the job's secrets by variable: keys are in the names of files, and must not give values away to
+	// who tries some.
+	Secrets map[string]string `json:"secrets,omitempty"`
 	// Programs is a digest of what the programs of Exec transforms depend on, beside their command. Empty: it is not known.
 	Programs string `json:"programs,omitempty"`
 }
@@ -165,7 +168,11 @@ func (k *keyWriter) transform(t dsl.Transform, reads bool) {
 		k.unknown = k.unknown || k.job.Cache.Programs == ""
 		k.write(k.job.Cache.Programs)
 	case "MaskPII":
-		k.write(k.job.Secrets)
+		var key string
+		if config["key"] != nil {
+			k.unknown = json.Unmarshal(config["key"], &key) != nil || k.job.Cache.Secrets[key] == "" || k.unknown
+			k.write(k.job.Cache.Secrets[key])
+		}
 	}
 	if strings.Contains(known, "params") {
 		k.write(k.job.Params, k.job.ParamTypes)

@@ -250,3 +250,36 @@ func TestCacheOfExec(t *testing.T) {
 		}
 	}
 }
+
+// What is hashed is known by the fingerprint of the key that it is hashed with; without one nothing is kept.
+func TestCacheOfHashes(t *testing.T) {
+	cache := t.TempDir()
+	spec := chain(t, write(t, manyFiles(0, 3)), `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: MaskPII, config: {fields: [text], action: hash, key: KEY}}
+- {type: WriteToJson}
+`)
+	reused := func(value, fingerprint string) int64 {
+		return withCache(t, cache, spec, func(j *pipelines.Job) {
+			j.Secrets = map[string]string{"KEY": value}
+			if fingerprint != "" {
+				j.Cache.Secrets = map[string]string{"KEY": fingerprint}
+			}
+		})
+	}
+	if n := reused("a", ""); n != 0 {
+		t.Errorf("%d rows reused in an empty cache", n)
+	}
+	if n := reused("a", ""); n != 0 {
+		t.Errorf("%d rows reused without a fingerprint", n)
+	}
+	if n := reused("a", "1"); n != 0 {
+		t.Errorf("%d rows reused that were never kept", n)
+	}
+	if n := reused("a", "1"); n == 0 {
+		t.Error("nothing is reused with the same key")
+	}
+	if n := reused("b", "2"); n != 0 {
+		t.Errorf("%d rows reused that were hashed with another key", n)
+	}
+}

@@ -1,0 +1,89 @@
+package activities
+
+import (
+	"context"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// saltKey is where a store keeps the salt of its fingerprints.
+const saltKey = "fingerprints/salt.json"
+
+// fingerprintRounds make a guess at a secret take a fraction of a second.
+const fingerprintRounds = 600_000
+
+// secretLimit bounds the search for values here, where a step waits to begin: its own may take longer.
+const secretLimit = 5 * time.Second
+
+// salt makes the fingerprints of one store differ from those of any other. The first who needs it makes it.
+type salt struct {
+	Salt []byte `json:"salt"`
+}
+
+// fingerprint tells one value of a secret from another in keys, which many can read, and gives the value away to nobody: it is salted,
+// and slow to try values for.
+func (e *Engine) fingerprint(ctx context.Context, value string) (string, error) {
+	s, err := e.salt(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the salt of the store: %w", err)
+	}
+	seen := sha256.Sum256(slices.Concat(s, []byte(value))) // in this process's memory alone
+	return e.fingerprints.get(&e.mu, string(seen[:]), func() (string, error) {
+		sum, err := pbkdf2.Key(sha256.New, value, s, fingerprintRounds, 16)
+		return hex.EncodeToString(sum), err
+	})
+}
+
+func (e *Engine) salt(ctx context.Context) ([]byte, error) {
+	var s salt
+	err := e.Store.GetJSON(ctx, saltKey, &s)
+	if !errors.Is(err, store.ErrNotFound) {
+		return s.Salt, err
+	}
+	s.Salt = make([]byte, 16)
+	_, _ = rand.Read(s.Salt) // it never fails
+	if err := e.Store.PutJSON(ctx, saltKey, s, store.WriteOptions{IfAbsent: true}); !errors.Is(err, store.ErrExists) {
+		return s.Salt, err
+	}
+	err = e.Store.GetJSON(ctx, saltKey, &s)
+	return s.Salt, err
+}
+
+// hashKeyParts are the parts of a cleaning's key for the secrets that its hashes are made with: what another value hashed is another
+// result. A value that cannot be read here has a part like no other, and nothing is taken over; the cleaning itself says why.
+func (e *Engine) hashKeyParts(ctx context.Context, env *dsl.Environment, resolved dsl.Resolved) (map[string]string, error) {
+	var spec dsl.Clean
+	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+		return nil, contract.Error(contract.ErrInvalid, "the resolved spec cannot be read", err)
+	}
+	variables, err := spec.HashKeys()
+	if err != nil {
+		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
+	within, cancel := context.WithTimeout(ctx, secretLimit)
+	defer cancel()
+	parts := map[string]string{}
+	for _, variable := range variables {
+		part := "secrets." + variable + ".value"
+		value, err := e.Secrets.Value(within, env, resolved.Secrets[variable])
+		if err != nil {
+			parts[part] = rand.Text()
+			continue
+		}
+		if parts[part], err = e.fingerprint(ctx, value); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
