@@ -144,7 +144,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	key := RunKey(in.Run)
 	var record contract.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &record); err == nil {
-		if !record.StartedAt.Equal(in.StartedAt) { // a schedule's time, made up for a second time
+		if !opened(record, in) { // a schedule's time, made up for a second time
 			return begun, contract.Error(contract.ErrInvalid,
 				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
 		}
@@ -153,13 +153,22 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		return begun, err
 	}
 	record = contract.RunRecord{
-		Run: in.Run, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
+		Run: in.Run, Execution: in.Execution, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
 		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
 	if err := e.settle(ctx, sub, &record); err != nil {
 		return begun, err
 	}
 	return begun, e.Store.PutJSON(ctx, key, record, store.WriteOptions{})
+}
+
+// opened reports whether in opened the record before: its worker may have been killed before Temporal heard of it. A record of an older
+// version does not say who opened it. Temporal lets one workflow of an ID run at a time, so one that is no older than the workflow is its own.
+func opened(record contract.RunRecord, in contract.BeginInput) bool {
+	if record.Execution == "" {
+		return !record.StartedAt.Before(in.StartedAt)
+	}
+	return record.Execution == in.Execution
 }
 
 // settle writes down what the names of things outside the run mean for it.

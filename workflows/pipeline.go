@@ -97,11 +97,11 @@ type run struct {
 
 func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
+	info := workflow.GetInfo(ctx)
 	r := &run{
-		in: in, startedAt: workflow.Now(ctx), steps: make([]contract.StepState, n),
+		in: in, startedAt: info.WorkflowStartTime, steps: make([]contract.StepState, n),
 		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{}, tries: map[string]contract.Tries{},
 	}
-	info := workflow.GetInfo(ctx)
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID
 		r.in.Run = contract.RunOf(info.WorkflowExecution.ID)
 	}
@@ -162,7 +162,9 @@ func (r *run) state() (contract.RunState, error) {
 // begin opens the run's record.
 func (r *run) begin(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
-	in := contract.BeginInput{RunInput: r.in, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt}
+	in := contract.BeginInput{
+		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt,
+	}
 	return local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun)
 }
 

@@ -143,6 +143,9 @@ type RunOutput struct {
 // BeginInput opens the run's record.
 type BeginInput struct {
 	RunInput
+	// Execution is the run ID that Temporal gave to the first execution of the workflow. It stays the same in later attempts and histories.
+	Execution string `json:"execution,omitempty"`
+	// StartedAt is when that execution was started.
 	StartedAt   time.Time `json:"started_at"`
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
 }
@@ -399,7 +402,9 @@ type FinishInput struct {
 
 // RunRecord is runs/<run>/run.json.
 type RunRecord struct {
-	Run         string           `json:"run"`
+	Run string `json:"run"`
+	// Execution is that of BeginInput; empty in records of older versions.
+	Execution   string           `json:"execution,omitempty"`
 	Pipeline    string           `json:"pipeline"`
 	Submission  string           `json:"submission"`
 	Status      dsl.Status       `json:"status"`
