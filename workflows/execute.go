@@ -133,8 +133,12 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 		j.costUSD += out.CostUSD + contract.Cost(err)
 		return err
 	})
-	if err == nil && out.Status == dsl.StatusDeclined {
+	switch {
+	case err != nil:
+	case out.Status == dsl.StatusDeclined:
 		err = contract.Error(contract.ErrDeclined, out.Error, nil)
+	case out.Status == dsl.StatusSkipped:
+		err = contract.Error(contract.ErrTurnedAway, out.Error, nil)
 	}
 	return out.Outputs, err
 }
@@ -204,8 +208,12 @@ func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	switch {
 	case workerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure
-	case ctx.Err() != nil || end.ErrorType == contract.ErrCanceled:
+	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+	case end.ErrorType == contract.ErrCanceled:
+		end.Error = "it was canceled while its run went on"
+	case end.ErrorType == contract.ErrTurnedAway:
+		end.Status = dsl.StatusSkipped
 	case end.ErrorType == contract.ErrDeclined:
 		end.Status, end.ErrorType = dsl.StatusDeclined, contract.ErrGate
 	}

@@ -1,11 +1,10 @@
 package workflows
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/activity"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -25,11 +24,10 @@ func TestChildRunsCost(t *testing.T) {
 		{"is late", []dsl.Node{node("paid"), node("held", "paid", "passed")}, nil, dsl.StatusFailed, "it took longer than its timeout of 1h"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{ends: tt.ends, costs: map[string]float64{"paid": 3}, holds: map[string]contract.ApprovalInput{"held": {}}}
+			w := &world{
+				ends: tt.ends, costs: map[string]float64{"paid": 3}, holds: map[string]contract.ApprovalInput{"held": {}}, descends: tt.child,
+			}
 			env := w.environment(t)
-			env.RegisterActivityWithOptions(func(context.Context, contract.ChildInput) (contract.RunInput, error) {
-				return contract.RunInput{Run: "c", Name: "child", Graph: tt.child}, nil
-			}, activity.RegisterOptions{Name: contract.ChildActivity})
 			parent := dsl.Node{ID: "sub", Kind: dsl.KindPipeline, Timeout: dsl.Duration(time.Hour)}
 			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{parent}})
 			end := w.judged["sub"]
@@ -38,6 +36,58 @@ func TestChildRunsCost(t *testing.T) {
 			}
 			if !end.Output.IsZero() {
 				t.Errorf("its outputs are %s", end.Output.Outputs)
+			}
+		})
+	}
+}
+
+// TestChildWithoutSuccess: a child that was canceled by itself, by a person or by another run of its group, has failed; one that was turned
+// away is skipped, and so is its run. Neither passes.
+func TestChildWithoutSuccess(t *testing.T) {
+	sub, forgiven := node("sub"), node("sub")
+	sub.Kind, forgiven.Kind, forgiven.ContinueOnError = dsl.KindPipeline, dsl.KindPipeline, true
+	graph := func(sub dsl.Node) []dsl.Node {
+		return []dsl.Node{
+			sub, node("next", "sub", "passed"), node("rescue", "sub", "failed"),
+			in(dsl.SectionOnFailure, node("page")), in(dsl.SectionFinally, node("tidy")),
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		sub   dsl.Node
+		child dsl.Status
+		want  map[string]dsl.Status
+		run   contract.RunOutput
+	}{
+		{
+			"canceled", sub, dsl.StatusCanceled,
+			map[string]dsl.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
+			contract.RunOutput{Status: dsl.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
+		},
+		{
+			"canceled and forgiven", forgiven, dsl.StatusCanceled,
+			map[string]dsl.Status{"sub": "failed", "next": "skipped", "rescue": "succeeded", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: dsl.StatusSucceeded},
+		},
+		{
+			"turned away", sub, dsl.StatusSkipped,
+			map[string]dsl.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: dsl.StatusSkipped, Error: "sub: run x holds the group `g`"},
+		},
+		{
+			"turned away and forgiven", forgiven, dsl.StatusSkipped,
+			map[string]dsl.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: dsl.StatusSucceeded},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := &world{children: map[string]dsl.Status{"r.sub": tt.child}}
+			got, run := w.statuses(t, graph(tt.sub))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.run, run); diff != "" {
+				t.Errorf("run (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -51,14 +51,20 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		end.Error = fmt.Sprintf("it was left out, and %d of its %d instances have no earlier result to take over", done.LeftOut, all.Of)
 	case done.Failed > allowed:
 		end.Status, end.Error, end.ErrorType = dsl.StatusFailed, done.Error, done.ErrorType
-		if done.Declined {
+		switch {
+		case done.Declined:
 			end.Status = dsl.StatusDeclined
+		case done.ErrorType == contract.ErrTurnedAway:
+			end.Status = dsl.StatusSkipped
 		}
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
 	case usesUp(r.left(), done.CostUSD):
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "the run's budget is spent", contract.ErrBudget
+	case stopped(node, all.Of, done) > allowed:
+		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrCanceled
+		end.Error = fmt.Sprintf("%d of %d were canceled while the run went on", stopped(node, all.Of, done), all.Of)
 	case node.Fan == dsl.FanRepeat && !done.Satisfied:
 		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrGate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
@@ -66,6 +72,14 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	word := r.gather(ctx, end)
 	word.CostUSD = done.CostUSD
 	return word
+}
+
+// stopped is how many instances have neither passed nor failed, since the lane that had them was canceled.
+func stopped(node dsl.Node, of int, done contract.LaneOutput) int {
+	if node.Fan == dsl.FanRepeat {
+		return done.Canceled // those that were not begun may not be needed
+	}
+	return of - done.Passed - done.Failed
 }
 
 // allowedFailures is how many of a step's instances may fail.
@@ -132,8 +146,11 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	id := contract.LaneWorkflowID(r.in.Run, in.Node.ID, n)
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
 	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
-		out.Failed++
-		out.Error, out.ErrorType = contract.Message(err), contract.ErrorType(err)
+		lost := 1
+		if in.Node.Fan != dsl.FanRepeat && workflow.GetVersion(ctx, changeLostLane, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+			lost = in.To - in.Next // what passed in it is not known
+		}
+		out = contract.LaneOutput{Failed: lost, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -19,6 +20,11 @@ func wide(id string, fan dsl.Fan) dsl.Node {
 	return n
 }
 
+// anyNumber of instances were started, when they stopped where they were.
+const anyNumber = -1
+
+var errLane = contract.Error(contract.ErrInvalid, "no space left on device", nil)
+
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
 	foreach, lenient := wide("fit", dsl.FanForeach), wide("fit", dsl.FanForeach)
@@ -29,6 +35,12 @@ func TestFan(t *testing.T) {
 	narrow.MaxParallel = 1
 	many := wide("fit", dsl.FanForeach)
 	many.MaxParallel = 200
+	most := wide("fit", dsl.FanForeach)
+	most.MaxParallel, most.Require = 128, 0.9
+	few := wide("fit", dsl.FanForeach)
+	few.MaxParallel, few.Require = 128, 0.5
+	children := wide("fit", dsl.FanForeach)
+	children.Kind, children.Require = dsl.KindPipeline, 0.8
 	tests := []struct {
 		name    string
 		node    dsl.Node
@@ -39,6 +51,37 @@ func TestFan(t *testing.T) {
 	}{
 		{"all pass", foreach, &world{of: map[string]int{"fit": 10}}, "succeeded", "", 10},
 		{"in several lanes", many, &world{of: map[string]int{"fit": 300}}, "succeeded", "", 300},
+		{
+			"one of two lanes lost", most, &world{of: map[string]int{"fit": 200}, lanes: map[string]error{"fit": errLane}},
+			"failed", "100 of 200 failed, the first with: no space left on device", anyNumber,
+		},
+		{
+			"no more lost with a lane than may fail", few, &world{of: map[string]int{"fit": 200}, lanes: map[string]error{"fit": errLane}},
+			"succeeded", "", 100,
+		},
+		{
+			"one of two lanes canceled by itself", most, &world{of: map[string]int{"fit": 200}, lanes: map[string]error{"fit": temporal.NewCanceledError()}},
+			"failed", "100 of 200 failed, the first with: canceled", anyNumber,
+		},
+		{
+			"as many children canceled as may fail", children,
+			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusCanceled}}, "succeeded", "", 0,
+		},
+		{
+			"one child canceled more", children,
+			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusCanceled, "r.fit.3": dsl.StatusCanceled}},
+			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
+		},
+		{
+			"children turned away", children,
+			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusSkipped, "r.fit.3": dsl.StatusSkipped}},
+			"skipped", "2 of 5 failed, the first with: run x holds the group `g`", 0,
+		},
+		{
+			"a child turned away and one that was canceled", children,
+			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusSkipped, "r.fit.3": dsl.StatusCanceled}},
+			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
+		},
 		{"none", foreach, &world{}, "skipped", "its list is empty", 0},
 		{"one of two failures", foreach, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "2 of 10 failed, the first with: exit code 1", 10},
 		{"no further ones after a failure", narrow, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "1 of 10 failed, the first with: exit code 1", 4},
@@ -79,6 +122,10 @@ func TestFan(t *testing.T) {
 			got := tt.world.gathered["fit"]
 			if statuses["fit"] != tt.status || got.Status != tt.status || got.Error != tt.message {
 				t.Errorf("it ended as %s (%s): %q; want %s: %q", statuses["fit"], got.Status, got.Error, tt.status, tt.message)
+			}
+			if tt.started == anyNumber {
+				noneTwice(t, tt.world.started)
+				return
 			}
 			once(t, tt.world.started, tt.started)
 		})

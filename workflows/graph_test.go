@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"go.temporal.io/sdk/temporal"
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -12,7 +13,10 @@ import (
 
 // drawGraph draws a pipeline's graph and how its steps are to end.
 func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
-	w := &world{ends: map[string][]error{}, when: map[string]bool{}, gates: map[string]dsl.Status{}, of: map[string]int{}}
+	w := &world{
+		ends: map[string][]error{}, when: map[string]bool{}, gates: map[string]dsl.Status{}, of: map[string]int{},
+		children: map[string]dsl.Status{}, lanes: map[string]error{},
+	}
 	needs := []dsl.Need{dsl.NeedPassed, dsl.NeedNotFailed, dsl.NeedEnded, dsl.NeedFailed}
 	var graph []dsl.Node
 	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
@@ -30,21 +34,27 @@ func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
 				n.Fan, n.Require = dsl.FanForeach, 1
 				w.of[n.ID] = rapid.IntRange(1, 5).Draw(t, "of")
 			}
-			drawEnd(t, w, n)
+			drawEnd(t, w, &n)
 			graph = append(graph, n)
 		}
 	}
 	return graph, w
 }
 
-func drawEnd(t *rapid.T, w *world, n dsl.Node) {
-	switch rapid.IntRange(0, 6).Draw(t, "end") {
+func drawEnd(t *rapid.T, w *world, n *dsl.Node) {
+	id := n.ID
+	if n.Fan != dsl.FanNone {
+		id += ".0"
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "end") {
 	case 0, 1:
-		id := n.ID
-		if n.Fan != dsl.FanNone {
-			id += ".0"
-		}
 		w.ends[id] = []error{userError()}
+	case 4: // by itself, by a person or by another run of its group
+		n.Kind, w.children["r."+id] = dsl.KindPipeline, dsl.StatusCanceled
+	case 5:
+		n.Kind, w.children["r."+id] = dsl.KindPipeline, dsl.StatusSkipped
+	case 6:
+		w.lanes[n.ID] = temporal.NewCanceledError()
 	case 2:
 		if n.Fan == dsl.FanNone {
 			w.when[n.ID] = false
@@ -89,18 +99,20 @@ func TestAnyGraph(t *testing.T) {
 
 func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
 	byID := map[string]dsl.Node{}
-	failed, stopped := false, false
+	failed, stopped, canceled := false, false, w.finished.Status == dsl.StatusCanceled
 	for _, n := range graph {
 		byID[n.ID] = n
 		if !isOver(w.final[n.ID]) {
 			t.Fatalf("%s did not end: %q", n.ID, w.final[n.ID])
+		}
+		if without, status := withoutSuccess(n, w), w.final[n.ID]; w.began[n.ID] > 0 && without != "" && status != without && !canceled {
+			t.Errorf("%s ended as %s, want %s", n.ID, status, without)
 		}
 		if n.Section == dsl.SectionMain {
 			failed = failed || w.final[n.ID] == dsl.StatusFailed && !n.ContinueOnError
 			stopped = stopped || w.final[n.ID] == dsl.StatusCanceled
 		}
 	}
-	canceled := w.finished.Status == dsl.StatusCanceled
 	if stopped && !canceled {
 		t.Errorf("a step was canceled, and the run ended as %s", w.finished.Status)
 	}
@@ -132,6 +144,21 @@ func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
 	}
 }
 
+// withoutSuccess is how a step ends that was begun, and with it a child or a lane that did not succeed; empty for other steps.
+func withoutSuccess(n dsl.Node, w *world) dsl.Status {
+	id := n.ID
+	if n.Fan != dsl.FanNone {
+		id += ".0"
+	}
+	switch {
+	case n.Fan != dsl.FanNone && w.lanes[n.ID] != nil, w.children["r."+id] == dsl.StatusCanceled:
+		return dsl.StatusFailed
+	case w.children["r."+id] == dsl.StatusSkipped:
+		return dsl.StatusSkipped
+	}
+	return ""
+}
+
 // endOf is how a run ends that nobody cancels.
 func endOf(graph []dsl.Node, w *world) dsl.Status {
 	end := dsl.StatusSucceeded
@@ -141,6 +168,8 @@ func endOf(graph []dsl.Node, w *world) dsl.Status {
 		case status == dsl.StatusFailed:
 			return status
 		case status == dsl.StatusDeclined:
+			end = status
+		case status == dsl.StatusSkipped && w.began[n.ID] > 0 && withoutSuccess(n, w) == status && end == dsl.StatusSucceeded:
 			end = status
 		}
 	}

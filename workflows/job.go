@@ -97,6 +97,9 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 			return
 		}
 		fail(ctx, end, err)
+		if end.Status == dsl.StatusSkipped { // nothing was tried
+			return
+		}
 		end.Attempts = append(end.Attempts, contract.Attempt{
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})

@@ -189,19 +189,16 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 // count adds an instance's end.
 func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 	l.out.CostUSD += word.CostUSD
-	switch word.Status {
-	case dsl.StatusSucceeded:
+	switch {
+	case word.Status == dsl.StatusSucceeded:
 		l.out.Passed++
 		l.out.Satisfied = word.Done
-	case dsl.StatusCanceled:
+	case word.Status == dsl.StatusCanceled:
 		l.out.Canceled++
-	case dsl.StatusSkipped:
+	case word.Status == dsl.StatusSkipped && word.ErrorType != contract.ErrTurnedAway:
 		l.out.LeftOut++
 	default:
-		l.out.Failed++
-		if l.out.Error == "" {
-			l.out.Error, l.out.ErrorType, l.out.Declined = word.Error, word.ErrorType, word.Status == dsl.StatusDeclined
-		}
+		l.out = l.out.Fail(word.Error, word.ErrorType, word.Status == dsl.StatusDeclined)
 	}
 	l.in.Untold++
 	l.report(ctx)

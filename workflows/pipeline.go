@@ -15,8 +15,8 @@ import (
 )
 
 // Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
-// happened. The workflow fails with the first failed step's error type, and ends as cancelled when it was cancelled; a declined run
-// succeeds.
+// happened. The workflow fails with the first failed step's error type, and ends as cancelled when it was cancelled; a declined or
+// skipped run succeeds.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
 	r := newRun(ctx, in)
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
@@ -75,6 +75,7 @@ type run struct {
 	steps       []contract.StepState
 	failed      []dsl.FailedStep
 	declined    string
+	skipped     string // a child was turned away, and no continue_on_error forgives that
 	costUSD     float64
 	journal     journal
 	turns       turns
@@ -118,7 +119,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
-		r.declined, r.costUSD, r.canceled, r.broke = c.Declined, c.CostUSD, c.Canceled, c.Broke
+		r.declined, r.skipped, r.costUSD, r.canceled, r.broke = c.Declined, c.Skipped, c.CostUSD, c.Canceled, c.Broke
 		r.datasets, r.models = c.Datasets, c.Models
 		if c.Tries != nil {
 			r.tries = c.Tries
@@ -148,7 +149,8 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Carried = &contract.RunCarried{
 		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined,
-		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models, Tries: r.tries,
+		Skipped: r.skipped, CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models,
+		Tries: r.tries,
 	}
 	return in
 }
@@ -264,6 +266,8 @@ func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
 		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, first.Step+": "+first.Error, first.Type
 	case r.declined != "":
 		out.Status, out.Error, out.ErrorType = dsl.StatusDeclined, r.declined, contract.ErrGate
+	case r.skipped != "":
+		out.Status, out.Error = dsl.StatusSkipped, r.skipped
 	}
 	return out
 }

@@ -39,6 +39,11 @@ type world struct {
 	of    map[string]int
 	until map[string]int
 	holds map[string]contract.ApprovalInput
+	// descends is the graph of child runs, unless children says how a child's run ends, by its name: canceled by itself or skipped, since
+	// another held its group. lanes maps a step to how its first lane ends.
+	descends []dsl.Node
+	children map[string]dsl.Status
+	lanes    map[string]error
 
 	mu       sync.Mutex
 	started  []string
@@ -65,7 +70,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
 	for name, f := range map[string]any{
-		contract.PipelineWorkflow: Pipeline, contract.LaneWorkflow: Lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
+		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
 	} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
@@ -75,6 +80,9 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
+	register(contract.ChildActivity, func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
+		return contract.RunInput{Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: "child", Graph: w.descends}, nil
+	})
 	register(contract.ResolveActivity, w.resolve)
 	register(contract.SyncActivity, w.sync)
 	register(contract.RecordActivity, w.record)
@@ -87,6 +95,24 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 		return in.RunOutput, nil
 	})
 	return env
+}
+
+func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
+	switch w.children[in.Run] {
+	case dsl.StatusCanceled:
+		return contract.RunOutput{}, temporal.NewCanceledError()
+	case dsl.StatusSkipped:
+		return contract.RunOutput{Status: dsl.StatusSkipped, Error: "run x holds the group `g`"}, nil
+	default:
+		return Pipeline(ctx, in)
+	}
+}
+
+func (w *world) lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
+	if err := w.lanes[in.Step]; err != nil && in.Next == 0 {
+		return contract.LaneOutput{}, err
+	}
+	return Lane(ctx, in)
 }
 
 func (w *world) sync(context.Context, contract.SyncInput) error {

@@ -9,4 +9,6 @@ const (
 	changeVacancy = "await-vacancy"
 	// changeNotes: a training tells its run of some of its generations only.
 	changeNotes = "train-notes"
+	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
+	changeLostLane = "lost-lane"
 )

@@ -203,6 +203,8 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 		r.failed = append(r.failed, dsl.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
 	case word.Status == dsl.StatusDeclined && r.declined == "":
 		r.declined = state.ID + ": " + word.Error
+	case word.Status == dsl.StatusSkipped && word.ErrorType == contract.ErrTurnedAway && r.skipped == "":
+		r.skipped = state.ID + ": " + word.Error
 	}
 	if word.Status == dsl.StatusFailed && state.Kind == dsl.KindRollout && word.ErrorType == contract.ErrGate {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)

@@ -19,6 +19,7 @@ const (
 	ErrCanceled       = "canceled"       // somebody asked for the end
 	ErrLost           = "lost"           // a record that history knows of is not in the store: the machine died; it is made again
 	ErrDeclined       = "declined"       // a child pipeline ended as declined, which is no failure
+	ErrTurnedAway     = "turned_away"    // a child pipeline was turned away by its concurrency group, or a child of it was
 )
 
 // Error makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
@@ -26,7 +27,7 @@ const (
 func Error(typ, message string, cause error) error {
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
 		Cause:        cause,
-		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined || typ == ErrLost,
+		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined || typ == ErrTurnedAway || typ == ErrLost,
 	})
 }
 
@@ -41,7 +42,8 @@ func ErrorType(err error) string {
 		return ErrCanceled
 	case errors.As(err, &app):
 		switch t := app.Type(); t {
-		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined, ErrLost:
+		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined,
+			ErrTurnedAway, ErrLost:
 			return t
 		}
 		return ErrInfrastructure

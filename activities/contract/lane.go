@@ -49,7 +49,8 @@ type LaneOutput struct {
 	Canceled int `json:"canceled,omitempty"`
 	// LeftOut counts those that Reuse.Only leaves out and that had nothing to take over.
 	LeftOut int `json:"left_out,omitempty"`
-	// Error and ErrorType of the first instance that failed; Declined when its gate declined it.
+	// Error and ErrorType of the first instance that failed; Declined when its gate declined it. One that was turned away counts as failed,
+	// and gives way to one that did fail.
 	Error     string  `json:"error,omitempty"`
 	ErrorType string  `json:"error_type,omitempty"`
 	Declined  bool    `json:"declined,omitempty"`
@@ -63,8 +64,19 @@ func (o LaneOutput) Add(p LaneOutput) LaneOutput {
 	o.Passed, o.Failed, o.Canceled, o.CostUSD = o.Passed+p.Passed, o.Failed+p.Failed, o.Canceled+p.Canceled, o.CostUSD+p.CostUSD
 	o.LeftOut += p.LeftOut
 	o.Satisfied = o.Satisfied || p.Satisfied
-	if o.Error == "" {
-		o.Error, o.ErrorType, o.Declined = p.Error, p.ErrorType, p.Declined
+	return o.blame(p.Error, p.ErrorType, p.Declined)
+}
+
+// Fail adds an instance that failed.
+func (o LaneOutput) Fail(message, errType string, declined bool) LaneOutput {
+	o.Failed++
+	return o.blame(message, errType, declined)
+}
+
+// blame keeps the first error.
+func (o LaneOutput) blame(message, errType string, declined bool) LaneOutput {
+	if o.Error == "" || o.ErrorType == ErrTurnedAway && message != "" && errType != ErrTurnedAway {
+		o.Error, o.ErrorType, o.Declined = message, errType, declined
 	}
 	return o
 }

@@ -115,6 +115,7 @@ type RunCarried struct {
 	Steps     []StepState      `json:"steps"`
 	Failed    []dsl.FailedStep `json:"failed,omitempty"`
 	Declined  string           `json:"declined,omitempty"`
+	Skipped   string           `json:"skipped,omitempty"`
 	CostUSD   float64          `json:"cost_usd,omitempty"`
 	Begun     Begun            `json:"begun"`
 	// Tries are those of steps that failed and are to be tried again, by step.
