@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -69,6 +70,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // at the first activity, the SDK reads the test's whole binary
 	for name, f := range map[string]any{
 		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
 	} {
@@ -161,7 +163,7 @@ func (w *world) run(_ context.Context, in contract.PerformInput) (out contract.P
 		w.end(end.Step, word.Status)
 	}
 	for _, next := range end.Next {
-		if word.Status != dsl.StatusSucceeded {
+		if word.Status != dsl.StatusSucceeded || end.Instance == nil && w.final[end.Step] != word.Status { // it was canceled before it began
 			break
 		}
 		next.Run = end.Run
