@@ -4,6 +4,7 @@ package workflows
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 )
 
 // Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
-// happened. The workflow fails with the first failed step's error type, and ends as cancelled when it was cancelled; a declined or
-// skipped run succeeds.
+// happened. A cancel stops the main steps; another one stops the section that is under way. The workflow fails with the first failed
+// step's error type, and ends as cancelled when its main steps were; a declined or skipped run succeeds.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
 	r := newRun(ctx, in)
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
@@ -39,6 +40,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 		r.notify(ctx, contract.EventStart, "")
 	}
 	r.listen(ctx)
+	r.hearCancels(ctx)
 	main, stop := workflow.WithCancel(ctx)
 	r.stop = stop
 	if r.broke {
@@ -47,8 +49,8 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
 		within := main
 		if section != dsl.SectionMain {
-			r.canceled = r.isCanceled(ctx) // what comes now runs all the same
-			within, _ = workflow.NewDisconnectedContext(ctx)
+			r.endMain(ctx)
+			within = r.after(ctx, section)
 		}
 		if status := r.outcome(ctx).Status; section == dsl.SectionOnFailure && status != dsl.StatusFailed && status != dsl.StatusCanceled {
 			r.omit(within, section)
@@ -84,8 +86,11 @@ type run struct {
 	datasets    []string                  // published by the run, as are the models
 	models      []string
 	broke       bool // the budget is spent
-	canceled    bool // before the history that this is
+	canceled    bool // before the history that this is, or before the main steps had ended
+	mainOver    bool // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
+	cut         dsl.Section         // the later section that a further cancel stopped
+	stopAfter   workflow.CancelFunc // stops the later section that is under way
 	index       map[string]int
 	waiting     []int   // how many needed steps have not ended
 	readers     [][]int // who waits for a step
@@ -119,7 +124,10 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
-		r.declined, r.skipped, r.costUSD, r.canceled, r.broke = c.Declined, c.Skipped, c.CostUSD, c.Canceled, c.Broke
+		r.declined, r.skipped, r.costUSD, r.canceled, r.broke, r.cut = c.Declined, c.Skipped, c.CostUSD, c.Canceled, c.Broke, c.Cut
+		r.mainOver = !slices.ContainsFunc(in.Graph, func(n dsl.Node) bool {
+			return n.Section == dsl.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
+		})
 		r.datasets, r.models = c.Datasets, c.Models
 		if c.Tries != nil {
 			r.tries = c.Tries
@@ -148,14 +156,12 @@ func isOver(s dsl.Status) bool {
 func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Carried = &contract.RunCarried{
-		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined,
-		Skipped: r.skipped, CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Datasets: r.datasets, Models: r.models,
+		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
+		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Cut: r.cut, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries,
 	}
 	return in
 }
-
-func (r *run) isCanceled(ctx workflow.Context) bool { return r.canceled || ctx.Err() != nil }
 
 func (r *run) state() (contract.RunState, error) {
 	return contract.RunState{Status: dsl.StatusRunning, Steps: r.steps, Waits: r.waits}, nil
@@ -214,10 +220,6 @@ func (r *run) sync(ctx workflow.Context) {
 func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 	r.sync(ctx)
 	out := r.outcome(ctx)
-	canceled := ctx.Err()
-	if canceled == nil && r.canceled {
-		canceled = temporal.NewCanceledError()
-	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	err := r.close(ctx, &out)
 	r.leave(ctx)
@@ -226,7 +228,7 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 	}
 	switch out.Status {
 	case dsl.StatusCanceled:
-		return out, contract.WithCost(canceled, r.costUSD)
+		return out, contract.WithCost(temporal.NewCanceledError(), r.costUSD)
 	case dsl.StatusFailed:
 		r.notify(ctx, contract.EventFail, out.Error)
 		return out, contract.WithCost(contract.Error(out.ErrorType, out.Error, nil), r.costUSD)
@@ -266,6 +268,8 @@ func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
 		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, first.Step+": "+first.Error, first.Type
 	case r.declined != "":
 		out.Status, out.Error, out.ErrorType = dsl.StatusDeclined, r.declined, contract.ErrGate
+	case r.cut != dsl.SectionMain:
+		out.Status, out.Error, out.ErrorType = dsl.StatusCanceled, "canceled in "+string(r.cut), contract.ErrCanceled
 	case r.skipped != "":
 		out.Status, out.Error = dsl.StatusSkipped, r.skipped
 	}

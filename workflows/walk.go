@@ -234,7 +234,7 @@ func (r *run) label(ctx workflow.Context, word contract.Judged) {
 
 // admit says whether a step may run (pending), or how it ends without running.
 func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
-	if node.Section == dsl.SectionMain && (r.isCanceled(ctx) || ctx.Err() != nil) {
+	if ctx.Err() != nil || node.Section == dsl.SectionMain && r.isCanceled(ctx) {
 		return dsl.StatusCanceled
 	}
 	verdict := dsl.StatusPending
@@ -258,7 +258,10 @@ func (r *run) met(node dsl.Node, id string) dsl.Status {
 
 // blame names what keeps node from running.
 func (r *run) blame(ctx workflow.Context, node dsl.Node, status dsl.Status) (message, errType string) {
-	if status == dsl.StatusCanceled {
+	switch {
+	case status == dsl.StatusCanceled && node.Section != dsl.SectionMain:
+		return "not run: canceled", contract.ErrCanceled
+	case status == dsl.StatusCanceled:
 		out := r.outcome(ctx)
 		return "not run: " + out.Error, out.ErrorType
 	}

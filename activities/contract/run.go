@@ -48,6 +48,9 @@ const (
 	RunActivity      = "sluice.run"
 )
 
+// CancelSignal asks a run that is canceled already to stop what its on_failure or finally steps still do.
+const CancelSignal = "sluice.cancel"
+
 // RunWorkflowID is the workflow ID of a run. RunOf is its inverse.
 func RunWorkflowID(run string) string { return runPrefix + extended(run) }
 
@@ -125,6 +128,8 @@ type RunCarried struct {
 	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
 	Canceled bool `json:"canceled,omitempty"`
 	Broke    bool `json:"broke,omitempty"`
+	// Cut is the section after the main one that a further cancel stopped.
+	Cut dsl.Section `json:"cut,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.
 	Datasets []string `json:"datasets,omitempty"`
 	Models   []string `json:"models,omitempty"`
