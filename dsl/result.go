@@ -28,7 +28,7 @@ const (
 	StatusSucceeded Status = "succeeded" // and its gate passed
 	StatusFailed    Status = "failed"
 	StatusDeclined  Status = "declined" // its gate stopped the run, which is no failure
-	StatusSkipped   Status = "skipped"  // by its own `when`
+	StatusSkipped   Status = "skipped"  // by its own `when`, or turned away by a concurrency group
 	StatusUpstream  Status = "upstream" // not run: a step it needs did not come to the end it needs
 	StatusCanceled  Status = "canceled"
 	StatusHold      Status = "hold" // waits for a person

@@ -178,11 +178,19 @@ func over(err error) bool {
 	return err == nil || errors.As(err, &ended) || errors.As(err, &gone)
 }
 
-// Cancel asks a run to end. One that has ended already, even so long ago that Temporal has forgotten it, is no error.
+// Cancel asks a run to end; one that was asked before, to stop what its on_failure or finally steps still do, too. One that has ended
+// already, even so long ago that Temporal has forgotten it, is no error.
 func (s *Session) Cancel(ctx context.Context, run string) error {
-	err := s.Client.CancelWorkflow(ctx, contract.RunWorkflowID(run), "")
-	var gone *serviceerror.NotFound
-	if err != nil && !errors.As(err, &gone) {
+	id := contract.RunWorkflowID(run)
+	now, err := s.Client.DescribeWorkflowExecution(ctx, id, "")
+	switch {
+	case err != nil:
+	case now.GetWorkflowExtendedInfo().GetCancelRequested(): // Temporal would not tell the workflow again
+		err = s.Client.SignalWorkflow(ctx, id, "", contract.CancelSignal, nil)
+	default:
+		err = s.Client.CancelWorkflow(ctx, id, "")
+	}
+	if err != nil && !isNotFound(err) {
 		return fmt.Errorf("cancel run %s: %w", run, err)
 	}
 	return nil

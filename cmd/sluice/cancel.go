@@ -19,7 +19,8 @@ func newCancel() *cobra.Command {
 		Use:   "cancel RUN",
 		Short: "Cancel a run and wait until it has ended",
 		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
-period; a rollout gives traffic back to what served before. RUN is a run's name or the beginning of it, or a pipeline's name, which
+period; a rollout gives traffic back to what served before. The steps of on_failure and finally run all the same: cancel again to stop
+those that are running now, and a child pipeline in its own finally by the name of the child's run. RUN is a run's name or the beginning of it, or a pipeline's name, which
 means its newest run that has not ended.`,
 		Example:           `  sluice cancel spam-filter`,
 		Args:              cobra.ExactArgs(1),
@@ -29,7 +30,7 @@ means its newest run that has not ended.`,
 				if err := s.Cancel(ctx, run); err != nil {
 					return err
 				}
-				ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands", cancelPatience))
+				ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands, and another one stops what on_failure or finally still does", cancelPatience))
 				defer done()
 				end, err := s.Wait(ctx, run)
 				if err != nil {

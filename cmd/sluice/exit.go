@@ -109,7 +109,8 @@ func newExitCodes() *cobra.Command {
 		Short: "What Sluice's exit codes mean",
 		Long: `Sluice ends with a code that says what kind of thing went wrong, so that scripts need not read messages:
 
-    0  all is well; also when a gate declined the result (on_fail: stop), which is a normal end
+    0  all is well; also when a gate declined the result (on_fail: stop), or another run held the concurrency group
+       (on_conflict: skip), which are normal ends
     1  infrastructure: a process, disk, network or server failed, or Sluice itself
     2  invalid: the pipeline, the environment, a parameter or the command line
     3  user: a program of the pipeline failed, or its data are not there or not as it needs them
