@@ -221,6 +221,59 @@ steps:
 	}
 }
 
+// TestHoldOfEachCondition: each condition that does not hold is asked about by itself, of its own people; all must be passed, and one no is
+// enough.
+func TestHoldOfEachCondition(t *testing.T) {
+	b := newBench(t, `
+steps:
+  count:
+    run: {command: [count], outputs: {rows: {type: int}}}
+    gate:
+      - rows > 0
+      - {check: rows > 10, on_fail: hold, hold: {who: ["user:ann"], default: pass}}
+      - {check: rows > 2, on_fail: hold, hold: {who: ["user:cem"]}}
+      - {check: rows > 20, on_fail: hold, hold: {who: ["user:eve"], timeout: 1h}}
+`)
+	b.begin("r1")
+	judge := func(last *contract.Decision, earlier ...contract.Decision) contract.Judged {
+		t.Helper()
+		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
+			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: last, Earlier: earlier,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return word
+	}
+	asked := func(word contract.Judged, check int, user, byDefault string) {
+		t.Helper()
+		if h := word.Hold; word.Status != dsl.StatusHold || h.Check != check || len(h.Users) != 1 || h.Users[0] != user || h.Approval.Default != byDefault {
+			t.Errorf("judged %s, asked %+v; want %s to be asked of %d", word.Status, h, user, check)
+		}
+	}
+	ann, eve := contract.Decision{Approved: true, By: "user:ann", Check: 2}, contract.Decision{Approved: true, By: "user:eve", Check: 4}
+	asked(judge(nil), 2, "user:ann", contract.DefaultApprove)
+	asked(judge(&ann), 4, "user:eve", "")
+	older := ann
+	older.Check = 0
+	asked(judge(&older), 4, "user:eve", "")
+	if word := judge(&eve, ann); word.Status != dsl.StatusSucceeded {
+		t.Errorf("passed by both, it is %s: %s", word.Status, word.Error)
+	}
+	if r := b.record("r1", "count"); r.Decision.By != "user:eve" || len(r.Earlier) != 1 || r.Earlier[0].By != "user:ann" {
+		t.Errorf("the record keeps %+v and %+v", r.Decision, r.Earlier)
+	}
+	no := contract.Decision{By: "user:ann", Check: 2}
+	if word := judge(&no); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "rows > 10") || !strings.Contains(word.Error, "rejected by user:ann") {
+		t.Errorf("rejected, it is %s: %s", word.Status, word.Error)
+	}
+	no = contract.Decision{Check: 4, Reason: "nobody decided within 1h"}
+	if word := judge(&no, ann); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "rows > 20") {
+		t.Errorf("rejected by default, it is %s: %s", word.Status, word.Error)
+	}
+}
+
 // What a training tells of its generations is its history: their checkpoints lie in a part of the store of their own, and most of them
 // are gone by the time it is done. Only the outputs it declares must be there for its result to be taken over.
 func TestATrainingOfManyGenerationsIsTakenOver(t *testing.T) {

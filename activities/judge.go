@@ -91,7 +91,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 	record := contract.StepRecord{
 		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
 		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
-		Decision: in.Decision, CostUSD: in.CostUSD, Summary: in.Line,
+		Decision: in.Decision, Earlier: in.Earlier, CostUSD: in.CostUSD, Summary: in.Line,
 	}
 	var err error
 	if in.Instance != nil {
@@ -150,12 +150,13 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 		}
 	}
 	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
-	if record.Verdict == dsl.VerdictHold && in.Decision == nil {
+	said := decisions(in, record.Checks)
+	if open := undecided(record.Checks, said); record.Verdict == dsl.VerdictHold && open >= 0 {
 		word.Status = dsl.StatusHold
-		word.Hold = hold(sub, in, record.Checks)
+		word.Hold = hold(sub, in, record.Checks[open], open)
 		return word, nil
 	}
-	decide(record, in.Decision)
+	decide(record, said)
 	if record.Status != dsl.StatusSucceeded {
 		return word, nil
 	}
@@ -171,17 +172,51 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 	return word, err
 }
 
-// decide turns the verdicts of a gate, and the person's word where it holds, into the step's status.
-func decide(record *contract.StepRecord, decision *contract.Decision) {
-	for _, c := range record.Checks {
+// decisions are what people said of the conditions of a gate, by the condition's place.
+func decisions(in contract.JudgeInput, checks []dsl.Check) map[int]contract.Decision {
+	said := map[int]contract.Decision{}
+	for _, d := range in.Earlier {
+		said[d.Check-1] = d
+	}
+	switch {
+	case in.Decision == nil:
+	case in.Decision.Check == 0: // an older version asked, about the first of them
+		said[slices.IndexFunc(checks, holds)] = *in.Decision
+	default:
+		said[in.Decision.Check-1] = *in.Decision
+	}
+	return said
+}
+
+// undecided is the place of the next condition that somebody has to be asked about; negative when there is none, or one was rejected.
+func undecided(checks []dsl.Check, said map[int]contract.Decision) int {
+	for i, c := range checks {
+		if !holds(c) {
+			continue
+		}
+		d, decided := said[i]
+		switch {
+		case !decided:
+			return i
+		case !d.Approved:
+			return -1
+		}
+	}
+	return -1
+}
+
+// decide turns the verdicts of a gate, and the words of people on those that hold, into the step's status.
+func decide(record *contract.StepRecord, said map[int]contract.Decision) {
+	for i, c := range record.Checks {
+		decision, decided := said[i]
 		switch {
 		case c.Verdict == dsl.VerdictPass:
 			continue
-		case holds(c) && decision != nil && decision.Approved:
+		case holds(c) && decided && decision.Approved:
 			continue
 		}
 		record.Status, record.Error, record.ErrorType = dsl.StatusFailed, refusal(c), contract.ErrGate
-		if holds(c) && decision != nil {
+		if holds(c) && decided {
 			record.Error += "; " + decision.String()
 		}
 		if c.OnFail == dsl.OnFailStop && c.Verdict == dsl.VerdictFail {
@@ -198,23 +233,17 @@ func holds(c dsl.Check) bool { return c.Verdict == dsl.VerdictFail && c.OnFail =
 // holdPass is the default of a hold that lets the step pass when nobody decides.
 const holdPass = "pass"
 
-// hold is what a person is asked of a gate that holds.
-func hold(sub *submitted, in contract.JudgeInput, checks []dsl.Check) *contract.ApprovalInput {
-	for _, c := range checks {
-		if !holds(c) {
-			continue
-		}
-		ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who)}
-		ask.Approval.Who = c.Hold.Who
-		if c.Hold.Timeout > 0 {
-			ask.Approval.Timeout = &c.Hold.Timeout
-		}
-		if c.Hold.Default == holdPass {
-			ask.Approval.Default = contract.DefaultApprove
-		}
-		return ask
+// hold is what a person is asked about the condition of a gate that is at a place.
+func hold(sub *submitted, in contract.JudgeInput, c dsl.Check, at int) *contract.ApprovalInput {
+	ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who), Check: at + 1}
+	ask.Approval.Who = c.Hold.Who
+	if c.Hold.Timeout > 0 {
+		ask.Approval.Timeout = &c.Hold.Timeout
 	}
-	return nil
+	if c.Hold.Default == holdPass {
+		ask.Approval.Default = contract.DefaultApprove
+	}
+	return ask
 }
 
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those

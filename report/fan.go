@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -64,18 +65,10 @@ type decision struct {
 	Saw []field
 }
 
-func newDecision(s contract.StepRecord) *decision {
-	d := Decided(s)
-	if d == nil {
-		return nil
-	}
-	return &decision{s.Step, *d, fields(d.Fields)}
-}
-
-// Decided is the word on a gate that held, or on an approval; nil when nobody was asked.
-func Decided(s contract.StepRecord) *contract.Decision {
+// Decided are the words on a gate that held, in the order in which people were asked, or that on an approval.
+func Decided(s contract.StepRecord) []contract.Decision {
 	if s.Decision != nil {
-		return s.Decision
+		return append(slices.Clone(s.Earlier), *s.Decision)
 	}
 	var given map[string]any
 	if s.Kind != dsl.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
@@ -90,5 +83,5 @@ func Decided(s contract.StepRecord) *contract.Decision {
 	for _, fixed := range []string{"by", "reason", "at"} {
 		delete(given, fixed)
 	}
-	return &d
+	return []contract.Decision{d}
 }

@@ -139,8 +139,8 @@ func newDocument(d Data) document {
 		for _, c := range s.Checks {
 			doc.Gates = append(doc.Gates, gate{Step: s.Step, Check: c, Saw: fields(c.Values)})
 		}
-		if decided := newDecision(s); decided != nil {
-			doc.Decisions = append(doc.Decisions, *decided)
+		for _, d := range Decided(s) {
+			doc.Decisions = append(doc.Decisions, decision{s.Step, d, fields(d.Fields)})
 		}
 		if s.Of > 0 {
 			doc.Fans = append(doc.Fans, newFan(s, d.Instances[s.Step], d.Now))

@@ -145,7 +145,11 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 			fail(ctx, &end, err)
 			continue
 		}
-		end.Decision = &decision
+		decision.Check = word.Hold.Check
+		if end.Decision != nil {
+			end.Earlier = append(end.Earlier, *end.Decision)
+		}
+		end.Decision = &decision // of one condition; the judge may ask about another
 	}
 }
 

@@ -23,6 +23,9 @@ type ApprovalInput struct {
 	Users []string `json:"users,omitempty"`
 	// Seen is what led to the question: a gate's expression with the values it saw.
 	Seen string `json:"seen,omitempty"`
+	// Check is the place in the gate, from 1, of the condition that is asked about; 0: the question is an approval step's, or an older
+	// version's about the first condition that holds the step.
+	Check int `json:"check,omitempty"`
 }
 
 // DefaultApprove is the default of an approval that approves when nobody decides.
@@ -64,6 +67,8 @@ type Decision struct {
 	At       time.Time      `json:"at"`
 	Reason   string         `json:"reason,omitempty"`
 	Fields   map[string]any `json:"fields,omitempty"`
+	// Check is that of ApprovalInput.
+	Check int `json:"check,omitempty"`
 }
 
 // String is the decision in one line: what, by whom and why.

@@ -342,8 +342,9 @@ type JudgeInput struct {
 	EndedAt   time.Time  `json:"ended_at,omitzero"`
 	// ReusedFrom is the run whose outputs these are.
 	ReusedFrom string `json:"reused_from,omitempty"`
-	// Decision is what a person said of the gate that held the step.
-	Decision *Decision `json:"decision,omitempty"`
+	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
+	Decision *Decision  `json:"decision,omitempty"`
+	Earlier  []Decision `json:"earlier_decisions,omitempty"`
 	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
 	Next []ResolveInput `json:"next,omitempty"`
 	// Ends: as in ResolveInput.
@@ -461,10 +462,11 @@ type StepRecord struct {
 	// Matrix or Item is what an instance is about.
 	Matrix json.RawMessage `json:"matrix,omitempty"`
 	Item   json.RawMessage `json:"item,omitempty"`
-	// Decision is what a person said of the gate that held the step.
-	Decision *Decision `json:"decision,omitempty"`
-	CostUSD  float64   `json:"cost_usd,omitempty"`
-	Summary  string    `json:"summary,omitempty"`
+	// Decision and Earlier are those of JudgeInput.
+	Decision *Decision  `json:"decision,omitempty"`
+	Earlier  []Decision `json:"earlier_decisions,omitempty"`
+	CostUSD  float64    `json:"cost_usd,omitempty"`
+	Summary  string     `json:"summary,omitempty"`
 	// ChildRun is the run of a step of kind pipeline, for those who look at it; it is not stored.
 	ChildRun string `json:"-"`
 }

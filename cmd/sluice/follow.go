@@ -329,11 +329,14 @@ func (f *follower) show(l look) error {
 	return view.Event(f.out, "progress", event)
 }
 
+// asking tells one question from another.
+func asking(a contract.ApprovalState) string { return fmt.Sprintf("%s/%s/%d", a.Run, a.Step, a.Check) }
+
 // ask writes questions into a log, each once.
 func (f *follower) ask(waiting []contract.ApprovalState, now time.Time) error {
-	fresh := slices.DeleteFunc(slices.Clone(waiting), func(a contract.ApprovalState) bool { return f.asked[a.Run+"/"+a.Step] })
+	fresh := slices.DeleteFunc(slices.Clone(waiting), func(a contract.ApprovalState) bool { return f.asked[asking(a)] })
 	for _, a := range fresh {
-		f.asked[a.Run+"/"+a.Step] = true
+		f.asked[asking(a)] = true
 	}
 	return f.theme.Waiting(f.out, fresh, now)
 }

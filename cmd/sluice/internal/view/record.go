@@ -61,8 +61,9 @@ type Step struct {
 	Summary    string          `json:"summary,omitempty"`
 	// ChildRun is the run of a step of kind pipeline.
 	ChildRun string `json:"child_run,omitempty"`
-	// Decision is what a person said of the gate that held the step.
-	Decision *contract.Decision `json:"decision,omitempty"`
+	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
+	Decision *contract.Decision  `json:"decision,omitempty"`
+	Earlier  []contract.Decision `json:"earlier_decisions,omitempty"`
 	// Fan says how the step has instances, Of how many, and Passed how many of them passed.
 	Fan    dsl.Fan `json:"fan,omitempty"`
 	Of     int     `json:"of,omitempty"`
@@ -138,7 +139,7 @@ func newStep(s contract.StepRecord, node dsl.Node, now time.Time) Step {
 		Kind: s.Kind, Section: node.Section, Needs: append([]string{}, node.After...), Status: s.Status, Error: s.Error, ErrorType: s.ErrorType,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Seconds: seconds(s.StartedAt, s.EndedAt, now),
 		Verdict: s.Verdict, Checks: s.Checks, Attempts: attempts, Published: s.Published, ReusedFrom: s.ReusedFrom,
-		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, ChildRun: s.ChildRun, Decision: s.Decision, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
+		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, ChildRun: s.ChildRun, Decision: s.Decision, Earlier: s.Earlier, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
 	}
 }
 

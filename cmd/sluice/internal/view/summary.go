@@ -69,8 +69,8 @@ func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summa
 	for _, c := range s.Checks {
 		out.line(indent, t.gate(c))
 	}
-	if d := report.Decided(s); d != nil {
-		out.line(indent, t.paint(yellow, "◆ "), decision(*d), t.paint(faint, "   "+d.At.Local().Format(time.DateTime)))
+	for _, d := range report.Decided(s) {
+		out.line(indent, t.paint(yellow, "◆ "), decision(d), t.paint(faint, "   "+d.At.Local().Format(time.DateTime)))
 	}
 	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != dsl.StatusFailed) {
 		for i, a := range s.Attempts {
