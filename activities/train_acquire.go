@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -19,15 +20,27 @@ import (
 // firstPause is how soon what there was none of is asked for again; the pauses double up to the tick.
 const firstPause = time.Second
 
+// maxPause is the longest pause between tries to reach a pool.
+const maxPause = 10 * time.Second
+
 // Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
-// error of type preempted.
+// error of type preempted. Pools of which none can be asked are waited for too.
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "asking for nodes", Share: -1} })
+	var text atomic.Value
+	text.Store("asking for nodes")
+	heartbeat.Show(ctx, func() any { return contract.Progress{Text: text.Load().(string), Share: -1} })
+	heard := time.Now() // of any pool
 	over := time.NewTimer(in.Patience)
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
 		got, err := t.askAll(ctx, in)
-		if contract.ErrorType(err) != contract.ErrPreempted {
+		switch typ := contract.ErrorType(err); {
+		case typ == contract.ErrPreempted:
+			heard = time.Now()
+			text.Store("asking for nodes")
+		case typ == contract.ErrInfrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < contract.Patience:
+			text.Store("waiting for the pool: " + contract.Message(err))
+		default:
 			return got, err
 		}
 		select {
@@ -123,7 +136,19 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 // Release gives a gang back.
 func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })
-	return t.releaseIn(ctx, in)
+	begun := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := t.releaseIn(ctx, in)
+		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > contract.Patience {
+			return err
+		}
+		activity.GetLogger(ctx).Warn("a gang cannot be released yet", "gang", in.Key.String(), "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput) error {

@@ -57,7 +57,8 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 		{"as long as there is hope of one", slices.Repeat([]error{never}, 100), []error{none}, time.Minute, "burst", 2},
 		{"until the patience ends", ever, ever, 0, contract.ErrPreempted, 1},
 		{"no longer than it makes sense", slices.Repeat([]error{never}, 100), slices.Repeat([]error{never}, 100), time.Minute, contract.ErrInvalid, 1},
-		{"not of pools that fail", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), time.Minute, contract.ErrInfrastructure, 1},
+		{"until a pool that is away is back", slices.Repeat([]error{never}, 100), []error{broken}, time.Minute, "burst", 2},
+		{"of pools that are away until the patience ends", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), 0, contract.ErrInfrastructure, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // a second try comes after a while

@@ -59,7 +59,7 @@ func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, 
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return "", 0, err
 	}
-	err = s.driver.Write(ctx, key, newVerifier(r, digest), WriteOptions{})
+	err = s.driver.Write(ctx, key, seekVerifier{newVerifier(r, digest), r}, WriteOptions{})
 	return digest, size, err
 }
 
@@ -124,8 +124,23 @@ type verifier struct {
 	want string
 }
 
-func newVerifier(r io.Reader, digest string) io.Reader {
+func newVerifier(r io.Reader, digest string) *verifier {
 	return &verifier{r: r, sum: sha256.New(), want: digest}
+}
+
+// seekVerifier is a verifier of what can be read again.
+type seekVerifier struct {
+	*verifier
+	from io.Seeker
+}
+
+// Seek implements io.Seeker for the beginning, and for asking where it is.
+func (v seekVerifier) Seek(offset int64, whence int) (int64, error) {
+	at, err := v.from.Seek(offset, whence)
+	if err == nil && at == 0 {
+		v.sum.Reset()
+	}
+	return at, err
 }
 
 func (v *verifier) Read(p []byte) (int, error) {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -20,8 +19,14 @@ import (
 // A bucket shows an object when it has all of it and has made it durable, and create-if-absent is a conditional write. What a bucket does
 // not have is a second name for an object, and keys that no other key may begin with.
 type bucketDriver struct {
-	bucket *blob.Bucket
-	at     objectstore.Address
+	bucket   *blob.Bucket
+	at       objectstore.Address
+	patience *Patience // nil: none
+}
+
+// patient returns the driver with patience.
+func (d *bucketDriver) patient(p Patience) Driver {
+	return &bucketDriver{bucket: d.bucket, at: d.at, patience: &p}
 }
 
 // openBucket opens the store in a folder of a bucket, and looks whether it can be listed.
@@ -49,22 +54,27 @@ func (d *bucketDriver) Read(ctx context.Context, key string) (io.ReadCloser, err
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	r, err := cloud.ReadVersion(ctx, d.bucket, d.at.Path+key, "", 0, -1)
-	if err != nil {
-		return nil, d.fail(ctx, "read", key, err)
+	r := &bucketReader{ctx: ctx, driver: d, key: key}
+	if err := r.open(); err != nil {
+		return nil, err
 	}
-	return &bucketReader{ctx: ctx, driver: d, key: key, version: cloud.VersionRead(r), from: r}, nil
+	r.version = cloud.VersionRead(r.from)
+	return r, nil
 }
 
 func (d *bucketDriver) Stat(ctx context.Context, key string) (Info, error) {
 	if err := checkKey(key); err != nil {
 		return Info{}, err
 	}
-	attributes, err := d.bucket.Attributes(ctx, d.at.Path+key)
-	if err != nil {
-		return Info{}, d.fail(ctx, "stat", key, err)
-	}
-	return Info{Key: key, Bytes: attributes.Size, Modified: attributes.ModTime}, nil
+	info := Info{Key: key}
+	return info, d.patience.retry(ctx, func() error {
+		attributes, err := d.bucket.Attributes(ctx, d.at.Path+key)
+		if err != nil {
+			return d.fail(ctx, "stat", key, err)
+		}
+		info.Bytes, info.Modified = attributes.Size, attributes.ModTime
+		return nil
+	})
 }
 
 func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
@@ -75,12 +85,19 @@ func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, 
 		}
 		objects := d.bucket.List(&blob.ListOptions{Prefix: d.at.Path + prefix})
 		for {
-			o, err := objects.Next(ctx)
-			if errors.Is(err, io.EOF) {
+			var o *blob.ListObject
+			err := d.patience.retry(ctx, func() (err error) {
+				// A broken connection is an io.EOF too, inside an error that says so.
+				if o, err = objects.Next(ctx); err == nil || err == io.EOF { //nolint:errorlint // see above
+					return nil
+				}
+				return d.fail(ctx, "list", prefix, err)
+			})
+			switch {
+			case err != nil:
+				yield(Info{}, err)
 				return
-			}
-			if err != nil {
-				yield(Info{}, d.fail(ctx, "list", prefix, err))
+			case o == nil:
 				return
 			}
 			key := strings.TrimPrefix(o.Key, d.at.Path)
@@ -101,11 +118,13 @@ func (d *bucketDriver) Delete(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	err := d.bucket.Delete(ctx, d.at.Path+key)
-	if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return d.fail(ctx, "delete", key, err)
-	}
-	return nil
+	return d.patience.retry(ctx, func() error {
+		err := d.bucket.Delete(ctx, d.at.Path+key)
+		if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+			return d.fail(ctx, "delete", key, err)
+		}
+		return nil
+	})
 }
 
 // fail types an error of the bucket and says what it means.
@@ -123,8 +142,18 @@ func (d *bucketDriver) fail(ctx context.Context, op, key string, err error) erro
 		err = fmt.Errorf("%w: %w", ErrKey, fault)
 	case writes && fault.Denied:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, fault)
+	case fault.Away:
+		err = fmt.Errorf("%w: %w", ErrUnavailable, fault)
+	case fault.Invalid:
+		err = refusal{fault}
 	default:
 		err = fault
 	}
 	return fmt.Errorf("%s %s in %s: %w", op, key, d.at.Root()+d.at.Path, err)
 }
+
+// refusal is an ErrRefused whose words are those of the fault alone: they say who refused what.
+type refusal struct{ *cloud.Fault }
+
+// Unwrap returns the error's types.
+func (r refusal) Unwrap() []error { return []error{ErrRefused, r.Fault} }

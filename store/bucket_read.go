@@ -5,28 +5,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"gocloud.dev/blob"
 
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 )
 
-// resumes is how often in a row a connection may break before a reader gives up.
-const resumes = 3
+const (
+	// resumes is how often in a row a connection may break before a reader gives up.
+	resumes = 3
+	// silence is how long a server may send nothing before its connection counts as broken.
+	silence = 30 * time.Second
+)
 
 // bucketReader reads one version of an object, going on where it was when the connection breaks: a checkpoint takes minutes.
 type bucketReader struct {
 	ctx     context.Context
 	driver  *bucketDriver
 	key     string
-	version string
+	version string // once it is known
 	from    *blob.Reader
+	cancel  context.CancelFunc // breaks the connection of from
 	at      int64
 	broken  int
 }
 
+// open makes a connection that goes on where the reader is.
+func (r *bucketReader) open() error {
+	return r.driver.patience.retry(r.ctx, func() error {
+		within, cancel := context.WithCancel(r.ctx)
+		from, err := cloud.ReadVersion(within, r.driver.bucket, r.driver.at.Path+r.key, r.version, r.at, -1)
+		if err != nil {
+			cancel()
+			return r.driver.fail(r.ctx, "read", r.key, err)
+		}
+		r.from, r.cancel = from, cancel
+		return nil
+	})
+}
+
 func (r *bucketReader) Read(p []byte) (int, error) {
+	silent := time.AfterFunc(silence, r.cancel)
 	n, err := r.from.Read(p)
+	silent.Stop()
 	r.at += int64(n)
 	if n > 0 {
 		r.broken = 0
@@ -39,14 +61,16 @@ func (r *bucketReader) Read(p []byte) (int, error) {
 	if r.broken > resumes || r.at >= r.from.Size() || r.version == "" || r.ctx.Err() != nil {
 		return n, r.driver.fail(r.ctx, "read", r.key, err)
 	}
-	again, err := cloud.ReadVersion(r.ctx, r.driver.bucket, r.driver.at.Path+r.key, r.version, r.at, -1)
-	if err != nil {
-		return n, fmt.Errorf("go on at byte %d: %w", r.at, r.driver.fail(r.ctx, "read", r.key, err))
-	}
+	r.cancel()
 	r.from.Close() //nolint:errcheck // it is broken
-	r.from = again
+	if err := r.open(); err != nil {
+		return n, fmt.Errorf("go on at byte %d: %w", r.at, err)
+	}
 	return n, nil
 }
 
 // Close implements io.Closer.
-func (r *bucketReader) Close() error { return r.from.Close() }
+func (r *bucketReader) Close() error {
+	defer r.cancel()
+	return r.from.Close()
+}

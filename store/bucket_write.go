@@ -67,14 +67,16 @@ func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSe
 		case err == nil:
 			return nil
 		case cloud.Changed(err):
-			there, err := d.bucket.Attributes(ctx, d.at.Path+key)
-			if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-				return d.fail(ctx, "write", key, err)
-			}
-			if err == nil && there.Metadata[writeMark] == mark {
-				return nil
-			}
-			return fmt.Errorf("write %s: %w", key, ErrExists)
+			return d.patience.retry(ctx, func() error {
+				there, err := d.bucket.Attributes(ctx, d.at.Path+key)
+				if err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+					return d.fail(ctx, "write", key, err)
+				}
+				if err == nil && there.Metadata[writeMark] == mark {
+					return nil
+				}
+				return fmt.Errorf("write %s: %w", key, ErrExists)
+			})
 		case !cloud.Contended(err):
 			return err
 		}
@@ -90,8 +92,25 @@ func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSe
 	return fmt.Errorf("write %s: others write it all the time", key)
 }
 
-// put writes one object.
+// put writes one object, again when the bucket was away and the content can be read again.
 func (d *bucketDriver) put(ctx context.Context, key string, r io.Reader, opts blob.WriterOptions) error {
+	content, ok := r.(io.Seeker)
+	if !ok || d.patience == nil {
+		return d.putOnce(ctx, key, r, opts)
+	}
+	start, err := content.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return d.patience.retry(ctx, func() error {
+		if _, err := content.Seek(start, io.SeekStart); err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+		return d.putOnce(ctx, key, r, opts)
+	})
+}
+
+func (d *bucketDriver) putOnce(ctx context.Context, key string, r io.Reader, opts blob.WriterOptions) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("write %s: %w", key, context.Cause(ctx))
 	}

@@ -18,6 +18,10 @@ var (
 	ErrFull = errors.New("no space left")
 	// ErrReadOnly: the medium cannot be written to.
 	ErrReadOnly = errors.New("not writable")
+	// ErrUnavailable: the medium cannot be reached, or cannot answer now. Trying again may help.
+	ErrUnavailable = errors.New("cannot be reached")
+	// ErrRefused: the medium does not know who asks, does not let him do this, or is not there. Trying again does not help.
+	ErrRefused = errors.New("refused")
 	// ErrCorrupt: a blob or an artifact does not match its digest, or a record is no JSON. Returned by the Store, which verifies what
 	// it reads.
 	ErrCorrupt = errors.New("is damaged")

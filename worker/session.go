@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"k8s.io/klog/v2"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
@@ -106,7 +107,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 			return nil, err
 		}
 	}
-	if s.codec, err = codec.Open(os.Getenv(codec.KeysVariable), s.Store); err != nil {
+	if s.codec, err = codec.Open(os.Getenv(codec.KeysVariable), activities.Patient(s.Store)); err != nil {
 		return nil, err
 	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
@@ -168,7 +169,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
-		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}, o.interceptors...),
+		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &refusals{}}, o.interceptors...),
 	})
 	if err := s.register(o); err != nil {
 		return err

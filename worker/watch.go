@@ -156,7 +156,7 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 	if !over(waited) {
 		return contract.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
 	}
-	record, err := activities.LoadRun(ctx, s.Store, run)
+	record, err := activities.LoadRun(ctx, activities.Patient(s.Store), run)
 	if err != nil {
 		return contract.RunOutput{}, errors.Join(err, waited)
 	}

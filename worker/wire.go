@@ -36,17 +36,18 @@ func (s *Session) register(o Options) error {
 	if python == "" {
 		python = FindPython()
 	}
-	engine := activities.NewEngine(s.Store)
+	kept := activities.Patient(s.Store)
+	engine := activities.NewEngine(kept)
 	engine.Python = (&script.Interpreter{Env: python}).Digest
 	secrets := secret.NewResolver()
-	programs := &activities.Programs{Store: s.Store, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
-	cleaner := &activities.Cleaner{Store: s.Store, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
-	compiler := &activities.Compiler{Store: s.Store, State: s.Dir, Python: python, Executable: exe}
+	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
+	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
+	compiler := &activities.Compiler{Store: kept, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: s.Store, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
 	}
-	triggers := &activities.Triggers{Store: s.Store, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
-	rollouts := &activities.Rollouts{Store: s.Store, State: s.Dir, Engine: engine, Target: s.target}
+	triggers := &activities.Triggers{Store: kept, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
+	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: s.target}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	registerWorkflows(s.worker, map[string]any{
@@ -190,5 +191,5 @@ func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (ser
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewTarget(s.Store, name, url), nil
+	return gateway.NewTarget(activities.Patient(s.Store), name, url), nil
 }

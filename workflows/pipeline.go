@@ -276,10 +276,13 @@ func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
 	return out
 }
 
+// localTimeout bounds one try of a local activity: it may wait for the store.
+const localTimeout = contract.Patience + time.Minute
+
 // localOptions bound the engine's local activities: they read and write small records and evaluate expressions.
 func localOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
-		StartToCloseTimeout: 20 * time.Second,
+		StartToCloseTimeout: localTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate, contract.ErrLost},

@@ -8,6 +8,7 @@ package heartbeat
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,7 @@ type beats struct {
 
 	mu      sync.Mutex
 	details func() any
+	instead []*func() any // what is said now instead of details: the last
 }
 
 // Show makes details what the heartbeats of the activity of ctx say from now on. It does nothing where there are none.
@@ -82,14 +84,33 @@ func Show(ctx context.Context, details func() any) {
 	b.details = details
 }
 
+// Instead makes heartbeats say something else than what Show made them say, until restore is called. Several may at once.
+func Instead(ctx context.Context, details func() any) (restore func()) {
+	b, ok := ctx.Value(key{}).(*beats)
+	if !ok {
+		return func() {}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.instead = append(b.instead, &details)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.instead = slices.DeleteFunc(b.instead, func(d *func() any) bool { return d == &details })
+	}
+}
+
 // show is what the next heartbeat says.
 func (b *beats) show() []any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.details == nil {
-		return nil
+	switch n := len(b.instead); {
+	case n > 0:
+		return []any{(*b.instead[n-1])()}
+	case b.details != nil:
+		return []any{b.details()}
 	}
-	return []any{b.details()}
+	return nil
 }
 
 // loop sends heartbeats of the activity of ctx until calls ends. They outlive ctx: a program that was canceled takes a while to end.

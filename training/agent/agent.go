@@ -44,7 +44,11 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 	}
 	defer cl.Close()
 
-	n := &node{config: c, store: s, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor}
+	patient := s.Patient(store.Patience{Limit: contract.Patience, Waiting: func(_ context.Context, why error) func() {
+		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
+		return func() {}
+	}})
+	n := &node{config: c, store: patient, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor}
 	idle := newIdleness()
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"syscall"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"gocloud.dev/gcerrors"
+	"google.golang.org/api/googleapi"
 
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -20,6 +24,8 @@ type Fault struct {
 	Invalid bool
 	// Denied says that the credentials are known and may not do this.
 	Denied bool
+	// Away says that nothing is wrong but that the server cannot be reached, or cannot answer now.
+	Away bool
 	// Full says that there is no room left.
 	Full bool
 	// Nested says that the server keeps objects as files, and that the key is a folder of another, or the other of it.
@@ -51,7 +57,7 @@ func Explain(a objectstore.Address, err error) *Fault {
 	}
 	var unsent *smithyhttp.RequestSendError
 	if errors.As(err, &unsent) {
-		return &Fault{err: err, Why: fmt.Sprintf("no answer from %s (%s): is it right, and reachable from this machine?",
+		return &Fault{Away: true, err: err, Why: fmt.Sprintf("no answer from %s (%s): is it right, and reachable from this machine?",
 			cmp.Or(a.Endpoint, "S3"), excerpt(unsent.Err.Error()))}
 	}
 	var answer *smithyhttp.ResponseError
@@ -70,8 +76,32 @@ func Explain(a objectstore.Address, err error) *Fault {
 	case gcerrors.PermissionDenied:
 		return &Fault{Invalid: true, Denied: true, Why: "the credentials may not do this", err: err}
 	default:
-		return &Fault{Why: excerpt(err.Error()), err: err}
+		return &Fault{Away: isAway(err), Why: excerpt(err.Error()), err: err}
 	}
+}
+
+// isAway reports whether an error means that nobody answered, or that who did cannot do more now.
+func isAway(err error) bool {
+	var inS3 *smithyhttp.ResponseError
+	var inGoogle *googleapi.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &inS3):
+		return comesBack(inS3.HTTPStatusCode())
+	case errors.As(err, &inGoogle):
+		return comesBack(inGoogle.Code)
+	}
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// comesBack reports whether a status is that of a server which may do later what it was asked.
+func comesBack(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // refused explains what an S3 server answered.
@@ -98,7 +128,7 @@ func refused(a objectstore.Address, said smithy.APIError, err error) *Fault {
 	case "ExistingObjectIsDirectory", "ObjectParentIsFile", "XMinioObjectExistsAsDirectory", "XMinioParentIsObject":
 		return &Fault{Nested: true, Why: answered, err: err}
 	default:
-		return &Fault{Why: fmt.Sprintf("%s: %s", excerpt(code), answered), err: err}
+		return &Fault{Away: isAway(err), Why: fmt.Sprintf("%s: %s", excerpt(code), answered), err: err}
 	}
 }
 

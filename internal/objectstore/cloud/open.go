@@ -27,7 +27,7 @@ const (
 	// dialTime is how long a server may take to be there; it is tried three times.
 	dialTime = 5 * time.Second
 	// answerTime is how long a server may take to begin its answer.
-	answerTime = 2 * time.Minute
+	answerTime = 30 * time.Second
 	// idle is how many connections are kept for the next requests: about as many as the engine makes at once.
 	idle = 100
 	// usualRegion is what servers other than AWS's go by when they are not told another.
