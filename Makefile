@@ -51,6 +51,10 @@ test: setup build flink moto kube ## run all tests
 test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
 
+.PHONY: soak
+soak: build ## stop server, store and pool for 90 s each at every stage of the chain (half an hour)
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
+
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## run golangci-lint (with vet and gofumpt) and workflowcheck
 	$(TOOLS)/golangci-lint run
