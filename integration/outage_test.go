@@ -19,18 +19,18 @@ import (
 // soakVariable, in the environment, makes TestOutages stop each thing at every stage, for 90 s each: `make soak`.
 const soakVariable = "SLUICE_TEST_SOAK"
 
-// TestOutages runs the chain while what it needs is stopped, one thing after the other: Temporal's server, the store, the nodes of the
-// pool. The run ends as if nothing had been. No step has more than one attempt, so that a charge for an outage would end it.
+// TestOutages runs the chain while what it needs is stopped, one thing after the other: Temporal's server, the store, what is behind the
+// balancer of the store, the nodes of the pool. The run ends as if nothing had been. No step has more than one attempt, so that a charge for an outage would end it.
 func TestOutages(t *testing.T) {
 	type plan map[string]string // what is stopped, by step
 	outage := 15 * time.Second
 	plans := map[string]plan{
-		"each in turn": {"fetch": "store", "clean": "server", "fit": "pool", "export": "store", "pack": "server", "first": "store", "ship": "server"},
+		"each in turn": {"fetch": "store", "clean": "server", "fit": "pool", "export": "balancer", "pack": "server", "first": "balancer", "ship": "server"},
 	}
 	if os.Getenv(soakVariable) != "" {
 		outage = 90 * time.Second
 		plans = map[string]plan{"pool": {"fit": "pool"}}
-		for _, what := range []string{"server", "store"} {
+		for _, what := range []string{"server", "store", "balancer"} {
 			plans[what] = plan{}
 			for _, step := range chainSteps {
 				plans[what][step] = what
@@ -108,7 +108,9 @@ func newOutages(t *testing.T) (*sandbox, map[string]func() (resume func())) {
 	}
 	return s, map[string]func() func(){
 		"server": func() func() { return stop(server.cmd.Process.Pid) },
-		"store":  gate.close,
+		// One that takes requests and answers none, and one whose every answer is that there is nobody.
+		"store":    func() func() { return gate.close(false) },
+		"balancer": func() func() { return gate.close(true) },
 		"pool": func() func() {
 			var agents []int
 			s.await("training", func() bool {
@@ -120,16 +122,17 @@ func newOutages(t *testing.T) (*sandbox, map[string]func() (resume func())) {
 	}
 }
 
-// gate stops a server: it takes requests and answers none until it is opened again.
+// gate stops a server until it is opened again.
 type gate struct {
-	mu     sync.Mutex
-	closed chan struct{} // nil while it is open
+	mu      sync.Mutex
+	closed  chan struct{} // nil while it is open
+	answers bool          // that there is nobody
 }
 
-func (g *gate) close() (open func()) {
+func (g *gate) close(answers bool) (open func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.closed = make(chan struct{})
+	g.closed, g.answers = make(chan struct{}), answers
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -141,9 +144,13 @@ func (g *gate) close() (open func()) {
 func (g *gate) around(inner http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
-		closed := g.closed
+		closed, answers := g.closed, g.answers
 		g.mu.Unlock()
-		if closed != nil {
+		switch {
+		case closed != nil && answers:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case closed != nil:
 			select {
 			case <-closed:
 			case <-r.Context().Done():
