@@ -58,6 +58,7 @@ type compiledChild struct {
 	params  map[string]Param
 	outputs map[string]*cel.Type
 	ts      *typeSystem
+	effects effects
 	groups  map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
 
@@ -65,7 +66,7 @@ type compiledChild struct {
 func (f *family) compile(l *loader, generation int) *checker {
 	c := &checker{
 		loader: l, env: f.env, ws: f.ws, family: f, generation: generation,
-		usedParams: map[string]bool{}, children: map[*step]*compiledChild{}, groups: map[string]string{},
+		usedParams: map[string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]string{},
 	}
 	c.program = c.check()
 	return c
@@ -163,6 +164,7 @@ func (c *checker) setOutputs(s *step, ch *compiledChild) {
 		}
 	}
 	if ch != nil {
+		c.compiled[s] = ch
 		c.height = max(c.height, ch.height+1)
 		c.checkGroups(s, ch)
 	}
@@ -242,7 +244,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
-	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
+	ch.ts, ch.params, ch.height, ch.groups, ch.effects = c.ts, c.pipeline.Params, c.height, c.groups, c.effects()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}

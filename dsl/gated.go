@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 
@@ -12,7 +13,10 @@ import (
 func (c *checker) checkGates() {
 	for _, s := range c.steps {
 		if rollout, ok := s.known.(*Rollout); ok && !rollout.Ungated {
-			c.checkRelease(s)
+			c.checkRelease(s, "changes live traffic", "releases", true)
+		}
+		if child := c.compiled[s]; child != nil {
+			c.checkChildRelease(s, child.effects)
 		}
 		if len(s.Publish) > 0 {
 			c.checkPublish(s)
@@ -20,15 +24,65 @@ func (c *checker) checkGates() {
 	}
 }
 
-// checkRelease reports a rollout that a gate does not hold back: it must wait for a gated step, and for every gated step that
-// judges the model it releases, or one it was made from.
-func (c *checker) checkRelease(s *step) {
+// effects are what a pipeline does to the world, by steps of its own or of its children.
+type effects struct {
+	releases, publishes bool
+	gated               bool // some of it may not be done without a gate, which a rollout says by `ungated: true`
+}
+
+func (c *checker) effects() effects {
+	var all effects
+	for _, s := range c.steps {
+		rollout, ok := s.known.(*Rollout)
+		all.add(effects{releases: ok, publishes: len(s.Publish) > 0, gated: ok && !rollout.Ungated || len(s.Publish) > 0})
+		if child := c.compiled[s]; child != nil {
+			all.add(child.effects)
+		}
+	}
+	return all
+}
+
+func (e *effects) add(other effects) {
+	e.releases, e.publishes, e.gated = e.releases || other.releases, e.publishes || other.publishes, e.gated || other.gated
+}
+
+// checkChildRelease holds a child that releases or publishes to what a rollout in its place would be held to, as to what this pipeline
+// hands it: a gate inside the child is none of those that judge here. What the child makes by itself is for its own gates alone.
+func (c *checker) checkChildRelease(s *step, does effects) {
+	mustWait := does.gated && c.takesArtifact(s)
+	switch {
+	case does.releases:
+		c.checkRelease(s, "changes live traffic, in its child,", "releases", mustWait)
+	case does.publishes:
+		c.checkRelease(s, "publishes, in its child,", "publishes", mustWait)
+	}
+}
+
+// takesArtifact reports whether a step reads an artifact of another.
+func (c *checker) takesArtifact(s *step) bool {
+	for _, e := range s.exprs {
+		for _, r := range e.refs {
+			if r.path[0].name == "steps" && len(r.path) > 1 && (c.leadsTo(r, artifactTypes) || e.reads(artifactTypes)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkRelease reports a step that releases a model and that a gate does not hold back: it must wait for every gated step that judges
+// the model, or one it was made from, and where it is told so for at least one gated step.
+func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
 	lineage := c.modelLineage(s)
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
-	at := keyNode(s.node, string(KindRollout))
-	if !gated {
-		c.src.errorf(at, "ungated", "gate a step it waits for, or say `ungated: true`", "`%s` changes live traffic and waits for no gate", s.ID)
+	at := keyNode(s.node, string(s.Kind))
+	if !gated && mustWait {
+		hint := "gate a step it waits for, or say `ungated: true`"
+		if s.Kind == KindPipeline {
+			hint = "gate a step it waits for: the child's own gates do not judge what it is given"
+		}
+		c.src.errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)
 		return
 	}
 	for _, judge := range c.steps {
@@ -37,7 +91,7 @@ func (c *checker) checkRelease(s *step) {
 		}
 		if model := c.judged(judge, lineage); model != "" {
 			c.src.errorf(at, "ungated", "add `needs: ["+judge.ID+"]` to `"+s.ID+"`",
-				"`%s` releases the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, model, judge.ID)
+				"`%s` %s the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, verb, model, judge.ID)
 		}
 	}
 }
@@ -100,30 +154,33 @@ func (c *checker) modelsOf(e *expression) []string {
 			continue
 		}
 		s := c.byID[r.path[1].name]
-		if s.listed() && e.readsModel() || c.leadsToModel(r) {
+		if s.listed() && e.reads(modelType) || c.leadsTo(r, modelType) {
 			ids = append(ids, s.ID)
 		}
 	}
 	return ids
 }
 
-// leadsToModel reports whether a reference reads a model on its way.
-func (c *checker) leadsToModel(r reference) bool {
+var modelType = []artifact.Type{artifact.Model}
+
+// leadsTo reports whether a reference reads an artifact of some type on its way.
+func (c *checker) leadsTo(r reference, kinds []artifact.Type) bool {
 	x := &explainer{ts: c.ts, vars: c.vars}
 	for end := len(r.path); end > 2; end-- {
-		if o := x.objectAt(r.path[:end]); o != nil && o.name == string(artifact.Model) {
+		if o := x.objectAt(r.path[:end]); o != nil && slices.Contains(kinds, artifact.Type(o.name)) {
 			return true
 		}
 	}
 	return false
 }
 
-// readsModel reports whether any part of the expression is a model, as what is picked from a list of instances may be.
-func (e *expression) readsModel() bool {
+// reads reports whether any part of the expression is an artifact of some type, as what is picked from a list of instances may be.
+func (e *expression) reads(kinds []artifact.Type) bool {
 	found := false
 	if e.ok {
 		ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
-			found = found || e.tree.GetType(x.ID()).TypeName() == objectPrefix+string(artifact.Model)
+			name, isObject := strings.CutPrefix(e.tree.GetType(x.ID()).TypeName(), objectPrefix)
+			found = found || isObject && slices.Contains(kinds, artifact.Type(name))
 		}))
 	}
 	return found

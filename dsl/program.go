@@ -116,6 +116,7 @@ type checker struct {
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
+	compiled           map[*step]*compiledChild // of those that could be compiled, files or not
 	groups             map[string]string        // as in compiledChild, without this pipeline's own
 	generation, height int
 	program            *Program
