@@ -29,10 +29,7 @@ func (spec *Train) checkNeeds(c *checker, s *step) {
 	if at := lookup(s.body, "resources", "gpu_type"); at != nil && lookup(s.body, "resources", "gpu") == nil {
 		c.src.errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
 	}
-	if spec.Launcher == LauncherMPI && max(spec.Nodes.Min, spec.Nodes.Max) > 1 {
-		c.src.errorf(lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
-			"mpi starts the ranks of one node: on others it would need an SSH server")
-	}
+	spec.checkLauncher(c, s)
 }
 
 // checkPoolOf reports what one pool cannot give the step.
