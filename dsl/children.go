@@ -59,7 +59,9 @@ type compiledChild struct {
 	outputs map[string]*cel.Type
 	ts      *typeSystem
 	effects effects
-	groups  map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
+	// unpriced is a training in it of which nobody can tell what it costs, or nil.
+	unpriced *unpriced
+	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
 
 // compile checks a pipeline that was loaded, at some generation below the root.
@@ -244,7 +246,8 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
-	ch.ts, ch.params, ch.height, ch.groups, ch.effects = c.ts, c.pipeline.Params, c.height, c.groups, c.effects()
+	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
+	ch.effects, ch.unpriced = c.effects(), c.unpricedTraining()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}

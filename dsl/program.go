@@ -147,6 +147,7 @@ func (c *checker) check() *Program {
 	c.checkTriggers()
 	c.checkConcurrency()
 	c.checkNotify()
+	c.checkCosts()
 	c.d.reportMisspelt()
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,

@@ -1,0 +1,77 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+)
+
+// unpriced is a training of which it may turn out that nobody can tell what it costs.
+type unpriced struct {
+	step  string
+	pools []string // those without a price
+	all   bool     // that it may be in
+}
+
+// unpricedTraining returns a training of the pipeline, or of its children, that may be in a pool without a price: rather one that has no
+// other pools than the first in the document; nil when there is none. On this machine nothing is paid for, and EC2 is asked for its prices.
+func (c *checker) unpricedTraining() *unpriced {
+	var found *unpriced
+	for _, s := range c.steps {
+		one := c.unpricedPools(s)
+		if child := c.compiled[s]; child != nil && child.unpriced != nil {
+			one = &unpriced{s.ID, child.unpriced.pools, child.unpriced.all}
+		}
+		if one != nil && (found == nil || one.all && !found.all) {
+			found = one
+		}
+	}
+	return found
+}
+
+func (c *checker) unpricedPools(s *step) *unpriced {
+	train, ok := s.known.(*Train)
+	if !ok || c.env == nil {
+		return nil
+	}
+	one := &unpriced{step: s.ID}
+	for _, name := range train.Pool {
+		pool := c.env.Pools[name]
+		isUnknown := func(capacity string) bool { return train.Buys(capacity) && pool.USDPerHour.Of(capacity) == 0 }
+		if pool.Kubernetes != nil && slices.ContainsFunc(pool.Sells(), isUnknown) {
+			one.pools = append(one.pools, name)
+		}
+	}
+	if len(one.pools) == 0 {
+		return nil
+	}
+	one.all = len(one.pools) == len(train.Pool)
+	return one
+}
+
+// checkCosts reports a budget, and expressions that read what the run costs, where nobody can tell that; it warns where it depends on which
+// of its pools a training is in.
+func (c *checker) checkCosts() {
+	of := c.unpricedTraining()
+	if of == nil {
+		return
+	}
+	severity, why := SeverityError, "`"+of.step+"` trains in a pool without a price"
+	if !of.all {
+		severity, why = SeverityWarning, "`"+of.step+"` may train in a pool without a price"
+	}
+	hint := "give `" + strings.Join(of.pools, "` and `") + "` in the environment a `usd_per_hour`, of all that the step may buy there"
+	if lookup(c.root, "budget") != nil {
+		at := keyNode(c.root, "budget")
+		c.src.add(severity, at.Line, at.Column, "price", hint, "nobody can tell when the budget is spent: "+why)
+	}
+	for _, s := range c.steps {
+		for _, e := range s.exprs {
+			for _, r := range e.refs {
+				if r.path[0].name == "run" && len(r.path) > 1 && r.path[1].name == "cost" {
+					line, col := c.src.locate(e.node, e.start+e.offset(r.root))
+					c.src.add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
+				}
+			}
+		}
+	}
+}
