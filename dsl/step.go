@@ -73,8 +73,8 @@ type Hold struct {
 type Gate struct {
 	// Check is a CEL expression of type bool over the step's outputs (plain names), params, steps, inputs, run, last and serving.
 	Check Expr `json:"check" dsl:"bool"`
-	// Message is shown when the check does not hold.
-	Message string `json:"message,omitempty" dsl:"raw"`
+	// Message is shown when the check does not hold, beside the values that it saw.
+	Message string `json:"message,omitempty"`
 	// OnFail: fail (default), stop, or hold, which lets a person decide.
 	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop|hold"`
 	// Hold says who decides; with `on_fail: hold`.
