@@ -169,9 +169,10 @@ func (m *model) compare(source, own []oip.Tensor) error {
 		}
 		x, y = append(x, a...), append(y, b...)
 	}
-	m.parity.MaxAbs = max(m.parity.MaxAbs, answer.MaxAbs(source, own))
+	largest, _ := answer.MaxAbs(source, own)
+	m.parity.MaxAbs = max(m.parity.MaxAbs, largest)
 	m.parity.Cosine = min(m.parity.Cosine, cosine(x, y))
-	if answer.Same(source, own) {
+	if same, _ := answer.Compare(source, own); same {
 		m.parity.Top1++
 	}
 	return nil

@@ -10,18 +10,19 @@ import (
 )
 
 // Of reads a model's answer per row of its first output: the text of a text output; the number of the largest element where a
-// row has several; 0 or 1 by the threshold 0.5 for a single floating-point number; else the number itself. nil when there is none.
+// row has several; 0 or 1 by the threshold 0.5 for a single floating-point number; else the number itself. nil when there is none, such as
+// for an output without elements.
 func Of(outputs []oip.Tensor) []string {
 	if len(outputs) == 0 || len(outputs[0].Shape) == 0 || outputs[0].Shape[0] == 0 {
 		return nil
 	}
 	first := outputs[0]
 	rows := int(first.Shape[0])
-	if texts, ok := first.Data.([]string); ok {
+	if texts, ok := first.Data.([]string); ok && len(texts) > 0 {
 		return texts
 	}
 	values, ok := first.Float64s()
-	if !ok {
+	if !ok || len(values) < rows {
 		return nil
 	}
 	out := make([]string, rows)
@@ -50,24 +51,28 @@ func class(row []float64, datatype oip.Datatype) int {
 	return int(row[0])
 }
 
-// Same reports whether two models answered every row alike.
-func Same(a, b []oip.Tensor) bool { return slices.Equal(Of(a), Of(b)) }
+// Compare reports whether two models answered every row alike. comparable is false when neither gave an answer, which is no agreement.
+func Compare(a, b []oip.Tensor) (same, comparable bool) {
+	x, y := Of(a), Of(b)
+	comparable = x != nil || y != nil
+	return comparable && slices.Equal(x, y), comparable
+}
 
-// MaxAbs is the largest difference of any two numbers in the same place of two models' outputs. Outputs of different sizes are not
-// compared: their answers differ, which Same tells.
-func MaxAbs(a, b []oip.Tensor) float64 {
-	largest := 0.0
+// MaxAbs is the largest difference of any two numbers in the same place of two models' outputs; comparable is false when there are
+// no such two. Outputs of different sizes are not compared: their answers differ, which Compare tells.
+func MaxAbs(a, b []oip.Tensor) (largest float64, comparable bool) {
 	for i := range min(len(a), len(b)) {
 		x, okX := a[i].Float64s()
 		y, okY := b[i].Float64s()
 		if !okX || !okY || len(x) != len(y) {
 			continue
 		}
+		comparable = comparable || len(x) > 0
 		for j := range x {
 			if d := math.Abs(x[j] - y[j]); d > largest {
 				largest = d
 			}
 		}
 	}
-	return largest
+	return largest, comparable
 }

@@ -34,10 +34,31 @@ func TestOf(t *testing.T) {
 func TestMaxAbs(t *testing.T) {
 	a := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2}}, {Shape: []int64{1}, Data: []string{"x"}}, {Shape: []int64{1}, Data: []int64{5}}}
 	b := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2.5}}, {Shape: []int64{1}, Data: []string{"y"}}, {Shape: []int64{1}, Data: []int64{8}}}
-	if got := MaxAbs(a, b); got != 3 {
-		t.Errorf("MaxAbs = %v, want 3", got)
+	if got, comparable := MaxAbs(a, b); got != 3 || !comparable {
+		t.Errorf("MaxAbs = %v, %v, want 3", got, comparable)
 	}
-	if got := MaxAbs(a, nil); got != 0 {
-		t.Errorf("MaxAbs with nothing = %v, want 0", got)
+	if got, comparable := MaxAbs(a, nil); got != 0 || comparable {
+		t.Errorf("MaxAbs with nothing = %v, %v, want nothing to compare", got, comparable)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	nothing := []oip.Tensor{{Shape: []int64{1, 0, 4}, Data: []float32{}}}
+	scalar := []oip.Tensor{{Shape: []int64{}, Data: []float32{3}}}
+	found := []oip.Tensor{{Shape: []int64{1, 1, 4}, Data: []float32{0, 0, 1, 0}}}
+	for _, tc := range []struct {
+		name             string
+		a, b             []oip.Tensor
+		same, comparable bool
+	}{
+		{"alike", found, found, true, true},
+		{"one has no element", found, nothing, false, true},
+		{"both have no element", nothing, nothing, false, false},
+		{"no rows", scalar, scalar, false, false},
+		{"no outputs", nil, nil, false, false},
+	} {
+		if same, comparable := Compare(tc.a, tc.b); same != tc.same || comparable != tc.comparable {
+			t.Errorf("%s: same %v, comparable %v", tc.name, same, comparable)
+		}
 	}
 }

@@ -25,7 +25,8 @@ const (
 type comparison struct {
 	latency                 time.Duration
 	candidateErr, stableErr bool
-	compared                bool // the stable release gave an answer to compare with
+	compared                bool // the stable release gave something to compare with
+	noAnswer                bool // both were served, and neither output is an answer
 	agree                   bool
 	maxAbs                  float64
 }
@@ -91,6 +92,9 @@ func (c *counters) compare(revision int64, version string, seen comparison) {
 		s.Mirrored++
 		if seen.compared {
 			s.Samples++
+		}
+		if seen.noAnswer {
+			s.NoAnswer++
 		}
 		if seen.agree {
 			s.Agree++

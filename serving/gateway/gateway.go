@@ -94,7 +94,7 @@ func New(opts Options) *Gateway {
 		cancel:   cancel,
 		releases: map[string]*release{},
 	}
-	g.mirror = newMirror(g.counters, opts.Timeout)
+	g.mirror = newMirror(g.counters, opts.Timeout, g.log)
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.mux = g.routes()
 	g.background.Go(func() { g.follow(ctx) })

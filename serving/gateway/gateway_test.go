@@ -17,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -55,6 +57,10 @@ func (s *scripted) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor
 		<-s.release
 	case "nan":
 		answer = []float32{float32(math.NaN())}
+	case "empty":
+		return []oip.Tensor{{Name: "y", Shape: []int64{1, 0}, Data: []float32{}}}, nil
+	case "panics":
+		panic("out of bounds")
 	case "refuses":
 		return nil, oip.Invalid("not that")
 	}
@@ -248,6 +254,9 @@ func TestOutcomesAreCounted(t *testing.T) {
 		{"fails", request, 500, 1, 1, 0},
 		{"hangs", request, 504, 1, 1, 0},
 		{"nan", request, 500, 1, 1, 0},
+		{"panics", request, 500, 1, 1, 0},
+		{"empty", request, 200, 1, 0, 0},
+		{"empty", labelled, 200, 1, 0, 1},
 		{"refuses", request, 400, 0, 0, 0},
 	} {
 		t.Run(tc.behaviour, func(t *testing.T) {
@@ -345,6 +354,33 @@ func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 	s := b.Stats().At(doc.Revision).Shadow
 	if s.Dropped < 49 || s.Agree != s.Mirrored || s.MaxAbs != 0 {
 		t.Errorf("shadow %+v", s)
+	}
+}
+
+func TestMirroredAnswers(t *testing.T) {
+	labelled := strings.Replace(request, `{`, `{"parameters":{"label":1},`, 1)
+	for _, tc := range []struct {
+		stable, candidate string
+		want              stats.Shadow
+	}{
+		{"echo", "echo", stats.Shadow{Mirrored: 1, Samples: 1, Agree: 1}},
+		{"echo", "empty", stats.Shadow{Mirrored: 1, Samples: 1, CandidateOnly: 1}},
+		{"empty", "empty", stats.Shadow{Mirrored: 1, NoAnswer: 1, BothErr: 1}},
+		{"echo", "panics", stats.Shadow{Mirrored: 1, Samples: 1, CandidateOnly: 1}},
+		{"panics", "echo", stats.Shadow{Mirrored: 1, StableOnly: 1}},
+	} {
+		t.Run(tc.stable+" and "+tc.candidate, func(t *testing.T) {
+			b := newBench(t, 0)
+			doc := b.route(t, &routing.Shadow{Version: "2", Share: 1}, weightedBehaviour{"1", tc.stable, 1}, weightedBehaviour{"2", tc.candidate, 0})
+			b.untilServing(t, doc.Revision)
+			b.do(http.MethodPost, inferPath, labelled)
+			b.until(t, func() bool { return b.Stats().At(doc.Revision).Shadow != nil })
+			got := *b.Stats().At(doc.Revision).Shadow
+			got.Version, got.Latency = "", stats.Histogram{}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

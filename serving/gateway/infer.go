@@ -60,6 +60,12 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label expectation) ([]oip.Tensor, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 	defer cancel()
+	handedOver := false
+	defer func() {
+		if a.shadow != nil && !handedOver {
+			a.shadow.inflight.Done()
+		}
+	}()
 	start := time.Now()
 	outputs, err := inferFinite(ctx, a.upstream, inputs)
 	took := time.Since(start)
@@ -78,18 +84,21 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 		}
 		g.counters.request(a.revision, a.Version, what, took)
 	}
-	switch {
-	case a.shadow != nil && invalid:
-		a.shadow.inflight.Done()
-	case a.shadow != nil:
+	if a.shadow != nil && !invalid {
+		handedOver = true
 		g.mirror.add(mirrored{revision: a.revision, shadow: a.shadow, inputs: inputs, expected: label, outputs: outputs})
 	}
 	return outputs, err
 }
 
-// inferFinite makes an inference whose answer can be sent: a model that answers NaN has failed.
-func inferFinite(ctx context.Context, upstream Upstream, inputs []oip.Tensor) ([]oip.Tensor, error) {
-	outputs, err := upstream.Infer(ctx, inputs)
+// inferFinite makes an inference whose answer can be sent: a model that answers NaN has failed, and so has one that panics.
+func inferFinite(ctx context.Context, upstream Upstream, inputs []oip.Tensor) (outputs []oip.Tensor, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			outputs, err = nil, fmt.Errorf("the model panicked: %v", p)
+		}
+	}()
+	outputs, err = upstream.Infer(ctx, inputs)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,11 @@ func expected(parameters map[string]any) (expectation, error) {
 	return "", oip.Invalid("parameters.label is %v; it must be a boolean, a whole number or a text", parameters["label"])
 }
 
-// wrong reports whether any row's answer is not the one expected.
+// wrong reports whether any row's answer is not the one expected, or there is none.
 func (e expectation) wrong(outputs []oip.Tensor) bool {
-	return e != "" && slices.ContainsFunc(answer.Of(outputs), func(a string) bool { return a != string(e) })
+	if e == "" {
+		return false
+	}
+	answers := answer.Of(outputs)
+	return len(answers) == 0 || slices.ContainsFunc(answers, func(a string) bool { return a != string(e) })
 }

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/sluiceml/sluice/serving/answer"
@@ -16,6 +18,7 @@ type mirror struct {
 	queue    chan mirrored
 	counters *counters
 	timeout  time.Duration
+	log      *slog.Logger
 }
 
 // mirrored is a request as it was answered.
@@ -28,8 +31,8 @@ type mirrored struct {
 	outputs []oip.Tensor
 }
 
-func newMirror(c *counters, timeout time.Duration) *mirror {
-	return &mirror{queue: make(chan mirrored, mirrorQueue), counters: c, timeout: timeout}
+func newMirror(c *counters, timeout time.Duration, log *slog.Logger) *mirror {
+	return &mirror{queue: make(chan mirrored, mirrorQueue), counters: c, timeout: timeout, log: log}
 }
 
 // add takes a request and its hold on the shadow release.
@@ -48,12 +51,20 @@ func (m *mirror) run(ctx context.Context) {
 	for job := range m.queue {
 		if ctx.Err() == nil {
 			m.repeat(ctx, job)
+		} else {
+			job.shadow.inflight.Done()
 		}
-		job.shadow.inflight.Done()
 	}
 }
 
+// repeat makes one mirrored request and lets go of the shadow release. Whatever goes wrong with it, users are served on.
 func (m *mirror) repeat(ctx context.Context, job mirrored) {
+	defer job.shadow.inflight.Done()
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("a mirrored request could not be compared", "release", job.shadow.Version, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
 	deadline, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	start := time.Now()
@@ -68,9 +79,10 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 		stableErr:    job.outputs == nil || job.expected.wrong(job.outputs),
 		compared:     job.outputs != nil,
 	}
-	if err == nil && seen.compared {
-		seen.agree = answer.Same(outputs, job.outputs)
-		seen.maxAbs = answer.MaxAbs(outputs, job.outputs)
+	if err == nil && job.outputs != nil {
+		same, classes := answer.Compare(outputs, job.outputs)
+		maxAbs, numbers := answer.MaxAbs(outputs, job.outputs)
+		seen.compared, seen.agree, seen.noAnswer, seen.maxAbs = classes || numbers, same, !classes, maxAbs
 	}
 	m.counters.compare(job.revision, job.shadow.Version, seen)
 }

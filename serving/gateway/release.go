@@ -104,7 +104,7 @@ func (g *Gateway) warmUp(ctx context.Context, version string, upstream Upstream)
 		inputs[i] = tensor
 	}
 	for range warmUps {
-		if _, err := upstream.Infer(ctx, inputs); err != nil {
+		if _, err := inferFinite(ctx, upstream, inputs); err != nil {
 			g.log.Info("no warm-up", "release", version, "error", err)
 			return
 		}

@@ -98,6 +98,9 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 	}
 	var made []dsl.Check
 	look.Decision, look.Reason, made = judgeSamples(stage, look, checks)
+	if n := counts.Shadow.NoAnswer; n > 0 && stage.Spec.Shadow > 0 {
+		look.Reason += fmt.Sprintf("; the outputs of both releases for %d requests hold no class or text, so they count as no agreement", n)
+	}
 	return state, look, made
 }
 

@@ -36,6 +36,9 @@ type Shadow struct {
 	Samples int64 `json:"samples"`
 	// Agree counts samples with the same answer: the same top class, or the same text.
 	Agree int64 `json:"agree"`
+	// NoAnswer counts mirrored requests that both sides served with outputs that hold no answer to agree on. They are samples when
+	// their numbers could be compared.
+	NoAnswer int64 `json:"no_answer,omitempty"`
 	// MaxAbs is the largest absolute difference of any output element.
 	MaxAbs float64 `json:"max_abs"`
 	// BothErr, CandidateOnly and StableOnly count mirrored requests by who failed or answered against the label.
@@ -55,6 +58,7 @@ func (s Shadow) Plus(other Shadow) Shadow {
 		Mirrored:      s.Mirrored + other.Mirrored,
 		Samples:       s.Samples + other.Samples,
 		Agree:         s.Agree + other.Agree,
+		NoAnswer:      s.NoAnswer + other.NoAnswer,
 		MaxAbs:        max(s.MaxAbs, other.MaxAbs),
 		BothErr:       s.BothErr + other.BothErr,
 		CandidateOnly: s.CandidateOnly + other.CandidateOnly,
