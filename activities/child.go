@@ -60,7 +60,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	}
 	run := contract.RunInput{
 		Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
-		Graph: compiled.program.Graph(), Reuse: contract.Reuse{NoCache: in.Reuse.NoCache || !isMain},
+		Graph: compiled.program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: contract.Reuse{NoCache: in.Reuse.NoCache || !isMain},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err

@@ -68,9 +68,12 @@ func childKey(t *testing.T, parent string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := b.engine.Child(t.Context(), contract.ChildInput{StepInput: resolved.Step, Attempt: 1})
+	run, err := b.engine.Child(t.Context(), contract.ChildInput{StepInput: resolved.Step, Attempt: 1, BudgetUSD: 3})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if run.BudgetUSD != 3 {
+		t.Errorf("the child may cost $%v, want what its parent has left", run.BudgetUSD)
 	}
 	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: run}); err != nil {
 		t.Fatal(err)

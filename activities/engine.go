@@ -223,7 +223,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 		}
 	}
 	record.Status, record.Error, record.ErrorType, record.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
-	record.CostUSD = in.CostUSD
+	record.CostUSD, record.CostUnknown = in.CostUSD, in.CostUnknown
 	if err := e.Store.PutJSON(ctx, RunKey(in.Run), record, store.WriteOptions{}); err != nil {
 		return out, err
 	}

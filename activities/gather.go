@@ -21,7 +21,7 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 	if err != nil {
 		return contract.Judged{}, err
 	}
-	record.Of, record.CostUSD = in.Of, in.CostUSD
+	record.Of, record.CostUSD, record.CostUnknown = in.Of, in.CostUSD, in.CostUnknown
 	if in.Of > 0 {
 		if err := e.collect(ctx, in, &record); err != nil {
 			return contract.Judged{}, err

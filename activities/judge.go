@@ -57,6 +57,7 @@ func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (contract.St
 	}
 	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
 	word.Summary, word.Checks, word.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
+	word.CostUnknown = record.CostUnknown
 	return record, word, nil
 }
 
@@ -91,7 +92,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 	record := contract.StepRecord{
 		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
 		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
-		Decision: in.Decision, Earlier: in.Earlier, CostUSD: in.CostUSD, Summary: in.Line,
+		Decision: in.Decision, Earlier: in.Earlier, CostUSD: in.CostUSD, CostUnknown: in.CostUnknown, Summary: in.Line,
 	}
 	var err error
 	if in.Instance != nil {
@@ -106,7 +107,8 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 		record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output)
 	}
 	if in.Kind == dsl.KindTrain && in.ReusedFrom == "" {
-		record.CostUSD = cost(record.Outputs)
+		cost := costOf(record.Outputs)
+		record.CostUSD, record.CostUnknown = cost.USD, cost.Unknown
 	}
 	return record, err
 }
@@ -125,13 +127,13 @@ func (e *Engine) describe(ctx context.Context, of contract.Instance, record *con
 	return nil
 }
 
-// cost is what a training step says it cost.
-func cost(outputs json.RawMessage) float64 {
-	var out dsl.TrainOutput
-	if json.Unmarshal(outputs, &out) != nil {
-		return 0
+// costOf is what a training step says it cost.
+func costOf(outputs json.RawMessage) contract.Costs {
+	var cost contract.Costs
+	if json.Unmarshal(outputs, &cost) != nil {
+		return contract.Costs{}
 	}
-	return out.CostUSD
+	return cost
 }
 
 // judge applies the step's gate to its outputs.

@@ -79,7 +79,8 @@ func offersOf(env *dsl.Environment, spec dsl.Train) ([]contract.Offer, error) {
 			price := pool.USDPerHour.Of(capacity)
 			priced = priced && price > 0
 			offers = append(offers, contract.Offer{
-				Pool: name, Capacity: capacity, USDPerHour: price, Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+				Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil, // this machine is paid for
+				Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
 			})
 		}
 	}

@@ -63,6 +63,7 @@ func (t *Trainings) askAll(ctx context.Context, in contract.AcquireInput) (contr
 			t.releaseOthers(ctx, in, o.Pool)
 			o.Capacity = cmp.Or(gang.Capacity, o.Capacity)
 			o.USDPerHour = cmp.Or(gang.USDPerHour, o.USDPerHour)
+			o.PriceUnknown = o.PriceUnknown && o.USDPerHour == 0
 			return contract.Acquired{At: at, Gang: gang, Offer: o}, nil
 		}
 		if ctx.Err() != nil {

@@ -67,6 +67,9 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 	if err != nil {
 		return contract.StepOutput{}, err
 	}
+	if out.CostUnknown {
+		delete(all, "cost_usd")
+	}
 	maps.Copy(all, in.Outputs)
 	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, spec.Checkpoint.Keep, 0)
 	return StoreOutputs(ctx, t.Store, all)
@@ -83,6 +86,7 @@ func account(generations []dsl.Generation) dsl.TrainOutput {
 		seconds := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
 		out.NodeSeconds += seconds
 		out.CostUSD += g.CostUSD
+		out.CostUnknown = out.CostUnknown || g.PriceUnknown
 		line := lineOf(&out.Ledger, g)
 		line.Generations++
 		line.NodeSeconds += seconds

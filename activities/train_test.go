@@ -98,6 +98,10 @@ func TestCollect(t *testing.T) {
 		t.Errorf("commits %v are left, want the newest", left)
 	}
 
+	in.Generations[0].PriceUnknown = true
+	if out, err = collect(t, s, in); err != nil || strings.Contains(string(out.Outputs), `"cost_usd":0.75`) || !strings.Contains(string(out.Outputs), `"cost_unknown":true`) {
+		t.Errorf("of unknown cost: %v, %s", err, out.Outputs)
+	}
 	in.Spec = []byte(`{"metrics":["f1","recall"]}`)
 	_, err = collect(t, s, in)
 	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "recall") {

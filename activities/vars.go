@@ -138,7 +138,7 @@ func (e *Engine) list(ctx context.Context, digest string) ([]dsl.Instance, error
 func facts(record contract.RunRecord, now contract.Situation) dsl.RunFacts {
 	return dsl.RunFacts{
 		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
-		CostUSD: now.CostUSD, Status: now.Status, Failed: now.Failed,
+		CostUSD: now.CostUSD, CostUnknown: now.CostUnknown, Status: now.Status, Failed: now.Failed,
 	}
 }
 

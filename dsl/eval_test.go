@@ -10,6 +10,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// A cost of which a part is unknown has no value, so that no check of it can hold.
+func TestUnknownCostIsNone(t *testing.T) {
+	vars := chainVars
+	vars.Run = RunFacts{ID: "r7", Attempt: 1, StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
+	for expr, want := range map[string]string{"run.cost.usd < 20.0": "`run.cost.usd` is absent", "run.cost.?usd.orValue(99.0)": ""} {
+		document := strings.Replace(chain, `outputs: {f1: "${steps.score.metrics.f1}"}`, "outputs:\n  x: >-\n    ${"+expr+"}", 1)
+		_, err := mustCompile(t, document).Outputs(vars)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", expr, err, want)
+		}
+	}
+}
+
 // TestExpressions resolves one expression each, whole in a pipeline output.
 func TestExpressions(t *testing.T) {
 	vars := chainVars

@@ -106,8 +106,12 @@ func (n *names) run() *object {
 	name, facts := "run", map[string]ref.Val{
 		"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
 		"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
-		"cost": ts.fixed("cost", map[string]ref.Val{"usd": types.Double(r.CostUSD)}),
 	}
+	cost := map[string]ref.Val{}
+	if !r.CostUnknown { // a check that asks for what nobody knows is an error, and never holds
+		cost["usd"] = types.Double(r.CostUSD)
+	}
+	facts["cost"] = ts.fixed("cost", cost)
 	if n.step != nil && n.step.section != SectionMain {
 		failed := make([]ref.Val, len(r.Failed))
 		for i, f := range r.Failed {

@@ -98,8 +98,10 @@ type RunFacts struct {
 	Attempt   int       `json:"attempt"`
 	StartedAt time.Time `json:"started_at"`
 	// ScheduledAt is when a schedule meant the run to start; zero when none started it.
-	ScheduledAt time.Time    `json:"scheduled_at,omitzero"`
-	CostUSD     float64      `json:"cost_usd"`
+	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
+	CostUSD     float64   `json:"cost_usd"`
+	// CostUnknown: of a part of it nobody knows the price. run.cost.usd has no value then.
+	CostUnknown bool         `json:"cost_unknown,omitempty"`
 	Trigger     TriggerFacts `json:"trigger,omitzero"`
 	// Status and Failed are how the main steps went; in on_failure and finally only.
 	Status Status       `json:"status,omitempty"`

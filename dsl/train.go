@@ -109,6 +109,8 @@ type TrainOutput struct {
 	// Ledger totals.
 	NodeSeconds float64 `json:"node_seconds"`
 	CostUSD     float64 `json:"cost_usd"`
+	// CostUnknown: nobody says what some of the nodes cost, and cost_usd has no value.
+	CostUnknown bool `json:"cost_unknown"`
 }
 
 // LedgerLine is one line of a training's ledger.
@@ -149,6 +151,8 @@ type Generation struct {
 	Capacity   string  `json:"capacity,omitempty"`
 	USDPerHour float64 `json:"usd_per_hour,omitempty"`
 	CostUSD    float64 `json:"cost_usd,omitempty"`
+	// PriceUnknown: nobody says what its nodes cost, so it is not in CostUSD.
+	PriceUnknown bool `json:"price_unknown,omitempty"`
 	// FromStep is the step of the checkpoint it resumed from (0: none); ToStep the last step it reported;
 	// CommittedStep the newest committed checkpoint when it ended.
 	FromStep      int64 `json:"from_step"`

@@ -65,7 +65,9 @@ func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
 		{"steps repeated", atLeast(out.StepsAtLeast, human.Count(out.StepsRepeated))},
 		{"node time", human.Seconds(out.NodeSeconds)},
 	}
-	if out.CostUSD > 0 {
+	if out.CostUnknown {
+		tiles = append(tiles, field{"cost", "unknown"})
+	} else if out.CostUSD > 0 {
 		tiles = append(tiles, field{"cost", "$" + human.Number(out.CostUSD)})
 	}
 	if i := slices.IndexFunc(points, func(p Point) bool { return !p.drawable() }); i >= 0 {

@@ -123,14 +123,14 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 // descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
 func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary string) (contract.StepOutput, error) {
 	var run contract.RunInput
-	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse}
+	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
 	if err := local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
 		return contract.StepOutput{}, err
 	}
 	var out contract.RunOutput
 	err := within(ctx, j.timeout(), func(ctx workflow.Context) error {
 		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
-		j.costUSD += out.CostUSD + contract.Cost(err)
+		j.cost = j.cost.Add(contract.CostOf(err)).Add(contract.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
 		return err
 	})
 	switch {

@@ -1,10 +1,12 @@
 package workflows
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -90,5 +92,48 @@ func TestChildWithoutSuccess(t *testing.T) {
 				t.Errorf("run (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What is left of a run's budget binds its child, whatever the child says of its own, and its attempts together.
+func TestChildRunsKeepTheParentsBudget(t *testing.T) {
+	for name, own := range map[string]float64{"a child without one": 0, "a child with a larger one": 40} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{costs: map[string]float64{"before": 2, "paid": 3}}
+			env := w.environment(t)
+			env.RegisterActivityWithOptions(func(_ context.Context, in contract.BeginInput) (contract.Begun, error) {
+				if in.Run == "c" {
+					return contract.Begun{BudgetUSD: own}, nil
+				}
+				return contract.Begun{BudgetUSD: 5}, nil
+			}, activity.RegisterOptions{Name: contract.BeginActivity, DisableAlreadyRegisteredCheck: true})
+			var asked float64
+			env.RegisterActivityWithOptions(func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
+				asked = in.BudgetUSD
+				return contract.RunInput{Run: "c", Name: "child", Graph: []dsl.Node{node("paid"), node("then", "paid", "passed")}, BudgetUSD: in.BudgetUSD}, nil
+			}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
+			parent := node("sub", "before", "passed")
+			parent.Kind = dsl.KindPipeline
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("before"), parent}})
+			if end := w.judged["sub"]; asked != 3 || end.Status != dsl.StatusFailed || end.ErrorType != contract.ErrBudget {
+				t.Errorf("of $5, with $2 spent, the child got $%v, and ended as %s (%s): %s", asked, end.Status, end.ErrorType, end.Error)
+			}
+			if end := w.judged["then"]; end.Status == dsl.StatusSucceeded {
+				t.Error("the child went on beyond the budget")
+			}
+		})
+	}
+}
+
+// A child of unknown cost makes that of its parent unknown, and what follows is told so.
+func TestChildRunsOfUnknownCost(t *testing.T) {
+	w := &world{}
+	env := w.environment(t)
+	env.RegisterActivityWithOptions(func(context.Context, contract.ChildInput) (contract.RunInput, error) {
+		return contract.RunInput{Run: "c", Name: "child", Graph: []dsl.Node{}, Carried: &contract.RunCarried{CostUSD: 1, CostUnknown: true}}, nil
+	}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{{ID: "sub", Kind: dsl.KindPipeline}}})
+	if end := w.judged["sub"]; !end.CostUnknown || end.CostUSD != 1 {
+		t.Errorf("the step ended as %s at $%v, unknown %v", end.Status, end.CostUSD, end.CostUnknown)
 	}
 }

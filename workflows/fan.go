@@ -39,7 +39,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.steps[i].Of = all.Of
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
-	end.CostUSD = done.CostUSD
+	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
 	if node.Fan == dsl.FanRepeat {
 		end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
 	}
@@ -70,7 +70,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
 	}
 	word := r.gather(ctx, end)
-	word.CostUSD = done.CostUSD
+	word.CostUSD, word.CostUnknown = done.CostUSD, done.CostUnknown
 	return word
 }
 

@@ -36,9 +36,9 @@ type job struct {
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
 	// turns are those of the history's jobs that wait for the ID of a child.
 	turns turns
-	// budgetUSD is what the job may cost; 0: any sum. costUSD is what child runs have cost.
+	// budgetUSD is what the job may cost; 0: any sum. cost is what child runs have cost.
 	budgetUSD float64
-	costUSD   float64
+	cost      contract.Costs
 }
 
 // do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
@@ -82,7 +82,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	budget := newBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
 		budget.resume(j.tries)
-		end.Attempts, j.costUSD = j.tries.Attempts, j.tries.CostUSD
+		end.Attempts, j.cost = j.tries.Attempts, contract.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
 		if err := workflow.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx))); err != nil {
 			fail(ctx, end, err)
 			return
@@ -110,7 +110,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		if ctx.Err() == nil && isLong(ctx, neverLong) {
 			j.postponed = true
 			j.tries = contract.Tries{
-				Attempts: end.Attempts, Used: budget.used, Lost: budget.lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.costUSD,
+				Attempts: end.Attempts, Used: budget.used, Lost: budget.lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.cost.USD, CostUnknown: j.cost.Unknown,
 			}
 			return
 		}
@@ -124,7 +124,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 // judge returns the judge's word. A gate that holds makes it wait for a person first. It runs also after a cancel.
 func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
-	end.CostUSD, end.Volatile = j.costUSD, j.journal != nil
+	end.CostUSD, end.CostUnknown, end.Volatile = j.cost.USD, j.cost.Unknown, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		word, written, err := j.weigh(ctx, recording, end)

@@ -189,6 +189,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 // count adds an instance's end.
 func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 	l.out.CostUSD += word.CostUSD
+	l.out.CostUnknown = l.out.CostUnknown || word.CostUnknown
 	switch {
 	case word.Status == dsl.StatusSucceeded:
 		l.out.Passed++

@@ -78,7 +78,7 @@ type run struct {
 	failed      []dsl.FailedStep
 	declined    string
 	skipped     string // a child was turned away, and no continue_on_error forgives that
-	costUSD     float64
+	cost        contract.Costs
 	journal     journal
 	turns       turns
 	tries       map[string]contract.Tries // of steps that failed and are to be tried again
@@ -124,10 +124,11 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
-		r.declined, r.skipped, r.costUSD, r.canceled, r.broke, r.cut = c.Declined, c.Skipped, c.CostUSD, c.Canceled, c.Broke, c.Cut
+		r.declined, r.skipped, r.canceled, r.broke, r.cut = c.Declined, c.Skipped, c.Canceled, c.Broke, c.Cut
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n dsl.Node) bool {
 			return n.Section == dsl.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
 		})
+		r.cost = contract.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
 		r.datasets, r.models = c.Datasets, c.Models
 		if c.Tries != nil {
 			r.tries = c.Tries
@@ -157,7 +158,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Carried = &contract.RunCarried{
 		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.costUSD, Canceled: r.isCanceled(ctx), Broke: r.broke, Cut: r.cut, Datasets: r.datasets, Models: r.models,
+		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), Broke: r.broke, Cut: r.cut, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries,
 	}
 	return in
@@ -173,12 +174,18 @@ func (r *run) begin(ctx workflow.Context) error {
 	in := contract.BeginInput{
 		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt,
 	}
-	return local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun)
+	if err := local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun); err != nil {
+		return err
+	}
+	if above := r.in.BudgetUSD; above > 0 && (r.begun.BudgetUSD == 0 || above < r.begun.BudgetUSD) {
+		r.begun.BudgetUSD = above
+	}
+	return nil
 }
 
 // situation is what steps after the main ones may ask for.
 func (r *run) situation(ctx workflow.Context, section dsl.Section) contract.Situation {
-	s := contract.Situation{CostUSD: r.costUSD}
+	s := contract.Situation{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	if section != dsl.SectionMain {
 		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
 	}
@@ -186,17 +193,20 @@ func (r *run) situation(ctx workflow.Context, section dsl.Section) contract.Situ
 }
 
 // left is what is left of the budget; 0: there is none.
-func (r *run) left() float64 {
-	if r.begun.BudgetUSD == 0 {
+func (r *run) left() float64 { return leftOf(r.begun.BudgetUSD, r.cost.USD) }
+
+// leftOf is what is left of a budget, and never nothing, since that means that there is none.
+func leftOf(budgetUSD, spentUSD float64) float64 {
+	if budgetUSD == 0 {
 		return 0
 	}
-	return max(r.begun.BudgetUSD-r.costUSD, 0.000001)
+	return max(budgetUSD-spentUSD, 0.000001)
 }
 
 // charge adds to the cost of the run. When that passes the budget, what runs is stopped.
-func (r *run) charge(usd float64) {
-	r.costUSD += usd
-	if r.begun.BudgetUSD > 0 && r.costUSD >= r.begun.BudgetUSD {
+func (r *run) charge(cost contract.Costs) {
+	r.cost = r.cost.Add(cost)
+	if r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD {
 		r.breakOff()
 	}
 }
@@ -224,14 +234,14 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 	err := r.close(ctx, &out)
 	r.leave(ctx)
 	if err != nil {
-		return out, contract.WithCost(err, r.costUSD)
+		return out, contract.WithCost(err, r.cost)
 	}
 	switch out.Status {
 	case dsl.StatusCanceled:
-		return out, contract.WithCost(temporal.NewCanceledError(), r.costUSD)
+		return out, contract.WithCost(temporal.NewCanceledError(), r.cost)
 	case dsl.StatusFailed:
 		r.notify(ctx, contract.EventFail, out.Error)
-		return out, contract.WithCost(contract.Error(out.ErrorType, out.Error, nil), r.costUSD)
+		return out, contract.WithCost(contract.Error(out.ErrorType, out.Error, nil), r.cost)
 	case dsl.StatusSucceeded:
 		r.notify(ctx, contract.EventSuccess, "")
 	default:
@@ -242,7 +252,7 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 // close writes the end of the run where people look for it.
 func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 	in := contract.FinishInput{
-		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.costUSD, RunOutput: *out,
+		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.cost.USD, RunOutput: *out,
 	}
 	if err := local(ctx, contract.FinishActivity, "close the run's record", in, out); err != nil {
 		return err
@@ -254,13 +264,13 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 
 // outcome is the run's end as far as it is known.
 func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
-	out := contract.RunOutput{Status: dsl.StatusSucceeded, CostUSD: r.costUSD}
+	out := contract.RunOutput{Status: dsl.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	switch {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, contract.Message(r.lost), contract.ErrorType(r.lost)
 	case r.broke:
 		out.Status, out.ErrorType = dsl.StatusFailed, contract.ErrBudget
-		out.Error = "the run was stopped, for it has cost $" + dollars(r.costUSD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
+		out.Error = "the run was stopped, for it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):
 		out.Status, out.Error, out.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
 	case len(r.failed) > 0:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,16 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	if err := t.seal(ctx, l); err != nil {
 		return trainEnd{}, t.abandon(ctx, err)
 	}
-	if err := t.acquire(ctx, l); err != nil {
+	if err := t.fruitful(ctx); err != nil {
+		return trainEnd{}, t.abandon(ctx, err)
+	}
+	if err := t.acquire(ctx, l); errors.Is(err, errLate) {
+		reason := "its timeout passed while it waited for nodes"
+		if why, ok := strings.CutPrefix(t.phase, acquiringPhase); ok {
+			reason += ": " + why
+		}
+		return trainEnd{how: dsl.EndTimeout, errType: contract.ErrTimeout, reason: reason}, nil
+	} else if err != nil {
 		return trainEnd{}, err
 	}
 	end := l.live(ctx)
@@ -152,6 +162,29 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 	} else {
 		t.carried.FalseStarts++
 	}
+}
+
+// maxFruitless is how many generations in a row may be taken away without a checkpoint that is newer than what they began with. Machines
+// that last long enough for one some day do so within fewer; a program that takes its machine down, or saves too rarely, never gets on.
+const maxFruitless = 10
+
+// fruitful is an error when the generations before have led nowhere.
+func (t *train) fruitful(ctx workflow.Context) error {
+	n := 0
+	for _, g := range slices.Backward(t.carried.Generations) {
+		if g.FromStep < t.current.FromStep || g.End != dsl.EndNotice && g.End != dsl.EndNodeLost && g.End != dsl.EndMoved {
+			break
+		}
+		n++
+	}
+	if n < maxFruitless || !since(ctx, changeFruitlessEnds) {
+		return nil
+	}
+	last := t.carried.Generations[len(t.carried.Generations)-1]
+	return contract.Error(contract.ErrInfrastructure, fmt.Sprintf(
+		"%d gangs in a row were lost without a new checkpoint, each from step %d on, the last because: %s. Either the program takes its machines "+
+			"down, or they do not last until it saves: let it write checkpoints more often, or buy `capacity: on_demand`",
+		n, t.current.FromStep, last.Reason), nil)
 }
 
 // settle decides what follows a generation that did not finish: nil for the next one.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -22,6 +23,12 @@ const (
 	manyEvents = 1000
 )
 
+// errLate: the attempt's timeout has passed, and there was no capacity.
+var errLate = errors.New("the attempt's timeout has passed")
+
+// acquiringPhase goes before why there is no gang yet.
+const acquiringPhase = "acquiring: "
+
 // capacityWords are what people call what was bought.
 var capacityWords = map[string]string{dsl.CapacitySpot: "spot", dsl.CapacityOnDemand: "on-demand"}
 
@@ -37,6 +44,9 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		if t.missed(ctx) {
 			return t.abandon(ctx, contract.Error(contract.ErrTimeout, t.missedReason(), nil))
 		}
+		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && since(ctx, changeTimeoutBoundsWait) {
+			return t.abandon(ctx, errLate)
+		}
 		choice, err := t.choose(ctx)
 		if err != nil {
 			return t.abandon(ctx, err)
@@ -48,12 +58,12 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		got, err := t.ask(ctx, t.key(), choice)
 		if err == nil {
 			l.take(got)
-			return nil
+			return t.priced(ctx, got.Offer)
 		}
 		if contract.ErrorType(err) != contract.ErrPreempted {
 			return t.abandon(ctx, err)
 		}
-		if t.phase = "acquiring: " + contract.Message(err); isLong(ctx, longBySuggestion) {
+		if t.phase = acquiringPhase + contract.Message(err); isLong(ctx, longBySuggestion) {
 			return errLongHistory
 		}
 	}
@@ -65,6 +75,7 @@ func (l *life) take(got contract.Acquired) {
 	l.nodes = make([]nodeState, len(got.Gang.Nodes))
 	g := &l.current
 	g.Nodes, g.Pool, g.Capacity, g.USDPerHour = len(got.Gang.Nodes), got.Offer.Pool, got.Offer.Capacity, got.Offer.USDPerHour
+	g.PriceUnknown = got.Offer.PriceUnknown
 	g.StartedAt = got.At
 	for _, n := range got.Gang.Nodes {
 		l.train.nodes = append(l.train.nodes, n.Name)
@@ -93,6 +104,9 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 	}
 	if choice.Review > 0 {
 		in.Patience = min(choice.Review, patience)
+	}
+	if left, ok := t.attemptLeft(ctx); ok {
+		in.Patience = max(min(in.Patience, left), 0)
 	}
 	if left := t.plan.Deadline.Sub(workflow.Now(ctx)); t.plan.StopOnMiss {
 		in.Patience = max(min(in.Patience, left), 0)
@@ -124,6 +138,11 @@ func (t *train) pools() []string {
 func (t *train) release(ctx workflow.Context, key training.Key, pools ...string) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return t.remote(ctx, contract.ReleaseActivity, contract.ReleaseInput{Pools: pools, Submission: t.in.Submission, Key: key}, nil)
+}
+
+// attemptLeft is what is left of the attempt's timeout; ok is false when it has none.
+func (t *train) attemptLeft(ctx workflow.Context) (left time.Duration, ok bool) {
+	return time.Duration(t.in.Timeout) - workflow.Now(ctx).Sub(t.carried.AttemptAt), t.in.Timeout > 0
 }
 
 // missed reports whether the deadline has passed of a training that is to stop then.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -9,13 +10,14 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-// costUSD is what the generations that have ended have cost.
-func (t *train) costUSD() float64 {
-	var usd float64
+// cost is what the generations that have ended have cost.
+func (t *train) cost() contract.Costs {
+	var sum contract.Costs
 	for _, g := range t.carried.Generations {
-		usd += g.CostUSD
+		sum.USD += g.CostUSD
+		sum.Unknown = sum.Unknown || g.PriceUnknown
 	}
-	return usd
+	return sum
 }
 
 // cost is what a generation that has ended has cost.
@@ -29,7 +31,17 @@ func (t *train) withCost(err error) error {
 	if workerLost(err) {
 		return err
 	}
-	return contract.WithCost(err, t.costUSD())
+	return contract.WithCost(err, t.cost())
+}
+
+// priced refuses to go on with a gang whose price nobody knows, where the run has a budget: nothing could keep that.
+func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
+	if t.in.BudgetUSD <= 0 || !o.PriceUnknown {
+		return nil
+	}
+	return t.abandon(ctx, contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"the run has a budget, and nobody says what a node of pool %s costs on %s: give the pool its `usd_per_hour` in the environment, or take "+
+			"`budget` out of the pipeline", o.Pool, capacityWords[o.Capacity]), nil))
 }
 
 // affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.
@@ -38,7 +50,7 @@ func (t *train) affords(ctx workflow.Context) (left time.Duration, ok bool) {
 	if t.in.BudgetUSD <= 0 || perHour <= 0 {
 		return 0, false
 	}
-	hours := (t.in.BudgetUSD - t.costUSD()) / perHour
+	hours := (t.in.BudgetUSD - t.cost().USD) / perHour
 	const ever = 365 * 24
 	return time.Duration(min(hours, ever)*float64(time.Hour)) - workflow.Now(ctx).Sub(t.current.StartedAt), true
 }

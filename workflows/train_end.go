@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"syscall"
@@ -51,12 +52,12 @@ func (l *life) classify() trainEnd {
 		end.unread = node.started && (!node.ended || node.err != nil)
 		end.step, end.committed, end.outputs, end.metrics = zero.Step, zero.CommittedStep, zero.Outputs, zero.Metrics
 	}
-	if end.ran && l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) }) {
+	if end.ran && l.exitedZero() && !l.cutShort() {
 		end.how, end.reason = dsl.EndFinished, ""
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
 	} {
 		if explains(&end) {
 			return end
@@ -65,6 +66,25 @@ func (l *life) classify() trainEnd {
 	end.how, end.reason, end.errType = dsl.EndCrashed, "the generation ended for no reason that was seen", contract.ErrInfrastructure
 	return end
 }
+
+// exitedZero reports whether the ranks of every node ended with 0.
+func (l *life) exitedZero() bool {
+	return l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) })
+}
+
+// cutShort reports whether ranks that ended with 0 were told to before their last step: an exit code of 0 is also what a script leaves with
+// that saves and returns when it is stopped. Where nobody says how many steps there are, a stop is taken for one; the next generation goes
+// on from the last checkpoint, and ends at once when nothing is left to do.
+func (l *life) cutShort() bool {
+	if !slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped }) {
+		return false
+	}
+	last := l.lastStep()
+	return last == 0 || l.nodes[0].result.Step < last
+}
+
+// lastStep is the number of steps of the whole job; 0 when neither the step nor its script says it.
+func (l *life) lastStep() int64 { return cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of) }
 
 func (l *life) wasCanceled(end *trainEnd) bool {
 	end.how, end.reason = dsl.EndCanceled, "canceled"
@@ -243,6 +263,19 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 	if why := l.nodes[0].result.CommitError; why != "" {
 		end.how = dsl.EndNodeLost
 		end.reason += ", and the last checkpoint could not be committed: " + why
+	}
+	return true
+}
+
+// wasStopped: told to stop by somebody else than this workflow, and gone in peace.
+func (l *life) wasStopped(end *trainEnd) bool {
+	if !end.ran || !l.exitedZero() {
+		return false
+	}
+	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
+	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
+	if last := l.lastStep(); last > 0 {
+		end.reason += fmt.Sprintf(" of %d", last)
 	}
 	return true
 }

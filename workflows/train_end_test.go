@@ -45,6 +45,9 @@ func TestClassifyGeneration(t *testing.T) {
 		user     = failed(contract.Error(contract.ErrUser, "python9 is not installed", nil))
 		broken   = failed(contract.Error(contract.ErrInfrastructure, "no space left", nil))
 		noAnswer = failed(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
+		left     = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400, Of: 10000, CommittedStep: 400})
+		atLast   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
+		unsaid   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
@@ -61,6 +64,14 @@ func TestClassifyGeneration(t *testing.T) {
 		{"all finished", life{nodes: []nodeState{ok, ok}}, dsl.EndFinished, "", ""},
 		{"finished in spite of a notice", life{nodes: []nodeState{ok, ok}, notice: notice}, dsl.EndFinished, "", ""},
 		{"finished before the cancel came", life{nodes: []nodeState{ok, ok}, canceled: true}, dsl.EndFinished, "", ""},
+		{"told to stop at the last step", life{nodes: []nodeState{atLast, left}, notice: notice}, dsl.EndFinished, "", ""},
+		{"exit 0 on notice", life{nodes: []nodeState{left, left}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"exit 0 on notice, of an unknown number of steps", life{nodes: []nodeState{unsaid, unsaid}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"exit 0 on notice, passed on by a peer", life{nodes: []nodeState{ok, left}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"exit 0 after a cancel", life{nodes: []nodeState{left, left}, canceled: true}, dsl.EndCanceled, "", "canceled"},
+		{"exit 0 after the timeout", life{nodes: []nodeState{left, left}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},
+		{"exit 0 at the step's own total", life{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, dsl.EndFinished, "", ""},
+		{"exit 0, and told to stop by somebody else", life{nodes: []nodeState{left, left}}, dsl.EndCrashed, contract.ErrInfrastructure, "exited with 0 at step 400 of 10000"},
 		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"finished or stopped on notice", life{nodes: []nodeState{stopped, ok}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"agreed to stop before it was told", life{nodes: []nodeState{agreed, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
@@ -87,6 +98,9 @@ func TestClassifyGeneration(t *testing.T) {
 		{"one that finished and one that still runs", life{nodes: []nodeState{ok, running}}, dsl.EndCrashed, contract.ErrInfrastructure, "no reason"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.life.train == nil {
+				tt.life.train = &train{}
+			}
 			end := tt.life.classify()
 			if end.how != tt.want || end.errType != tt.errType || !strings.Contains(end.message(), tt.says) {
 				t.Errorf("ended as %s (%q): %q, want %s (%q): %q", end.how, end.errType, end.message(), tt.want, tt.errType, tt.says)

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -100,7 +101,16 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 		l.stop(nodes)
 	}
 	l.waitForLoss(nodes)
-	return l.classify()
+	return l.ending(ctx)
+}
+
+// ending says how the generation ended. Histories of older versions took every exit code of 0 for a finish.
+func (l *life) ending(ctx workflow.Context) trainEnd {
+	end := l.classify()
+	if end.ran && l.exitedZero() && l.cutShort() && !since(ctx, changeStopIsNoFinish) {
+		end.how, end.reason, end.errType = dsl.EndFinished, "", ""
+	}
+	return end
 }
 
 // await waits for cond, a cancel of the workflow, or the first of the limits of time and money.
@@ -131,8 +141,8 @@ func (l *life) firstLimit(ctx workflow.Context) *limit {
 	if left, ok := l.affords(ctx); ok {
 		limits = append(limits, limit{left, &l.broke})
 	}
-	if l.in.Timeout > 0 {
-		limits = append(limits, limit{time.Duration(l.in.Timeout) - workflow.Now(ctx).Sub(l.carried.AttemptAt), &l.late})
+	if left, ok := l.attemptLeft(ctx); ok {
+		limits = append(limits, limit{left, &l.late})
 	}
 	if l.plan.StopOnMiss {
 		limits = append(limits, limit{l.plan.Deadline.Sub(workflow.Now(ctx)), &l.overdue})

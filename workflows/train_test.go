@@ -35,8 +35,17 @@ type stage struct {
 	lost func(generation int) bool
 	// ranks is how the ranks of a generation end; nil: they finish.
 	ranks func(generation int) (contract.RanksEnded, error)
+	// from says what step a generation resumes from; nil: the beginning.
+	from func(generation int) int64
 	// price of a node; budget of the step.
 	price, budget float64
+	// unpriced: nobody knows what a node costs.
+	unpriced bool
+	// timeout of the step, and what an earlier history hands over.
+	timeout time.Duration
+	carried contract.TrainCarried
+	// falls: the only node goes once its ranks have run.
+	falls bool
 	// deadline of the step, that ends it: so long after its start.
 	deadline time.Duration
 	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
@@ -45,12 +54,27 @@ type stage struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	acquired int
+	patience time.Duration // of the last call of Acquire
 	released []int
+	fall     map[int]chan struct{}
+}
+
+// fallOf is closed when the node of a generation has gone.
+func (s *stage) fallOf(generation int) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fall == nil {
+		s.fall = map[int]chan struct{}{}
+	}
+	if s.fall[generation] == nil {
+		s.fall[generation] = make(chan struct{})
+	}
+	return s.fall[generation]
 }
 
 // plan is what the step may buy.
 func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
-	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: dsl.CapacityOnDemand, USDPerHour: s.price}}}
+	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: dsl.CapacityOnDemand, USDPerHour: s.price, PriceUnknown: s.unpriced}}}
 	if s.spot != nil {
 		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: dsl.CapacitySpot})
 	}
@@ -81,11 +105,17 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		contract.PlanActivity:   s.plan,
 		contract.DecideActivity: s.decide,
 		contract.SealActivity: func(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
-			return contract.SealOutput{Seal: checkpoint.Seal{Generation: in.Generation}}, nil
+			seal := checkpoint.Seal{Generation: in.Generation}
+			if s.from != nil && s.from(in.Generation) > 0 {
+				seal.Resume = &checkpoint.Manifest{Generation: in.Generation - 1, Step: s.from(in.Generation)}
+			}
+			return contract.SealOutput{Seal: seal}, nil
 		},
 		contract.AcquireActivity: s.acquireGang,
 		contract.WatchActivity: func(ctx context.Context, in contract.GangInput) (training.Loss, error) {
-			if s.lost == nil || !s.lost(in.Key.Generation) {
+			if s.falls {
+				<-s.fallOf(in.Key.Generation)
+			} else if s.lost == nil || !s.lost(in.Key.Generation) {
 				select {
 				case <-ctx.Done():
 				case <-over:
@@ -102,6 +132,9 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return contract.PrepareOutput{MasterPort: 1}, nil
 		},
 		contract.RunRanksActivity: func(_ context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+			if s.falls {
+				defer close(s.fallOf(in.Generation))
+			}
 			if s.ranks == nil {
 				return contract.RanksEnded{}, nil
 			}
@@ -125,6 +158,7 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acquired++
+	s.patience = in.Patience
 	offer, key := in.Offers[0], in.Request.Key
 	if len(s.acquire) > 0 {
 		err := s.acquire[0]
@@ -149,7 +183,7 @@ func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry dsl.Retry) error {
 	t.Helper()
 	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
-		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget,
+		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: dsl.Duration(s.timeout), Carried: s.carried,
 	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
@@ -274,6 +308,76 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 		t.Errorf("cost $%g, %v; want at least the budget of $%g", spent.CostUSD, err, s.budget)
 	}
 	s.wantReleased(t, 1)
+}
+
+// A gang whose price nobody knows is not bought on a budget, which could not end anything.
+func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
+	s := &stage{unpriced: true, budget: 20}
+	err := s.train(t, s.environment(t), dsl.Retry{Attempts: 3})
+	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(contract.Message(err), "usd_per_hour") {
+		t.Errorf("ended with %v, want a refusal that names usd_per_hour", err)
+	}
+	s.wantReleased(t, 1)
+}
+
+// What a training of unknown price has cost is unknown, also when it fails.
+func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
+	s := &stage{unpriced: true, ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: 1}, nil }}
+	err := s.train(t, s.environment(t), dsl.Retry{Attempts: 1})
+	if cost := contract.CostOf(err); !cost.Unknown {
+		t.Errorf("%v has cost %+v, want an unknown sum", err, cost)
+	}
+}
+
+// The timeout of an attempt bounds its wait for capacity too: it is not waited longer than is left, and nothing is bought any more then.
+func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
+	s := &stage{timeout: 5 * time.Minute}
+	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.patience <= 0 || s.patience > s.timeout {
+		t.Errorf("Acquire is to wait for %v, want no longer than the %v that are left", s.patience, s.timeout)
+	}
+	s = &stage{timeout: 5 * time.Minute}
+	env := s.environment(t)
+	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
+	err := s.train(t, env, dsl.Retry{Attempts: 1})
+	if contract.ErrorType(err) != contract.ErrTimeout || !strings.Contains(contract.Message(err), "waited for nodes") || s.acquired != 0 {
+		t.Errorf("ended with %v after %d tries, want a timeout that tells of the wait", err, s.acquired)
+	}
+	s = &stage{timeout: 5 * time.Minute}
+	env = s.environment(t)
+	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
+	retry := dsl.Retry{Attempts: 2, Errors: []string{contract.ErrTimeout}, Backoff: dsl.Duration(time.Millisecond)}
+	if err := s.train(t, env, retry); err != nil || s.acquired != 1 {
+		t.Errorf("the next attempt ended with %v after %d tries, want a success with time of its own", err, s.acquired)
+	}
+}
+
+// Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
+func TestTrainEndsWithoutProgress(t *testing.T) {
+	lost := func(int) (contract.RanksEnded, error) {
+		return contract.RanksEnded{}, contract.Error(contract.ErrInfrastructure, "the node is gone", nil)
+	}
+	for name, tt := range map[string]struct {
+		from  func(int) int64
+		lives int
+	}{
+		"never a checkpoint":      {nil, maxFruitless},
+		"none after the first 30": {func(g int) int64 { return int64(10 * min(g-1, 3)) }, 3 + maxFruitless},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the clock does not skip ahead while Watch runs
+			s := &stage{from: tt.from, ranks: lost, falls: true}
+			err := s.train(t, s.environment(t), dsl.Retry{})
+			if contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(contract.Message(err), "without a new checkpoint") {
+				t.Errorf("ended with %v, want an error that tells of the missing checkpoints", err)
+			}
+			if s.acquired != tt.lives {
+				t.Errorf("%d gangs were bought, want %d", s.acquired, tt.lives)
+			}
+		})
+	}
 }
 
 func TestTrainGoesOnInANewHistory(t *testing.T) {

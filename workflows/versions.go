@@ -1,5 +1,7 @@
 package workflows
 
+import "go.temporal.io/sdk/workflow"
+
 // Changes of what workflows do, by the names under which workflow.GetVersion puts them into histories. A history that an earlier build
 // began goes on as that began it.
 const (
@@ -11,4 +13,15 @@ const (
 	changeNotes = "train-notes"
 	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
 	changeLostLane = "lost-lane"
+	// changeStopIsNoFinish: ranks that were told to stop before their last step, and ended with 0, have not finished.
+	changeStopIsNoFinish = "stop-is-no-finish"
+	// changeTimeoutBoundsWait: the timeout of a training's attempt bounds its wait for capacity.
+	changeTimeoutBoundsWait = "timeout-bounds-wait"
+	// changeFruitlessEnds: a training whose generations lead nowhere ends.
+	changeFruitlessEnds = "fruitless-ends"
 )
+
+// since reports whether a change holds for this workflow. It is asked only where the change makes a difference, for it adds to history.
+func since(ctx workflow.Context, change string) bool {
+	return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}

@@ -161,7 +161,7 @@ func (r *run) wouldStart(reader int, last string) bool {
 func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolved []*contract.Resolved) {
 	for n, found := range resolved { // none, when the step did not succeed
 		now, then := r.situation(ctx, r.section), steps[n].Situation
-		if found != nil && now.CostUSD == then.CostUSD && now.Status == then.Status && len(now.Failed) == len(then.Failed) {
+		if found != nil && now.CostUSD == then.CostUSD && now.CostUnknown == then.CostUnknown && now.Status == then.Status && len(now.Failed) == len(then.Failed) {
 			r.resolved[r.index[steps[n].Step]] = found
 		}
 	}
@@ -209,7 +209,7 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 	if word.Status == dsl.StatusFailed && state.Kind == dsl.KindRollout && word.ErrorType == contract.ErrGate {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
-	r.charge(word.CostUSD)
+	r.charge(contract.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
 	if word.ErrorType == contract.ErrBudget { // a step that was given what is left has spent it
 		r.breakOff()
 	}

@@ -82,8 +82,8 @@ func ErrorWithOutputs(typ, message string, outputs []byte) error {
 
 // WithCost is the error of a training or a child run that did not succeed, with what it has cost until then, for the ledger of the run
 // above. A cancel stays one.
-func WithCost(err error, usd float64) error {
-	spent, unwritable := json.Marshal(costs{usd})
+func WithCost(err error, cost Costs) error {
+	spent, unwritable := json.Marshal(cost)
 	switch {
 	case unwritable != nil:
 		return err
@@ -93,17 +93,25 @@ func WithCost(err error, usd float64) error {
 	return ErrorWithOutputs(ErrorType(err), Message(err), spent)
 }
 
-// Cost returns what WithCost kept, or 0.
-func Cost(err error) float64 {
-	var kept costs
+// CostOf returns what WithCost kept, or nothing.
+func CostOf(err error) Costs {
+	var kept Costs
 	if json.Unmarshal(Outputs(err), &kept) != nil {
-		return 0
+		return Costs{}
 	}
-	return kept.USD
+	return kept
 }
 
-type costs struct {
+// Costs is what something has cost, as far as prices are known.
+type Costs struct {
 	USD float64 `json:"cost_usd"`
+	// Unknown: of a part of it nobody knows the price, and USD is without that.
+	Unknown bool `json:"cost_unknown,omitempty"`
+}
+
+// Add adds up.
+func (c Costs) Add(more Costs) Costs {
+	return Costs{USD: c.USD + more.USD, Unknown: c.Unknown || more.Unknown}
 }
 
 // Outputs returns what ErrorWithOutputs or WithCost kept, or nil.

@@ -11,9 +11,9 @@ func TestWithCost(t *testing.T) {
 	for name, err := range map[string]error{
 		"failed": Error(ErrUser, "exit code 1", nil), "canceled": temporal.NewCanceledError("Activity canceled"), "untyped": errors.New("disk"),
 	} {
-		spent := WithCost(err, 2.5)
-		if Cost(spent) != 2.5 || ErrorType(spent) != ErrorType(err) || Message(spent) != Message(err) {
-			t.Errorf("%s: %v cost %v", name, spent, Cost(spent))
+		spent := WithCost(err, Costs{USD: 2.5})
+		if CostOf(spent).USD != 2.5 || ErrorType(spent) != ErrorType(err) || Message(spent) != Message(err) {
+			t.Errorf("%s: %v cost %v", name, spent, CostOf(spent).USD)
 		}
 	}
 }

@@ -55,6 +55,8 @@ type LaneOutput struct {
 	ErrorType string  `json:"error_type,omitempty"`
 	Declined  bool    `json:"declined,omitempty"`
 	CostUSD   float64 `json:"cost_usd,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool `json:"cost_unknown,omitempty"`
 	// Satisfied: the repeated step's `until` held.
 	Satisfied bool `json:"satisfied,omitempty"`
 }
@@ -62,6 +64,7 @@ type LaneOutput struct {
 // Add returns the sum of two lanes' ends; the first error is kept.
 func (o LaneOutput) Add(p LaneOutput) LaneOutput {
 	o.Passed, o.Failed, o.Canceled, o.CostUSD = o.Passed+p.Passed, o.Failed+p.Failed, o.Canceled+p.Canceled, o.CostUSD+p.CostUSD
+	o.CostUnknown = o.CostUnknown || p.CostUnknown
 	o.LeftOut += p.LeftOut
 	o.Satisfied = o.Satisfied || p.Satisfied
 	return o.blame(p.Error, p.ErrorType, p.Declined)

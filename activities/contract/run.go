@@ -92,6 +92,8 @@ type RunInput struct {
 	// Graph in topological order: the main steps, then those of on_failure, then those of finally.
 	Graph []dsl.Node `json:"graph"`
 	Reuse Reuse      `json:"reuse,omitzero"`
+	// BudgetUSD is what is left of the budget of the run above, for a child: its own may be smaller. 0: there is none above.
+	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
 	// Carried is what an earlier part of the run hands over when its history has become long.
@@ -120,7 +122,9 @@ type RunCarried struct {
 	Declined  string           `json:"declined,omitempty"`
 	Skipped   string           `json:"skipped,omitempty"`
 	CostUSD   float64          `json:"cost_usd,omitempty"`
-	Begun     Begun            `json:"begun"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool  `json:"cost_unknown,omitempty"`
+	Begun       Begun `json:"begun"`
 	// Tries are those of steps that failed and are to be tried again, by step.
 	Tries map[string]Tries `json:"tries,omitempty"`
 	// Queued: the run waits for its concurrency group, and nothing has begun.
@@ -144,6 +148,8 @@ type RunOutput struct {
 	// Outputs are the pipeline's, and CostUSD what it cost: for the step of a parent run.
 	Outputs StepOutput `json:"outputs,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
 // BeginInput opens the run's record.
@@ -223,6 +229,8 @@ type Situation struct {
 	Status  dsl.Status       `json:"status,omitempty"`
 	Failed  []dsl.FailedStep `json:"failed,omitempty"`
 	CostUSD float64          `json:"cost_usd,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
 // Resolved is what a step is to do.
@@ -300,6 +308,8 @@ type ChildInput struct {
 	StepInput
 	Attempt int   `json:"attempt"`
 	Reuse   Reuse `json:"reuse,omitzero"`
+	// BudgetUSD is what the child may cost; 0: any sum.
+	BudgetUSD float64 `json:"budget_usd,omitempty"`
 }
 
 // Attempt is one try of a step that did not succeed.
@@ -317,8 +327,9 @@ type Tries struct {
 	Used int `json:"used,omitempty"`
 	Lost int `json:"lost,omitempty"`
 	// Again is when it is to be tried again.
-	Again   time.Time `json:"again"`
-	CostUSD float64   `json:"cost_usd,omitempty"`
+	Again       time.Time `json:"again"`
+	CostUSD     float64   `json:"cost_usd,omitempty"`
+	CostUnknown bool      `json:"cost_unknown,omitempty"`
 }
 
 // JudgeInput ends a step: it judges the gate, writes the step's record and publishes.
@@ -331,6 +342,8 @@ type JudgeInput struct {
 	Line string `json:"line,omitempty"`
 	// CostUSD of a child pipeline.
 	CostUSD float64 `json:"child_cost_usd,omitempty"`
+	// CostUnknown: of a part of that nobody knows the price.
+	CostUnknown bool `json:"child_cost_unknown,omitempty"`
 	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
 	Volatile bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
@@ -370,6 +383,8 @@ type Judged struct {
 	Done bool `json:"done,omitempty"`
 	// CostUSD is what the step cost.
 	CostUSD float64 `json:"cost_usd,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
 // Version is a published dataset or model.
@@ -426,6 +441,8 @@ type RunRecord struct {
 	Trigger     dsl.TriggerFacts `json:"trigger,omitzero"`
 	ScheduledAt time.Time        `json:"scheduled_at,omitzero"`
 	CostUSD     float64          `json:"cost_usd,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool `json:"cost_unknown,omitempty"`
 	// Last and Serving are the runs that `last` and `serving.<target>` meant, read once at the start.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
@@ -466,7 +483,9 @@ type StepRecord struct {
 	Decision *Decision  `json:"decision,omitempty"`
 	Earlier  []Decision `json:"earlier_decisions,omitempty"`
 	CostUSD  float64    `json:"cost_usd,omitempty"`
-	Summary  string     `json:"summary,omitempty"`
+	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	CostUnknown bool   `json:"cost_unknown,omitempty"`
+	Summary     string `json:"summary,omitempty"`
 	// ChildRun is the run of a step of kind pipeline, for those who look at it; it is not stored.
 	ChildRun string `json:"-"`
 }

@@ -98,8 +98,9 @@ type TrainPlan struct {
 type Offer struct {
 	Pool     string `json:"pool"`
 	Capacity string `json:"capacity"`
-	// USDPerHour is the price of a node; 0 when it is not known.
-	USDPerHour float64 `json:"usd_per_hour,omitempty"`
+	// USDPerHour is the price of a node. It is 0 where nodes cost nothing, and with PriceUnknown, where nobody says what they cost.
+	USDPerHour   float64 `json:"usd_per_hour,omitempty"`
+	PriceUnknown bool    `json:"price_unknown,omitempty"`
 	// Image is the container image of the ranks there.
 	Image string `json:"image,omitempty"`
 }
@@ -225,8 +226,10 @@ type RanksEnded struct {
 	EndedAt time.Time `json:"ended_at"`
 	// SaidAt is when the rank last printed something; zero when it never did.
 	SaidAt time.Time `json:"said_at,omitzero"`
-	// Step is the last one reported, CommittedStep that of the newest committed checkpoint. Node 0 only.
+	// Step is the last one reported, Of how many make the whole job, where the script says it, and CommittedStep that of the newest
+	// committed checkpoint. Node 0 only.
 	Step          int64 `json:"step,omitempty"`
+	Of            int64 `json:"of,omitempty"`
 	CommittedStep int64 `json:"committed_step,omitempty"`
 	// CommitError says why the last checkpoint could not be committed. Node 0 only.
 	CommitError string `json:"commit_error,omitempty"`

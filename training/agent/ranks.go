@@ -221,7 +221,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
 		// A rank that had ended when it was told to was not stopped: it may be why the others were.
 		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
 		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
-		Step: r.metrics.state().Step, CommittedStep: r.commits.committed(),
+		Step: r.metrics.state().Step, Of: r.metrics.state().Of, CommittedStep: r.commits.committed(),
 	}
 	if last := r.said.last.Load(); last != 0 {
 		e.SaidAt = time.Unix(0, last)
