@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,14 +16,16 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // collected is what `data gc` removed or would remove.
 type collected struct {
-	Blobs int   `json:"blobs"`
-	Bytes int64 `json:"bytes"`
+	Blobs       int   `json:"blobs"`
+	Checkpoints int   `json:"checkpoints"`
+	Bytes       int64 `json:"bytes"`
 	// Removed is false when it was only looked.
 	Removed bool `json:"removed"`
 }
@@ -32,16 +35,18 @@ func newDataGC() *cobra.Command {
 		Use:   "gc",
 		Short: "Remove stored files that nothing refers to",
 		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
-that failed have left, mostly. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
+that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
 
 It is refused while a run is open or a Sluice is up on the state folder, since what has just begun may need what looks forgotten. On a
 store that several clusters share, see to it that none of them runs anything.`,
 		Example: `  sluice data gc
-  sluice data gc --yes --older-than 168h`,
+  sluice data gc --yes --older-than 168h
+  sluice data gc --checkpoints --older-than 720h`,
 		Args: cobra.NoArgs,
 	}
 	format := addFormat(cmd)
 	yes := cmd.Flags().Bool("yes", false, "remove them")
+	checkpoints := cmd.Flags().Bool("checkpoints", false, "checkpoints of trainings that have ended, too")
 	age := cmd.Flags().Duration("older-than", 24*time.Hour, "keep what was written since")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if *age < 0 {
@@ -56,9 +61,17 @@ store that several clusters share, see to it that none of them runs anything.`,
 			return err
 		}
 		defer func() { err = errors.Join(err, release()) }()
-		garbage, err := s.Garbage(cmd.Context(), time.Now().Add(-*age))
+		before := time.Now().Add(-*age)
+		garbage, err := s.Garbage(cmd.Context(), before)
 		if err != nil {
 			return err
+		}
+		var ended []checkpoint.Kept // every training has: nothing is open
+		if *checkpoints {
+			if ended, err = checkpoint.List(cmd.Context(), s); err != nil {
+				return err
+			}
+			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool { return !c.CommittedAt.Before(before) })
 		}
 		done := collected{Removed: *yes}
 		if *yes {
@@ -68,6 +81,15 @@ store that several clusters share, see to it that none of them runs anything.`,
 			if err != nil {
 				return err
 			}
+			for _, c := range ended {
+				if err := checkpoint.Remove(cmd.Context(), s, c); err != nil {
+					return err
+				}
+			}
+		}
+		for _, c := range ended {
+			done.Checkpoints++
+			done.Bytes += c.Bytes
 		}
 		for _, info := range garbage {
 			done.Blobs++
@@ -77,13 +99,17 @@ store that several clusters share, see to it that none of them runs anything.`,
 		if *format == "json" {
 			return view.JSON(out, done)
 		}
+		what := human.Plural(int64(done.Blobs), "file")
+		if done.Checkpoints > 0 {
+			what += " and " + human.Plural(int64(done.Checkpoints), "checkpoint")
+		}
 		switch {
-		case done.Blobs == 0:
+		case done.Blobs+done.Checkpoints == 0:
 			_, err = fmt.Fprintln(out, "nothing to remove")
 		case *yes:
-			_, err = fmt.Fprintf(out, "removed %s, %s\n", human.Plural(int64(done.Blobs), "file"), human.Bytes(done.Bytes))
+			_, err = fmt.Fprintf(out, "removed %s, %s\n", what, human.Bytes(done.Bytes))
 		default:
-			_, err = fmt.Fprintf(out, "nothing refers to %s, %s; `--yes` removes them\n", human.Plural(int64(done.Blobs), "file"), human.Bytes(done.Bytes))
+			_, err = fmt.Fprintf(out, "nothing refers to %s, %s; `--yes` removes them\n", what, human.Bytes(done.Bytes))
 		}
 		return err
 	}

@@ -66,7 +66,7 @@ the folder .sluice.`,
 	}
 	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan(), newSimulate())
 	add("runs", newRun(), newClean(), newRerun(), newCancel(), newApprove(), newReject(), newSchedule())
-	add("look", newList(), newShow(), newLogs(), newReport(), newData())
+	add("look", newList(), newShow(), newLogs(), newReport(), newData(), newCheckpoint())
 	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
 	add("", newVersion(), newExitCodes())
 	return root
