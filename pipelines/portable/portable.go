@@ -17,7 +17,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
@@ -33,8 +32,8 @@ type Job struct {
 	// Parallelism is how many bundles of a stage are worked on at a time. 0 leaves it to the cluster.
 	Parallelism int
 	// Worker is the program that the cluster's machines start as a worker, with Env in its environment; its main must call Work. Both
-	// become part of the job's graph, which the cluster shows: no secrets. Empty: this process works, and the cluster reaches it on the
-	// loopback interface.
+	// become part of the job's graph, which the cluster shows: no secrets. Empty: this process works for the runner that this job is
+	// handed to, which reaches it on the loopback interface.
 	Worker string
 	Env    map[string]string
 }
@@ -79,24 +78,27 @@ func Run(ctx context.Context, graph *beam.Pipeline, job Job) error {
 
 // environment tells the runner how workers come about.
 func (j Job) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
-	urn, config := graphx.URNEnvProcess, ""
-	stop = func() {}
-	if j.Worker == "" {
-		workers, err := extworker.StartLoopback(ctx, 0)
+	if j.Worker != "" {
+		config, err := processConfig(j.Worker, j.Env)
 		if err != nil {
-			return nil, nil, fmt.Errorf("listen for work on the loopback interface: %w", err)
+			return nil, nil, err
 		}
-		urn, config = graphx.URNEnvExternal, workers.EnvironmentConfig(ctx)
-		stop = func() { _ = workers.Stop(ctx) } // it has no error to tell
-	} else if config, err = processConfig(j.Worker, j.Env); err != nil {
-		return nil, nil, err
+		env, err = graphx.CreateEnvironment(ctx, graphx.URNEnvProcess, func(context.Context) string { return config })
+		return env, func() {}, err
 	}
-	env, err = graphx.CreateEnvironment(ctx, urn, func(context.Context) string { return config })
+	workers, err := openPool(ctx)
 	if err != nil {
-		stop()
+		return nil, nil, fmt.Errorf("listen for work on the loopback interface: %w", err)
+	}
+	env, err = graphx.CreateEnvironment(ctx, graphx.URNEnvExternal, func(context.Context) string { return workers.address })
+	if err == nil {
+		env.Payload, err = workers.payload()
+	}
+	if err != nil {
+		workers.close()
 		return nil, nil, err
 	}
-	return env, stop, nil
+	return env, workers.close, nil
 }
 
 // submit hands the job over and returns its id. Workers need no artifact, but a job must come with one: it is an empty file.

@@ -42,19 +42,24 @@ func Work(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil || *id == "" {
 		return fmt.Errorf("not the arguments of a Beam worker: %q", args)
 	}
-	ctx = grpcx.WriteWorkerID(ctx, *id)
-	info, err := tools.ProvisionInfo(ctx, *provision)
+	if !beam.Initialized() {
+		beam.Init()
+	}
+	return work(ctx, *id, *provision)
+}
+
+// work is one worker, in this process.
+func work(ctx context.Context, id, provision string) error {
+	ctx = grpcx.WriteWorkerID(ctx, id)
+	info, err := tools.ProvisionInfo(ctx, provision)
 	if err != nil {
-		return fmt.Errorf("ask the runner at %s what to do: %w", *provision, err)
+		return fmt.Errorf("ask the runner at %s what to do: %w", provision, err)
 	}
 	logging, control := info.GetLoggingEndpoint().GetUrl(), info.GetControlEndpoint().GetUrl()
 	if logging == "" || control == "" {
 		return errors.New("the runner does not say where it takes logs and gives orders")
 	}
-	if !beam.Initialized() {
-		beam.Init()
-	}
-	fmt.Fprintf(os.Stderr, "worker %s of the runner at %s\n", *id, control)
+	fmt.Fprintf(os.Stderr, "worker %s of the runner at %s\n", id, control)
 	return harness.MainWithOptions(ctx, logging, control, harness.Options{
 		RunnerCapabilities: info.GetRunnerCapabilities(), StatusEndpoint: info.GetStatusEndpoint().GetUrl(),
 	})
