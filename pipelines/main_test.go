@@ -42,8 +42,11 @@ func clean() error {
 	return nil
 }
 
-// variablesFile lies beside a program that childWith returns: what its environment has besides.
-const variablesFile = "variables"
+// Beside a program that childWith returns lies what its environment is to have besides, and what Run gave it.
+const (
+	variablesFile = "variables"
+	environFile   = "environ"
+)
 
 // childWith returns the program of a job's child, this test's own binary, with variables that Run would not give it: NAME=VALUE.
 func childWith(t testing.TB, variables ...string) (exe string) {
@@ -60,10 +63,12 @@ func childWith(t testing.TB, variables ...string) (exe string) {
 }
 
 func setVariables() error {
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(os.Args[0]), variablesFile))
+	dir := filepath.Dir(os.Args[0])
+	text, err := os.ReadFile(filepath.Join(dir, variablesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, environFile), []byte(strings.Join(os.Environ(), "\n")), 0o600))
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		err = errors.Join(err, os.Setenv(name, value))

@@ -70,7 +70,8 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 		grace = clusterGrace
 	}
 	child, err := proc.Start(ctx, proc.Command{
-		Path: exe, Args: []string{Arg}, Dir: job.Dir, Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: grace,
+		Path: exe, Args: []string{Arg}, Dir: job.Dir, Env: childEnviron(os.Environ(), job, stdin),
+		Stdin: bytes.NewReader(stdin), Stdout: childOut, Stderr: tail, Grace: grace,
 	})
 	childOut.Close()
 	if err != nil {

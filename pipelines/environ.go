@@ -1,0 +1,47 @@
+package pipelines
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// The variables that the child process is given of those of the process that starts it. These hold no secrets; those of the process do: they
+// admit to Temporal's namespace, open the vault and the payloads. The secrets of a job come by its standard input.
+var (
+	everyChild = []string{
+		"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LC_*", "XDG_CACHE_HOME", "LD_LIBRARY_PATH",
+		"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
+	}
+	flinkChild = []string{"JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SLUICE_CACHE"}
+	// bucketChild has what reads files of buckets, which are secrets.
+	bucketChild = []string{
+		"AWS_*", "GOOGLE_*", "CLOUDSDK_*", "GCE_METADATA_HOST", "STORAGE_EMULATOR_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+	}
+)
+
+// childEnviron returns what of an environment the child of a job needs; text is the job as JSON.
+func childEnviron(environ []string, job Job, text []byte) []string {
+	wanted := everyChild
+	if job.Runner.Flink != nil {
+		wanted = slices.Concat(wanted, flinkChild)
+	}
+	if bytes.Contains(text, []byte("s3://")) || bytes.Contains(text, []byte("gs://")) {
+		wanted = slices.Concat(wanted, bucketChild)
+	}
+	env := []string{} // nil would mean all
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if slices.ContainsFunc(wanted, func(pattern string) bool { return matches(name, pattern) }) {
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// matches reports whether a name is a pattern's, which may end in *.
+func matches(name, pattern string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return name == pattern || open && strings.HasPrefix(name, prefix)
+}
