@@ -39,6 +39,7 @@ import torch.distributed as dist  # noqa: E402
 
 import dataset  # noqa: E402
 import model as spam  # noqa: E402
+import rendezvous  # noqa: E402
 
 LEARNING_RATE = 3e-3  # at the first step; it falls to nothing at the last
 BATCH = 64  # rows of a step over all ranks, so that a step is the same on any number of nodes
@@ -51,7 +52,8 @@ def main() -> int:
     arguments = parse_arguments()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=datetime.timedelta(minutes=2))
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=datetime.timedelta(minutes=2), **rendezvous.arguments(rank, world))
 
     training = Training(arguments, rank, world, device)
     training.resume()
