@@ -78,9 +78,13 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	closed, err := writePolicy(c.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("keep Flink's job server to this machine: %w", err)
+	}
 	s := &Server{Endpoint: net.JoinHostPort("localhost", strconv.Itoa(port)), tail: proc.NewTail(tailLines)}
 	s.process, err = proc.Start(context.WithoutCancel(ctx), proc.Command{
-		Path: java, Args: c.args(classpath, port), Stdout: s.tail, Stderr: s.tail, Grace: stopGrace,
+		Path: java, Args: append(closed, c.args(classpath, port)...), Stdout: s.tail, Stderr: s.tail, Grace: stopGrace,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start Flink's job server: %w", err)
