@@ -144,15 +144,15 @@ func variantOutput(file string, model artifact.Ref, m Measured) (dsl.VariantOutp
 	return dsl.VariantOutput{Model: model, Parity: m.Parity, Latency: m.Latency, Throughput: m.Throughput, Bytes: info.Size()}, nil
 }
 
-// tolerated compares a variant's parity with what it declared; a limit of zero was not declared.
+// tolerated compares a variant's parity with what it declared.
 func tolerated(name string, p dsl.Parity, t dsl.Tolerance) error {
 	switch {
-	case t.MaxAbs != 0 && p.MaxAbs > t.MaxAbs:
-		return &ToleranceError{Variant: name, Measure: "max_abs", Measured: p.MaxAbs, Tolerated: t.MaxAbs}
-	case t.Cosine != 0 && p.Cosine < t.Cosine:
-		return &ToleranceError{Variant: name, Measure: "cosine", Measured: p.Cosine, Tolerated: t.Cosine}
-	case t.Top1 != 0 && p.Top1 < t.Top1:
-		return &ToleranceError{Variant: name, Measure: "top1", Measured: p.Top1, Tolerated: t.Top1}
+	case t.MaxAbs != nil && p.MaxAbs > *t.MaxAbs:
+		return &ToleranceError{Variant: name, Measure: "max_abs", Measured: p.MaxAbs, Tolerated: *t.MaxAbs}
+	case t.Cosine != nil && p.Cosine < *t.Cosine:
+		return &ToleranceError{Variant: name, Measure: "cosine", Measured: p.Cosine, Tolerated: *t.Cosine}
+	case t.Top1 != nil && p.Top1 < *t.Top1:
+		return &ToleranceError{Variant: name, Measure: "top1", Measured: p.Top1, Tolerated: *t.Top1}
 	}
 	return nil
 }

@@ -103,8 +103,8 @@ func newJob(t *testing.T, model, dataset string, variants map[string]dsl.Variant
 
 func TestRun(t *testing.T) {
 	job := newJob(t, onnxtest.MLP, samples(t, 100, vectors), map[string]dsl.Variant{
-		"fp32": {ONNX: &dsl.ONNXVariant{Optimize: "all"}, Tolerance: dsl.Tolerance{MaxAbs: 1e-4, Top1: 1}},
-		"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{Cosine: 0.99}},
+		"fp32": {ONNX: &dsl.ONNXVariant{Optimize: "all"}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
+		"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{Cosine: new(0.99)}},
 	})
 	job.Spec.Select = "smallest"
 	var steps []string
@@ -169,7 +169,7 @@ func serves(t *testing.T, dir string) {
 func TestTextModels(t *testing.T) {
 	for _, model := range []string{onnxtest.Text, onnxtest.Words} {
 		t.Run(model, func(t *testing.T) {
-			same := dsl.Tolerance{MaxAbs: 0.01, Cosine: 0.9999, Top1: 1}
+			same := dsl.Tolerance{MaxAbs: new(0.01), Cosine: new(0.9999), Top1: new(1.0)}
 			job := newJob(t, model, samples(t, 20, texts), map[string]dsl.Variant{
 				"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: same},
 				"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: same},
@@ -188,7 +188,7 @@ func TestTextModels(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
-	tight := map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{MaxAbs: 1e-9}}}
+	tight := map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-9)}}}
 	fp32 := map[string]dsl.Variant{"fp32": {ONNX: &dsl.ONNXVariant{}}}
 	for _, tc := range []struct {
 		name   string
@@ -277,6 +277,26 @@ func TestPick(t *testing.T) {
 	for how, want := range map[string]string{"": "b", "fastest": "b", "smallest": "a", "c": "c", "d": ""} {
 		if got := pick(how, []string{"a", "b", "c"}, variants); got != want {
 			t.Errorf("select %q picks %q, want %q", how, got, want)
+		}
+	}
+}
+
+func TestZeroIsATolerance(t *testing.T) {
+	worst := dsl.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1}
+	for _, tc := range []struct{ declared, broken string }{
+		{`{}`, ""},
+		{`{"max_abs": 0}`, "max_abs"},
+		{`{"cosine": 0}`, "cosine"},
+		{`{"top1": 0}`, "top1"},
+		{`{"max_abs": 0.1, "cosine": -0.1}`, ""},
+	} {
+		var tolerance dsl.Tolerance
+		if err := json.Unmarshal([]byte(tc.declared), &tolerance); err != nil {
+			t.Fatal(err)
+		}
+		err := tolerated("int8", worst, tolerance)
+		if e, broken := errors.AsType[*ToleranceError](err); broken != (tc.broken != "") || broken && e.Measure != tc.broken {
+			t.Errorf("%s: %v, want %q broken", tc.declared, err, tc.broken)
 		}
 	}
 }

@@ -52,14 +52,14 @@ type ONNXVariant struct {
 	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|int8"`
 }
 
-// Tolerance bounds how far a variant's outputs may be from the source model's.
+// Tolerance bounds how far a variant's outputs may be from the source model's. What is not declared is not checked; zero is a bound.
 type Tolerance struct {
 	// MaxAbs is the largest absolute difference allowed of any output element.
-	MaxAbs float64 `json:"max_abs,omitempty" dsl:"min=0"`
+	MaxAbs *float64 `json:"max_abs,omitempty" dsl:"min=0"`
 	// Cosine is the lowest cosine similarity allowed of any sample's output vector.
-	Cosine float64 `json:"cosine,omitempty" dsl:"min=-1,max=1"`
-	// Top1 is the lowest share of samples allowed whose largest output is the same class.
-	Top1 float64 `json:"top1,omitempty" dsl:"min=0,max=1"`
+	Cosine *float64 `json:"cosine,omitempty" dsl:"min=-1,max=1"`
+	// Top1 is the lowest share of samples allowed whose largest output is the same class. Samples without an answer are not the same.
+	Top1 *float64 `json:"top1,omitempty" dsl:"min=0,max=1"`
 }
 
 // CompileOutput is what a compile step hands on.

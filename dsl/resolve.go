@@ -207,6 +207,9 @@ func checkBound(v reflect.Value, f field) error {
 	if v.IsZero() && !f.required {
 		return nil
 	}
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
 	var x float64
 	switch v.Kind() {
 	case reflect.Int, reflect.Int64:
