@@ -143,7 +143,7 @@ func (g *Gateway) ready() bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	_, hasTraffic := g.doc.Serving()
-	return g.followed && (!hasTraffic || g.table != nil && len(g.table.releases) > 0)
+	return g.followed && (!hasTraffic || g.table.complete())
 }
 
 func writeReady(w http.ResponseWriter, ready bool) {

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
 )
 
 // table is one routing revision as it is served. It is immutable.
 type table struct {
 	revision int64
 	releases []weighted
-	total    float64 // of the weights; below 1 when a release of the revision failed to load
+	missing  []routing.Release // those with traffic that failed to load: their share is not served
 	shadow   *release
 	share    float64 // of requests that are mirrored
 }
@@ -30,20 +31,28 @@ func (t *table) equal(other *table) bool {
 	return t != nil && other != nil && t.revision == other.revision && t.shadow == other.shadow && slices.Equal(t.releases, other.releases)
 }
 
-// pick assigns a request by chance.
+// pick assigns a request by chance; nil for the share of a release that is missing, which nobody else gets: a candidate that has a
+// tenth of the traffic must not get all of it because the release it is compared with is not there.
 func (t *table) pick() *release {
-	at := rand.Float64() * t.total
+	at := rand.Float64()
 	for _, w := range t.releases {
 		if at < w.weight {
 			return w.release
 		}
 		at -= w.weight
 	}
+	if len(t.missing) > 0 || len(t.releases) == 0 {
+		return nil
+	}
 	return t.releases[len(t.releases)-1].release // rounding
 }
 
-// switchTable serves the document's newest revision, if all it needs has been loaded or has failed to. What failed gets no traffic;
-// when all has failed, what serves goes on serving.
+// complete reports whether the whole of the traffic is served.
+func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(t.missing) == 0 }
+
+// switchTable serves the document's newest revision, if all it needs has been loaded or has failed to. When a release with traffic has
+// failed, what serves goes on serving if it serves all traffic; else, as after a restart, the share of that release is not served. What
+// an incomplete table serves is no comparison, so it is not counted for its revision.
 func (g *Gateway) switchTable() {
 	next := &table{revision: g.doc.Revision}
 	for _, wanted := range g.doc.Releases {
@@ -56,20 +65,25 @@ func (g *Gateway) switchTable() {
 		case r.state == Loading:
 			return
 		case r.state == Failed:
+			if wanted.Weight > 0 {
+				next.missing = append(next.missing, wanted)
+			}
 			continue
 		case isShadow:
 			next.shadow, next.share = r, g.doc.Shadow.Share
 		}
 		if wanted.Weight > 0 {
 			next.releases = append(next.releases, weighted{r, wanted.Weight})
-			next.total += wanted.Weight
 		}
 	}
-	_, hasTraffic := g.doc.Serving()
-	if !g.followed || next.equal(g.table) || hasTraffic && len(next.releases) == 0 {
+	if !g.followed || next.equal(g.table) || len(next.missing) > 0 && g.table.complete() {
 		return
 	}
 	g.table = next
+	if len(next.missing) > 0 {
+		g.log.Error("a part of the traffic is not served", "revision", next.revision, "error", g.trouble())
+		return
+	}
 	g.counters.begin(next.revision)
 	g.log.Info("routing revision serves", "revision", next.revision)
 }
@@ -90,11 +104,7 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	defer g.mu.RUnlock()
 	t := g.table
 	if t == nil || len(t.releases) == 0 {
-		message := "no release of " + g.opts.Target + " serves yet"
-		if err := g.trouble(); err != nil {
-			message = g.opts.Target + " is not served: " + err.Error()
-		}
-		return nil, &oip.Error{Status: http.StatusServiceUnavailable, Message: message}
+		return nil, g.unavailable()
 	}
 	a := &assignment{revision: t.revision}
 	if version != "" {
@@ -104,7 +114,10 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 		}
 		a.release = r
 	} else {
-		a.release, a.counted = t.pick(), true
+		if a.release = t.pick(); a.release == nil {
+			return nil, g.unavailable()
+		}
+		a.counted = true
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
 			a.shadow = t.shadow
 			a.shadow.inflight.Add(1)
@@ -112,4 +125,13 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	}
 	a.release.inflight.Add(1)
 	return a, nil
+}
+
+// unavailable is the answer to a request that no release serves; the caller holds the lock.
+func (g *Gateway) unavailable() error {
+	message := "no release of " + g.opts.Target + " serves yet"
+	if err := g.trouble(); err != nil {
+		message = g.opts.Target + " is not served: " + err.Error()
+	}
+	return &oip.Error{Status: http.StatusServiceUnavailable, Message: message}
 }
