@@ -37,6 +37,18 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 	b.record("interrupted")
 }
 
+// A script that saves and exits with 0 when it is told to stop, as frameworks do, has not finished.
+func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
+	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s}", engineConfig{})
+	b.env["STEPS"], b.env["STEP_SECONDS"], b.env["STOPPED_CODE"] = "250", "0.03", "0"
+	b.execute()
+	o := b.result()
+	b.checkAccount(o)
+	if len(o.Generations) < 2 || o.Generations[0].End != dsl.EndNotice {
+		t.Errorf("%d generations, want some that ended on notice", len(o.Generations))
+	}
+}
+
 func TestTrainSurvivesKilledAgent(t *testing.T) {
 	for node := range 2 {
 		t.Run(fmt.Sprintf("node %d", node), func(t *testing.T) {

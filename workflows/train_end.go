@@ -76,15 +76,9 @@ func (l *life) exitedZero() bool {
 // that saves and returns when it is stopped. Where nobody says how many steps there are, a stop is taken for one; the next generation goes
 // on from the last checkpoint, and ends at once when nothing is left to do.
 func (l *life) cutShort() bool {
-	if !slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped }) {
-		return false
-	}
-	last := l.lastStep()
-	return last == 0 || l.nodes[0].result.Step < last
+	told := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })
+	return told && l.nodes[0].result.Short(l.plan.TotalSteps)
 }
-
-// lastStep is the number of steps of the whole job; 0 when neither the step nor its script says it.
-func (l *life) lastStep() int64 { return cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of) }
 
 func (l *life) wasCanceled(end *trainEnd) bool {
 	end.how, end.reason = dsl.EndCanceled, "canceled"
@@ -274,7 +268,7 @@ func (l *life) wasStopped(end *trainEnd) bool {
 	}
 	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
 	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
-	if last := l.lastStep(); last > 0 {
+	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)
 	}
 	return true

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -238,6 +239,13 @@ type RanksEnded struct {
 	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.
 	Outputs map[string]any `json:"outputs,omitempty"`
 	Metrics string         `json:"metrics,omitempty"`
+}
+
+// Short reports whether ranks that were told to stop had steps left, as far as anybody says how many there are: the step, or the script.
+// Only node 0 knows how far they came.
+func (e RanksEnded) Short(totalSteps int64) bool {
+	last := cmp.Or(totalSteps, e.Of)
+	return last == 0 || e.Step < last
 }
 
 // StopInput asks a node to end its ranks: SIGTERM, after Grace SIGKILL. The activity returns when they have gone; committing what

@@ -23,9 +23,10 @@ every = int(os.environ.get("COMMIT_STEPS", "10"))
 checkpoints = pathlib.Path(os.environ["SLUICE_CHECKPOINT_DIR"])
 output = pathlib.Path(os.environ["SLUICE_OUTPUT_DIR"])
 resume = os.environ.get("SLUICE_RESUME_DIR")
+stopped = int(os.environ.get("STOPPED_CODE", "143"))
 
-stop, agreed = threading.Event(), threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
+stop, told, agreed = threading.Event(), threading.Event(), threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: (told.set(), stop.set()))
 assert not any(name.startswith(("TEMPORAL_", "SLUICE_TEMPORAL")) for name in os.environ), "a credential reached a rank"
 
 
@@ -54,7 +55,7 @@ def peers():
             os._exit(1)
         if data == b"s":
             if rank != 0:
-                os._exit(143)
+                os._exit(stopped)
             stop.set()
     for connection in connections:
         threading.Thread(target=listen, args=(connection,), daemon=True).start()
@@ -86,7 +87,9 @@ while step < total:
             connection.send(b"s")
         if rank != 0:
             threading.Event().wait()  # until rank 0 agrees
-        os._exit(143)
+        if stopped == 0:
+            told.wait()  # who leaves with 0 before it is told has finished
+        os._exit(stopped)
     time.sleep(pause)
     step += 1
     if fail_at and step == fail_at and rank == world - 1:

@@ -146,6 +146,8 @@ func (r *ranks) supervise() {
 		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
 	case leaked:
 		r.err = contract.Error(contract.ErrUser, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
+	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):
+		// An exit code of 0 that is no finish: there need not be any outputs yet.
 	case r.p.index == 0:
 		r.err = contract.Masked(r.p.mask, r.collect(ctx))
 	default:
