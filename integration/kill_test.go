@@ -167,6 +167,7 @@ func (s *sandbox) infer() (version string, err error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err

@@ -53,6 +53,8 @@ type Options struct {
 	// Sweep, when set, removes what serves releases that were dropped. It is called with a document that is served, when the inferences
 	// of those it does not name have ended, at least once for each; gateways elsewhere may serve a newer one already.
 	Sweep func(ctx context.Context, doc routing.Document) error
+	// LabelKey is what senders of labels must know; see LabelHeader. Empty: everybody's labels are taken.
+	LabelKey string
 	// Timeout of one inference. Default 30s.
 	Timeout time.Duration
 	Logger  *slog.Logger
@@ -63,7 +65,7 @@ type Gateway struct {
 	opts     Options
 	epoch    string
 	log      *slog.Logger
-	mux      *http.ServeMux
+	handler  http.Handler
 	counters *counters
 	mirror   *mirror
 	poke     chan struct{}
@@ -96,7 +98,7 @@ func New(opts Options) *Gateway {
 	}
 	g.mirror = newMirror(g.counters, opts.Timeout, g.log)
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
-	g.mux = g.routes()
+	g.handler = guarded(g.routes())
 	g.background.Go(func() { g.follow(ctx) })
 	return g
 }
@@ -127,7 +129,7 @@ func (g *Gateway) Poke() {
 }
 
 // ServeHTTP implements http.Handler.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
 // follow is the one goroutine that changes what is served.
 func (g *Gateway) follow(ctx context.Context) {

@@ -54,15 +54,15 @@ func (g *Gateway) routes() *http.ServeMux {
 	for _, base := range []string{model, model + "/versions/{version}"} {
 		mux.HandleFunc("GET "+base, g.model)
 		mux.HandleFunc("GET "+base+"/ready", g.modelReady)
-		mux.Handle("POST "+base+"/infer", bounded(g.infer))
+		mux.HandleFunc("POST "+base+"/infer", ofInference(bounded(g.infer)))
 	}
-	mux.HandleFunc("GET "+control, func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, g.State()) })
-	mux.HandleFunc("GET "+control+"/stats", func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, g.Stats()) })
-	mux.HandleFunc("POST "+control+"/reload", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+control, onLoopback(func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, g.State()) }))
+	mux.HandleFunc("GET "+control+"/stats", onLoopback(func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, g.Stats()) }))
+	mux.HandleFunc("POST "+control+"/reload", onLoopback(func(w http.ResponseWriter, _ *http.Request) {
 		g.Poke()
 		w.WriteHeader(http.StatusAccepted)
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	}))
+	mux.HandleFunc("GET /metrics", onLoopback(promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, &oip.Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path + "; the model is " + model})
 	})
@@ -70,9 +70,9 @@ func (g *Gateway) routes() *http.ServeMux {
 }
 
 // bounded refuses requests beyond the number that may be under way, before their bodies are read.
-func bounded(next http.HandlerFunc) http.Handler {
+func bounded(next http.HandlerFunc) http.HandlerFunc {
 	slots := make(chan struct{}, maxInFlight)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -81,7 +81,7 @@ func bounded(next http.HandlerFunc) http.Handler {
 			w.Header().Set("Retry-After", "1")
 			oip.WriteError(w, &oip.Error{Status: http.StatusServiceUnavailable, Message: "too many requests are under way"})
 		}
-	})
+	}
 }
 
 // State returns how far the gateway is with the routing document.

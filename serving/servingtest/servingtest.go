@@ -119,6 +119,7 @@ func (s *suite) ask(text string, label any) (release string, spam float32) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.client.Do(req)
 	if err != nil {
 		s.Fatal(err)
