@@ -76,6 +76,14 @@ func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.Ro
 		opened.Previous = "" // a retry of a rollout whose candidate has all traffic, because nothing served before
 	}
 	opened.Version, opened.Revision = release.Version, doc.Revision
+	if opened.Previous == "" && release.Weight > 0 {
+		return opened, nil // it serves already, so it was found fit before
+	}
+	if err := r.probe(ctx, in, spec, opened.URL, release.Version); contract.ErrorType(err) == contract.ErrUser {
+		return opened, contract.Error(contract.ErrUser, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), nil)
+	} else if err != nil {
+		return opened, err
+	}
 	return opened, nil
 }
 

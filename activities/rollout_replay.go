@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -10,7 +11,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
 )
 
@@ -34,25 +37,63 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 		n := sent.Load()
 		return Replayed{Sent: n, Progress: contract.Progress{Text: fmt.Sprintf("%d requests replayed", n), Share: -1}}
 	})
-	dir, cleanup, err := AttemptDir(ctx, r.State, in.Step)
-	if err != nil {
-		return err
-	}
-	defer cleanup()
-	rows := filepath.Join(dir, "rows")
-	if err := r.Store.Fetch(ctx, in.Traffic.Replay, rows); err != nil {
-		return typed(ctx, err)
-	}
 	target, spec, err := r.target(ctx, in.Step) // it may have to be served by this process now
 	if err != nil {
 		return err
 	}
-	err = replay.Run(ctx, replay.Options{
-		URL: target.URL(), Model: spec.Target, Dir: rows, Split: in.Traffic.Split, Label: in.Traffic.Label, RPS: in.Traffic.RPS,
-		Start: before.Sent, Progress: sent.Store,
-	})
+	options, cleanup, err := r.traffic(ctx, in.Step, spec.Target, target.URL(), in.Traffic)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	options.Start, options.Progress = before.Sent, sent.Store
+	err = replay.Run(ctx, options)
 	if ctx.Err() != nil {
 		return temporal.NewCanceledError(contract.RolloutReplayed{Sent: sent.Load()})
 	}
+	return unfit(ctx, err)
+}
+
+// unfit makes what is wrong with the rows, which no other attempt mends, the user's error.
+func unfit(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrUnfit) {
+		return contract.Error(contract.ErrUser, "traffic: "+err.Error(), nil)
+	}
 	return typed(ctx, err)
+}
+
+// traffic brings the rows to replay into a folder of this attempt, which cleanup removes.
+func (r *Rollouts) traffic(
+	ctx context.Context, in contract.StepInput, model, url string, traffic dsl.Traffic,
+) (o replay.Options, cleanup func(), err error) {
+	key, err := gateway.EnsureLabelKey(r.State)
+	if err != nil {
+		return o, nil, contract.Error(contract.ErrInfrastructure, err.Error(), err)
+	}
+	dir, cleanup, err := AttemptDir(ctx, r.State, in)
+	if err != nil {
+		return o, nil, err
+	}
+	rows := filepath.Join(dir, "rows")
+	if err := r.Store.Fetch(ctx, traffic.Replay, rows); err != nil {
+		cleanup()
+		return o, nil, typed(ctx, err)
+	}
+	return replay.Options{
+		URL: url, Model: model, Dir: rows, Split: traffic.Split, Label: traffic.Label,
+		LabelAuthorization: gateway.LabelHeader(key), RPS: traffic.RPS,
+	}, cleanup, nil
+}
+
+// probe says why the candidate could not be judged by the labels of the traffic, before it gets any.
+func (r *Rollouts) probe(ctx context.Context, in contract.StepInput, spec dsl.Rollout, url, version string) error {
+	if spec.Traffic.Replay.IsZero() || spec.Traffic.Label == "" {
+		return nil
+	}
+	options, cleanup, err := r.traffic(ctx, in, spec.Target, url, spec.Traffic)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	return unfit(ctx, replay.Probe(ctx, options, version))
 }

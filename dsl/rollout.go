@@ -40,7 +40,8 @@ type Traffic struct {
 	Split string `json:"split,omitempty" dsl:"default=test"`
 	// RPS is requests per second. Default 50.
 	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
-	// Label is the column holding the right answer; a wrong answer counts as an error.
+	// Label is the column holding the right answer; a wrong answer counts as an error. It is for classifiers: a class number, a boolean, or
+	// a text where the model answers with text.
 	Label string `json:"label,omitempty"`
 }
 
@@ -73,6 +74,9 @@ type Tests struct {
 type ErrorTest struct {
 	// Alpha bounds the chance that an equal candidate is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
+	// MaxRate is the share of wrong answers to labelled requests, and of failed requests, above which a release is taken back that no
+	// stage compares with another, such as a target's first. Default 0.5.
+	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
 }
 
 // LatencyTest compares a latency quantile of candidate and stable by time-uniform bands.

@@ -93,13 +93,15 @@ func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) 
 // start listens and serves, each driver in one line; the caller holds the lock.
 func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) error {
 	var s *gateway.Server
-	var err error
+	labelKey, err := gateway.EnsureLabelKey(g.state)
 	switch {
+	case err != nil:
+		err = fmt.Errorf("target %s: %w", target, err)
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
-		s, err = embedded.Serve(ctx, g.store, target, spec.Embedded.Port, dir, g.log)
+		s, err = embedded.Serve(ctx, g.store, target, spec.Embedded.Port, dir, labelKey, g.log)
 	case spec.KServe != nil:
-		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.log)
+		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, labelKey, g.log)
 	default:
 		err = fmt.Errorf("target %s has no driver", target)
 	}

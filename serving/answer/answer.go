@@ -10,8 +10,8 @@ import (
 )
 
 // Of reads a model's answer per row of its first output: the text of a text output; the number of the largest element where a
-// row has several; 0 or 1 by the threshold 0.5 for a single floating-point number; else the number itself. nil when there is none, such as
-// for an output without elements.
+// row has several; 0 or 1 by the threshold 0.5 for a single floating-point number from 0 to 1, which is taken for a probability; else the
+// number itself. nil when there is none, such as for an output without elements.
 func Of(outputs []oip.Tensor) []string {
 	if len(outputs) == 0 || len(outputs[0].Shape) == 0 || outputs[0].Shape[0] == 0 {
 		return nil
@@ -27,13 +27,13 @@ func Of(outputs []oip.Tensor) []string {
 	}
 	out := make([]string, rows)
 	for i, row := range slices.Collect(slices.Chunk(values, len(values)/rows)) {
-		out[i] = strconv.Itoa(class(row, first.Datatype()))
+		out[i] = ofRow(row, first.Datatype())
 	}
 	return out
 }
 
-func class(row []float64, datatype oip.Datatype) int {
-	isFloat := datatype == oip.FP32 || datatype == oip.FP64
+func ofRow(row []float64, datatype oip.Datatype) string {
+	isProbability := (datatype == oip.FP32 || datatype == oip.FP64) && row[0] >= 0 && row[0] <= 1
 	switch {
 	case len(row) > 1:
 		best := 0
@@ -42,13 +42,13 @@ func class(row []float64, datatype oip.Datatype) int {
 				best = i
 			}
 		}
-		return best
-	case isFloat && row[0] >= 0.5:
-		return 1
-	case isFloat:
-		return 0
+		return strconv.Itoa(best)
+	case isProbability && row[0] >= 0.5:
+		return "1"
+	case isProbability:
+		return "0"
 	}
-	return int(row[0])
+	return strconv.FormatFloat(row[0], 'f', -1, 64)
 }
 
 // Compare reports whether two models answered every row alike. comparable is false when neither gave an answer, which is no agreement.

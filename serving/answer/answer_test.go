@@ -17,6 +17,7 @@ func TestOf(t *testing.T) {
 		{"classes", oip.Tensor{Shape: []int64{2, 3}, Data: []float32{1, 3, 2, 9, 0, 0}}, []string{"1", "0"}},
 		{"probability", oip.Tensor{Shape: []int64{3}, Data: []float32{0.4, 0.5, 0.9}}, []string{"0", "1", "1"}},
 		{"column", oip.Tensor{Shape: []int64{2, 1}, Data: []float64{0.4, 0.6}}, []string{"0", "1"}},
+		{"no probability", oip.Tensor{Shape: []int64{3, 1}, Data: []float32{152.5, -0.25, 1.5}}, []string{"152.5", "-0.25", "1.5"}},
 		{"labels", oip.Tensor{Shape: []int64{2}, Data: []int64{7, 0}}, []string{"7", "0"}},
 		{"bools", oip.Tensor{Shape: []int64{2}, Data: []bool{true, false}}, []string{"1", "0"}},
 		{"texts", oip.Tensor{Shape: []int64{2}, Data: []string{"spam", "ham"}}, []string{"spam", "ham"}},

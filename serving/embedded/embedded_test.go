@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 
 func serve(t *testing.T, s *store.Store, port int) *gateway.Server {
 	t.Helper()
-	server, err := Serve(t.Context(), s, servingtest.Name, port, t.TempDir(), slog.New(slog.DiscardHandler))
+	server, err := Serve(t.Context(), s, servingtest.Name, port, t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,26 +64,39 @@ func (c *counters) at(revision int64) *stats.Revision {
 }
 
 // request counts one request that chance gave to a version.
-func (c *counters) request(revision int64, version string, what outcome, latency time.Duration) {
+func (c *counters) request(revision int64, version string, what outcome, labelled bool, latency time.Duration) {
+	c.count(revision, version, func(counts *stats.Counts) {
+		counts.Requests++
+		if labelled {
+			counts.Labelled++
+		}
+		switch what {
+		case answered:
+		case wrong:
+			counts.Wrong++
+		case failure:
+			counts.Failures++
+		}
+		counts.Latency.Add(latency)
+	})
+}
+
+// refused counts a request whose label is no class.
+func (c *counters) refused(revision int64, version string) {
+	c.count(revision, version, func(counts *stats.Counts) { counts.Refused++ })
+}
+
+func (c *counters) count(revision int64, version string, add func(*stats.Counts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.at(revision); r != nil {
-		r.Versions[version] = counted(r.Versions[version], what, latency)
+		counts := r.Versions[version]
+		add(&counts)
+		r.Versions[version] = counts
 	}
-	c.versions[version] = counted(c.versions[version], what, latency)
-}
-
-func counted(counts stats.Counts, what outcome, latency time.Duration) stats.Counts {
-	counts.Requests++
-	switch what {
-	case answered:
-	case wrong:
-		counts.Wrong++
-	case failure:
-		counts.Failures++
-	}
-	counts.Latency.Add(latency)
-	return counts
+	counts := c.versions[version]
+	add(&counts)
+	c.versions[version] = counts
 }
 
 // compare counts one mirrored request.

@@ -178,6 +178,8 @@ func (b *bench) untilServing(t *testing.T, revision int64) {
 
 func (b *bench) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "127.0.0.1:8080"
+	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -257,6 +259,7 @@ func TestOutcomesAreCounted(t *testing.T) {
 		{"panics", request, 500, 1, 1, 0},
 		{"empty", request, 200, 1, 0, 0},
 		{"empty", labelled, 200, 1, 0, 1},
+		{"echo", strings.Replace(labelled, `:0}`, `:152}`, 1), 400, 0, 0, 0},
 		{"refuses", request, 400, 0, 0, 0},
 	} {
 		t.Run(tc.behaviour, func(t *testing.T) {
@@ -281,7 +284,9 @@ func TestAClientThatGoesAwayIsCounted(t *testing.T) {
 	b.untilServing(t, doc.Revision)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, inferPath, strings.NewReader(request)))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, inferPath, strings.NewReader(request))
+	r.Header.Set("Content-Type", "application/json")
+	b.ServeHTTP(httptest.NewRecorder(), r)
 	if c := b.Stats().At(doc.Revision).Versions["1"]; c.Failures != 1 {
 		t.Errorf("counts %+v, want one failure", c)
 	}
@@ -422,10 +427,13 @@ func TestMetrics(t *testing.T) {
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
 	b.untilServing(t, doc.Revision)
 	b.do(http.MethodPost, inferPath, request)
+	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":152},`, 1))
+	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":0.5},`, 1))
 	metrics := b.do(http.MethodGet, "/metrics", "").Body.String()
 	for _, want := range []string{
 		`sluice_requests_total{outcome="ok",target="m",version="1"} 1`,
 		`sluice_request_duration_seconds_bucket{target="m",version="1",le="+Inf"} 1`,
+		`sluice_requests_total{outcome="label_refused",target="m",version="1"} 2`,
 		`sluice_release_weight{target="m",version="1"} 1`,
 		`sluice_release_ready{target="m",version="1"} 1`,
 		`sluice_routing_revision{target="m"} 1`,

@@ -28,8 +28,7 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, err)
 		return
 	}
-	label, err := expected(req.Parameters)
-	if err != nil {
+	if err := g.mayLabel(r, req.Parameters); err != nil {
 		oip.WriteError(w, err)
 		return
 	}
@@ -44,6 +43,15 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.inflight.Done()
 	w.Header().Set(ReleaseHeader, a.Version)
+	label, err := expected(req.Parameters)
+	if err == nil {
+		err = label.fits(a.outputs)
+	}
+	if err != nil {
+		g.refuseLabel(a)
+		oip.WriteError(w, err)
+		return
+	}
 	outputs, err := g.run(r.Context(), a, req.Inputs, label)
 	if err == nil {
 		outputs, err = requested(outputs, req.Outputs)
@@ -53,6 +61,16 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs})
+}
+
+// refuseLabel counts a request whose label is no class, which makes no inference.
+func (g *Gateway) refuseLabel(a *assignment) {
+	if a.shadow != nil {
+		a.shadow.inflight.Done()
+	}
+	if a.counted {
+		g.counters.refused(a.revision, a.Version)
+	}
 }
 
 // run makes the inference and counts what came of it. It does not end with the client: a client that gives up on a slow release
@@ -82,7 +100,7 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 		case label.wrong(outputs):
 			what = wrong
 		}
-		g.counters.request(a.revision, a.Version, what, took)
+		g.counters.request(a.revision, a.Version, what, label != "" && err == nil, took)
 	}
 	if a.shadow != nil && !invalid {
 		handedOver = true

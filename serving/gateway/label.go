@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"crypto/subtle"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -39,4 +41,48 @@ func (e expectation) wrong(outputs []oip.Tensor) bool {
 	}
 	answers := answer.Of(outputs)
 	return len(answers) == 0 || slices.ContainsFunc(answers, func(a string) bool { return a != string(e) })
+}
+
+// fits says why no answer of a classifier with these outputs could be the one expected. Outputs that are not described fit.
+func (e expectation) fits(outputs []oip.TensorMetadata) error {
+	if e == "" || len(outputs) == 0 || len(outputs[0].Shape) == 0 || outputs[0].Datatype == oip.Bytes {
+		return nil
+	}
+	first := outputs[0]
+	class, err := strconv.ParseInt(string(e), 10, 64)
+	if err != nil {
+		return oip.Invalid("parameters.label is %q, but the model's first output %q is numbers, %s: its classes are numbered from 0", e, first.Name, first.Datatype)
+	}
+	classes := int64(1)
+	for _, n := range first.Shape[1:] {
+		if n < 1 {
+			return nil // as many as an answer has
+		}
+		classes *= n
+	}
+	isFloat := first.Datatype == oip.FP32 || first.Datatype == oip.FP64
+	switch {
+	case classes == 1 && !isFloat:
+		return nil // it is the class itself
+	case classes == 1:
+		classes = 2 // by a threshold
+	}
+	if class < 0 || class >= classes {
+		return oip.Invalid("parameters.label is %d, but by the model's first output %q (%s %v) its answers are the classes 0 to %d: labels are for classifiers",
+			class, first.Name, first.Datatype, first.Shape, classes-1)
+	}
+	return nil
+}
+
+// LabelHeader returns the Authorization header of requests with a label, for a gateway with this LabelKey.
+func LabelHeader(key string) string { return "Bearer " + key }
+
+// mayLabel refuses labels of senders without the key: labels decide whether a release is kept.
+func (g *Gateway) mayLabel(r *http.Request, parameters map[string]any) error {
+	want := LabelHeader(g.opts.LabelKey)
+	if parameters["label"] == nil || g.opts.LabelKey == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) == 1 {
+		return nil
+	}
+	return &oip.Error{Status: http.StatusUnauthorized, Message: "parameters.label decides on releases, so it is taken only with the header" +
+		" `Authorization: Bearer KEY`; KEY is in the file label.key of Sluice's state folder. Send the key, or no label"}
 }

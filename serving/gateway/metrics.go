@@ -53,6 +53,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for version, n := range versions {
 		counter(requestsDesc, n.Requests-n.Errors(), version, string(answered))
 		counter(requestsDesc, n.Wrong, version, string(wrong))
+		counter(requestsDesc, n.Refused, version, "label_refused")
 		counter(requestsDesc, n.Failures, version, string(failure))
 		ch <- latencyMetric(n.Latency, target, version)
 	}

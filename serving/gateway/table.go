@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -45,6 +46,10 @@ func (t *table) pick() *release {
 		return nil
 	}
 	return t.releases[len(t.releases)-1].release // rounding
+}
+
+func (t *table) heaviest() *release {
+	return slices.MaxFunc(t.releases, func(a, b weighted) int { return cmp.Compare(a.weight, b.weight) }).release
 }
 
 // complete reports whether the whole of the traffic is served.
@@ -94,6 +99,9 @@ type assignment struct {
 	revision int64
 	// counted: chance chose the release, so its outcome may be compared.
 	counted bool
+	// outputs describes what labels are compared with: of the release that was named, else of the one with the most traffic, so that a
+	// label is refused or taken whatever release chance chooses.
+	outputs []oip.TensorMetadata
 	// shadow is the release that gets a copy; nil for none.
 	shadow *release
 }
@@ -103,21 +111,21 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	t := g.table
-	if t == nil || len(t.releases) == 0 {
-		return nil, g.unavailable()
-	}
-	a := &assignment{revision: t.revision}
+	a := &assignment{}
 	if version != "" {
 		r, ok := g.releases[version]
 		if !ok || r.state != Ready {
 			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that serves"}
 		}
-		a.release = r
+		a.release, a.outputs = r, r.upstream.Outputs()
 	} else {
+		if t == nil || len(t.releases) == 0 {
+			return nil, g.unavailable()
+		}
 		if a.release = t.pick(); a.release == nil {
 			return nil, g.unavailable()
 		}
-		a.counted = true
+		a.revision, a.counted, a.outputs = t.revision, true, t.heaviest().upstream.Outputs()
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
 			a.shadow = t.shadow
 			a.shadow.inflight.Add(1)

@@ -33,7 +33,7 @@ const (
 
 // Serve starts the gateway of a target on a loopback port. The cluster is asked for nothing yet. gateway.ErrPortInUse when the port is
 // taken.
-func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, log *slog.Logger) (*gateway.Server, error) {
+func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, labelKey string, log *slog.Logger) (*gateway.Server, error) {
 	config, namespace, inside, err := configOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
@@ -42,7 +42,7 @@ func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTa
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
-	t.inside = inside
+	t.inside, t.labelKey = inside, labelKey
 	return t.serve(ctx, spec.Port, log)
 }
 
@@ -54,6 +54,8 @@ type releases struct {
 	target  string
 	spec    dsl.KServeTarget
 	inside  bool // this process is a pod of the cluster
+
+	labelKey string // gateway.Options.LabelKey
 
 	patience, readyWithin, lookEvery time.Duration
 }
@@ -74,7 +76,7 @@ func newReleases(s *store.Store, target string, spec dsl.KServeTarget, config *r
 }
 
 func (t *releases) serve(ctx context.Context, port int, log *slog.Logger) (*gateway.Server, error) {
-	return gateway.Serve(ctx, port, gateway.Options{Store: t.store, Target: t.target, Open: t.open, Sweep: t.sweep, Logger: log})
+	return gateway.Serve(ctx, port, gateway.Options{Store: t.store, Target: t.target, Open: t.open, Sweep: t.sweep, LabelKey: t.labelKey, Logger: log})
 }
 
 // open is a gateway.Opener: it makes the InferenceService of a release, if there is none, and waits until its model answers.

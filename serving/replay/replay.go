@@ -25,6 +25,7 @@ const (
 	retryEvery  = 250 * time.Millisecond
 	callTimeout = 60 * time.Second
 	maxAnswer   = 16 << 20
+	probed      = 16 // rows
 )
 
 var (
@@ -44,6 +45,8 @@ type Options struct {
 	Split string
 	// Label is the column with the right answer; it is sent along as the request's label. Empty for none.
 	Label string
+	// LabelAuthorization is the Authorization header of requests with a label; empty for none.
+	LabelAuthorization string
 	// RPS is how many requests are sent a second. The rate is not made up for after a time without answers.
 	RPS float64
 	// Start is how many rows were sent before, by an earlier Run that ended.
@@ -64,12 +67,44 @@ func Run(ctx context.Context, o Options) error {
 	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}, fail: cancel}
 	defer r.group.Wait() // before the connections are closed
 	r.heard.Store(time.Now().UnixNano())
-	inputs, err := r.inputs(ctx)
+	inputs, err := r.inputs(ctx, "")
 	if err != nil {
 		return err
 	}
 	if err := r.send(ctx, inputs); err != nil {
 		return err
+	}
+	return context.Cause(ctx)
+}
+
+// Probe sends the first rows of the split to one version, and says as ErrUnfit what it refuses of them. Other failures are for a rollout
+// to count.
+func Probe(ctx context.Context, o Options, version string) error {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
+	r.heard.Store(time.Now().UnixNano())
+	inputs, err := r.inputs(ctx, "/versions/"+version)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for row, err := range rows.Read(r.Dir, r.Split) {
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnfit, err)
+		}
+		n++
+		body, err := r.request(inputs, row)
+		if err != nil {
+			return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, n, r.Split, err)
+		}
+		status, answer, err := r.call(ctx, http.MethodPost, "/versions/"+version+"/infer", body)
+		if err == nil && status/100 == 4 {
+			return fmt.Errorf("%w: row %d of split %s: %s refuses it: %s", ErrUnfit, n, r.Split, r.Model, strings.TrimSpace(string(answer)))
+		}
+		if n == probed {
+			break
+		}
 	}
 	return context.Cause(ctx)
 }
@@ -83,11 +118,11 @@ type replay struct {
 }
 
 // inputs asks the server what the model takes, waiting until it serves.
-func (r *replay) inputs(ctx context.Context) ([]oip.TensorMetadata, error) {
+func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata, error) {
 	ticker := time.NewTicker(retryEvery)
 	defer ticker.Stop()
 	for {
-		status, body, err := r.call(ctx, http.MethodGet, "", nil)
+		status, body, err := r.call(ctx, http.MethodGet, path, nil)
 		switch {
 		case err == nil && status == http.StatusOK:
 			var meta oip.ModelMetadata
@@ -173,7 +208,7 @@ func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, err
 // infer sends one request. Failures of the model are the server's to count; what it refuses ends the replay, for every row would be.
 func (r *replay) infer(ctx context.Context, body []byte) {
 	status, answer, err := r.call(ctx, http.MethodPost, "/infer", body)
-	if err == nil && status == http.StatusBadRequest {
+	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
 		r.fail(fmt.Errorf("%w: %s refuses a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
 		return
 	}
@@ -202,6 +237,12 @@ func (r *replay) call(ctx context.Context, method, path string, body []byte) (st
 	req, err := http.NewRequestWithContext(ctx, method, r.URL+"/v2/models/"+r.Model+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.Label != "" && r.LabelAuthorization != "" {
+		req.Header.Set("Authorization", r.LabelAuthorization)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {

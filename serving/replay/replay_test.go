@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/serving/oip"
@@ -170,5 +171,24 @@ func TestAServerThatIsNotThereYet(t *testing.T) {
 	defer cancel()
 	if err := Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want to wait for it", err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	s := &server{}
+	if err := Probe(t.Context(), options(t, s), "2"); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"a true", "b false", "c true"}, s.requests()); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	failing := &server{status: func(int) int { return http.StatusInternalServerError }}
+	if err := Probe(t.Context(), options(t, failing), "2"); err != nil {
+		t.Errorf("a model that fails: %v; it is the rollout's to count", err)
+	}
+	refusing := &server{status: func(n int) int { return map[bool]int{true: 200, false: 400}[n < 2] }}
+	err := Probe(t.Context(), options(t, refusing), "2")
+	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), `row 2 of split test: m refuses it: {"error":"as told"}`) {
+		t.Errorf("%v, want ErrUnfit", err)
 	}
 }

@@ -24,6 +24,7 @@ const (
 	defaultMinSamples = 100
 	defaultMaxWait    = 15 * time.Minute
 	defaultAlpha      = 0.01
+	defaultMaxRate    = 0.5
 )
 
 // State is what judging has learnt in earlier looks. The zero value starts a rollout.
@@ -98,6 +99,12 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 	}
 	var made []dsl.Check
 	look.Decision, look.Reason, made = judgeSamples(stage, look, checks)
+	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
+		look.Decision, look.Reason = Abort, failed
+	}
+	if n := counts.Candidate.Refused + counts.Stable.Refused; n > 0 {
+		look.Reason += fmt.Sprintf("; %d requests were refused because their label is no class of the model", n)
+	}
 	if n := counts.Shadow.NoAnswer; n > 0 && stage.Spec.Shadow > 0 {
 		look.Reason += fmt.Sprintf("; the outputs of both releases for %d requests hold no class or text, so they count as no agreement", n)
 	}
@@ -181,6 +188,23 @@ func worse(stage Stage, look dsl.Look, shadow stats.Shadow) string {
 	}
 	return fmt.Sprintf("more errors than the release that serves: %.2f%% of %d requests against %.2f%% of %d (e-value %.3g)",
 		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
+}
+
+// unusable judges a release that no stage compares with another by itself, and says what is wrong with it, "" for nothing.
+func unusable(stage Stage, candidate stats.Counts) string {
+	compared := stage.Stable != "" && (stage.Of > 1 || stage.Spec.Weight < 1)
+	limit := orDefault(stage.Tests.Errors.MaxRate, defaultMaxRate)
+	wrong, failed := ratio(candidate.Wrong, candidate.Labelled), ratio(candidate.Failures, candidate.Requests)
+	switch {
+	case compared:
+	case wrong > limit:
+		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong; without a release to compare with, tests.errors.max_rate allows %.4g%%",
+			100*wrong, candidate.Labelled, 100*limit)
+	case failed > limit:
+		return fmt.Sprintf("%.2f%% of %d requests failed; without a release to compare with, tests.errors.max_rate allows %.4g%%",
+			100*failed, candidate.Requests, 100*limit)
+	}
+	return ""
 }
 
 // slower makes the latency test and says what it found, "" for nothing.

@@ -34,7 +34,7 @@ func shadowStage() Stage {
 }
 
 func counts(requests, wrong int64, latency time.Duration) stats.Counts {
-	c := stats.Counts{Requests: requests, Wrong: wrong}
+	c := stats.Counts{Requests: requests, Wrong: wrong, Labelled: requests}
 	for range requests {
 		c.Latency.Add(latency)
 	}
@@ -65,6 +65,9 @@ func TestDecisions(t *testing.T) {
 	holding.Spec.OnNoData = Hold
 	first := weightStage(1)
 	first.Stable = ""
+	alone := weightStage(1)
+	alone.Of = 1
+	lenient := func(s Stage) Stage { s.Tests.Errors.MaxRate = 0.7; return s }
 	firstShadow := shadowStage()
 	firstShadow.Stable = ""
 	for _, tc := range []struct {
@@ -86,6 +89,13 @@ func TestDecisions(t *testing.T) {
 		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
 		{"all traffic", weightStage(1), snapshot("e", counts(100, 100, ms), stats.Counts{}), "", Pass, ""},
 		{"first release", first, snapshot("e", counts(100, 0, ms), stats.Counts{}), "", Pass, ""},
+		{"first release as good as a coin", first, snapshot("e", counts(100, 50, ms), stats.Counts{}), "", Pass, ""},
+		{"first release, mostly wrong", first, snapshot("e", counts(100, 51, ms), stats.Counts{}), "", Abort, "51.00% of 100 answers to labelled requests are wrong"},
+		{"first release, wrong where there are labels", first, snapshot("e", stats.Counts{Requests: 1000, Labelled: 10, Wrong: 10}, stats.Counts{}), "", Abort, "100.00% of 10"},
+		{"first release, failing", first, snapshot("e", stats.Counts{Requests: 100, Failures: 51}, stats.Counts{}), "", Abort, "51.00% of 100 requests failed"},
+		{"first release of a hard task", lenient(first), snapshot("e", counts(100, 60, ms), stats.Counts{}), "", Pass, ""},
+		{"all traffic at once, mostly wrong", alone, snapshot("e", counts(100, 51, ms), stats.Counts{}), "", Abort, "51.00%"},
+		{"labels refused", weightStage(0.1), snapshot("e", stats.Counts{Refused: 7}, stats.Counts{}), "", Hold, "7 requests were refused because their label is no class"},
 		{"first release without data", first, stats.Snapshot{Epoch: "e"}, "", Hold, "0 of 100"},
 		{"check holds", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictPass, Pass, ""},
 		{"check fails", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Abort, "does not hold"},

@@ -8,7 +8,11 @@ type Counts struct {
 	// Failures are inference errors and timeouts.
 	Failures int64 `json:"failures"`
 	// Wrong are answers that differ from the request's label.
-	Wrong   int64     `json:"wrong"`
+	Wrong int64 `json:"wrong"`
+	// Labelled are the answers to requests with a label.
+	Labelled int64 `json:"labelled,omitempty"`
+	// Refused counts requests whose label is no class of the model; they are not among Requests.
+	Refused int64     `json:"refused,omitempty"`
 	Latency Histogram `json:"latency"`
 }
 
@@ -21,6 +25,8 @@ func (c Counts) Plus(other Counts) Counts {
 		Requests: c.Requests + other.Requests,
 		Failures: c.Failures + other.Failures,
 		Wrong:    c.Wrong + other.Wrong,
+		Labelled: c.Labelled + other.Labelled,
+		Refused:  c.Refused + other.Refused,
 		Latency:  c.Latency.Plus(other.Latency),
 	}
 }

@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// labelKeyFile is the file of a state folder with its LabelKey.
+const labelKeyFile = "label.key"
+
+// EnsureLabelKey returns the LabelKey of a state folder, and makes one first where there is none. Only the folder's owner can read it.
+func EnsureLabelKey(state string) (string, error) {
+	path := filepath.Join(state, labelKeyFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeLabelKey(state, path); err == nil {
+			raw, err = os.ReadFile(path)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("the key of labels: %w", err)
+	}
+	key := strings.TrimSpace(string(raw))
+	if key == "" {
+		return "", fmt.Errorf("the key of labels: %s is empty; remove it and a new one is made", path)
+	}
+	return key, nil
+}
+
+// makeLabelKey writes the file as a whole or not at all; of two processes that do so at once, one wins.
+func makeLabelKey(state, path string) (err error) {
+	f, err := os.CreateTemp(state, labelKeyFile+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	_, err = f.WriteString(rand.Text() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return err
+}
