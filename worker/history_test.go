@@ -24,13 +24,15 @@ params:
   all: {type: bool, default: false}
   score: {type: double, default: 0.9}
   nap: {type: int, default: 0}
+  tried: {type: string}
 outputs: {score: "${steps.score.score}"}
 steps:
   extra:
     when: params.all
     run: {command: ["true"]}
   flaky:
-    run: {script: 'mkdir "$FLAKY" || exit 0; echo "not yet"; exit 7'}
+    run: {script: 'mkdir "$TRIED" || exit 0; echo "not yet"; exit 7'}
+    env: {TRIED: "${params.tried}"}
     retry: {attempts: 2, errors: [user], backoff: 50ms}
   score:
     needs: {extra: not_failed, flaky: passed}
@@ -73,8 +75,7 @@ func TestPipelineRuns(t *testing.T) {
 	runs := map[string]activities.Run{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv("FLAKY", filepath.Join(t.TempDir(), "tried"))
-			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: tt.params}).Run
+			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: merged(tt.params, map[string]string{"tried": filepath.Join(t.TempDir(), "once")})}).Run
 			out, record := wait(t, s, run)
 			historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-"+tt.name)
 			if diff := cmp.Diff(tt.want, out); diff != "" {
@@ -91,8 +92,7 @@ func TestPipelineRuns(t *testing.T) {
 	}
 
 	t.Run("canceled", func(t *testing.T) {
-		t.Setenv("FLAKY", filepath.Join(t.TempDir(), "tried"))
-		run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: map[string]string{"nap": "600"}}).Run
+		run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: map[string]string{"nap": "600", "tried": filepath.Join(t.TempDir(), "once")}}).Run
 		t.Cleanup(func() { end(t, s, run) })
 		awaitDetail(t, s, run, "score", func(Detail) bool { return true })
 		end(t, s, run)

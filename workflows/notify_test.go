@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -30,10 +28,7 @@ type post struct {
 
 func (p *post) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := newEnvironment()
 	env.RegisterWorkflowWithOptions(Notify, workflow.RegisterOptions{Name: contract.NotifyWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.NotifyAudienceActivity, func(context.Context, contract.NotifyInput) ([]string, error) { return p.audience, nil })

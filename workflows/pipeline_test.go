@@ -3,17 +3,14 @@ package workflows
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -66,11 +63,7 @@ type tester interface {
 
 func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // at the first activity, the SDK reads the test's whole binary
+	env := newEnvironment()
 	for name, f := range map[string]any{
 		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
 	} {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 	"pgregory.net/rapid"
@@ -54,10 +52,7 @@ func (f *target) fails(name string) error {
 }
 
 func (f *target) environment() *testsuite.TestWorkflowEnvironment {
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := newEnvironment()
 	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.RolloutOpenActivity, func(context.Context, contract.StepInput) (contract.RolloutOpened, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -94,10 +92,7 @@ func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Cho
 
 func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := newEnvironment()
 	env.RegisterWorkflowWithOptions(Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	over := t.Context().Done()
 	s.now = env.Now

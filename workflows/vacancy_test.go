@@ -3,15 +3,12 @@ package workflows
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -20,9 +17,7 @@ import (
 // TestStepsTakeTurns: of the steps of a run that wait for the same target none tries to start its child in vain, however many there are.
 func TestStepsTakeTurns(t *testing.T) {
 	const steps = 20
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment()
 	var inVain, running, most int
 	child := func(ctx workflow.Context) error {
 		running++

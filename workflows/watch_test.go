@@ -3,14 +3,11 @@ package workflows
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -35,10 +32,7 @@ type sight struct {
 // watch plays a watch that finds one thing after the other, and then that its trigger is gone.
 func watch(t *testing.T, sights ...sight) watched {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env := newEnvironment()
 	var got watched
 	env.RegisterWorkflowWithOptions(Watch, workflow.RegisterOptions{Name: contract.WatchWorkflow})
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {

@@ -1,0 +1,21 @@
+package workflows
+
+import (
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+)
+
+// newEnvironment is one in which time passes only where nothing is under way. Its limits are for a busy machine: at the first activity the
+// SDK reads the whole binary of the test, within what it otherwise takes for a deadlock.
+func newEnvironment() *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(2 * time.Minute)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
+	return env
+}
