@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -31,11 +32,14 @@ const (
 type State struct {
 	// Errors is the error test's evidence over all stages.
 	Errors stats.ErrorEvidence `json:"errors"`
-	// Epoch is the gateway's life that Seen was counted in.
-	Epoch string `json:"epoch,omitempty"`
-	// Seen is the newest look's counts in that epoch, Earlier the sum over the stage's earlier epochs.
-	Seen    Counts `json:"seen"`
-	Earlier Counts `json:"earlier"`
+	// Lives are the newest counts of the stage by the epochs of the gateways that were looked at: one that started anew, or those of
+	// several workers, between which looks may go to and fro.
+	Lives map[string]Counts `json:"lives,omitempty"`
+
+	// What earlier builds left in place of Lives: Seen is the newest look's counts in Epoch, Earlier the sum over epochs before.
+	Epoch   string  `json:"epoch,omitempty"`
+	Seen    *Counts `json:"seen,omitempty"`
+	Earlier *Counts `json:"earlier,omitempty"`
 }
 
 // Counts are the counts of one stage.
@@ -76,7 +80,7 @@ type Checks func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check
 // they hold would let chance pass every candidate.
 func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, dsl.Look, []dsl.Check) {
 	state = state.seen(stage, now)
-	counts := state.Earlier.plus(state.Seen)
+	counts := state.counts()
 	look := dsl.Look{
 		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: orDefault(stage.Tests.Errors.Alpha, defaultAlpha),
 	}
@@ -111,18 +115,36 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 	return state, look, made
 }
 
-// seen adds a snapshot to the state. Counts grow within an epoch; a gateway that was started anew counts from nothing.
+// seen adds a snapshot to the state. Counts grow within an epoch, so that the newest of each are all there is to know of it.
 func (s State) seen(stage Stage, now stats.Snapshot) State {
-	if s.Epoch != now.Epoch {
-		s.Earlier, s.Epoch = s.Earlier.plus(s.Seen), now.Epoch
-		s.Seen = Counts{}
-	}
 	revision := now.At(stage.Revision)
-	s.Seen.Candidate, s.Seen.Stable = revision.Versions[stage.Candidate], revision.Versions[stage.Stable]
+	life := Counts{Candidate: revision.Versions[stage.Candidate], Stable: revision.Versions[stage.Stable]}
 	if revision.Shadow != nil && revision.Shadow.Version == stage.Candidate {
-		s.Seen.Shadow = *revision.Shadow
+		life.Shadow = *revision.Shadow
 	}
+	lives := maps.Clone(s.Lives)
+	if lives == nil {
+		lives = map[string]Counts{}
+	}
+	if s.Seen != nil && s.Epoch != "" {
+		lives[s.Epoch] = *s.Seen
+		s.Epoch, s.Seen = "", nil
+	}
+	lives[now.Epoch] = life
+	s.Lives = lives
 	return s
+}
+
+// counts are the stage's, over all gateways.
+func (s State) counts() Counts {
+	var sum Counts
+	if s.Earlier != nil {
+		sum = *s.Earlier
+	}
+	for _, life := range s.Lives {
+		sum = sum.plus(life)
+	}
+	return sum
 }
 
 // judgeSamples decides by the number of samples, the checks and the time.

@@ -163,6 +163,49 @@ func TestGatewayRestarts(t *testing.T) {
 	})
 }
 
+// TestGatewaysOfSeveralWorkers: looks that fall on gateways of several workers, in any order, count every request once.
+func TestGatewaysOfSeveralWorkers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stage := weightStage(0.5)
+		stage.Spec.MinSamples = 1 << 40
+		gateways, seen := make([]stats.Counts, 3), make([]stats.Counts, 3)
+		var state State
+		var look dsl.Look
+		for range rapid.IntRange(1, 12).Draw(t, "looks") {
+			i := rapid.IntRange(0, 2).Draw(t, "gateway")
+			gateways[i] = gateways[i].Plus(counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond))
+			seen[i] = gateways[i]
+			state, look, _ = Judge(stage, state, snapshot(fmt.Sprint(i), gateways[i], gateways[i]), nil)
+			raw, err := json.Marshal(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state = State{}
+			if err := json.Unmarshal(raw, &state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := side(seen[0].Plus(seen[1]).Plus(seen[2]))
+		if diff := cmp.Diff([]dsl.SideCounts{want, want}, []dsl.SideCounts{look.Candidate, look.Stable}); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestStateOfAnEarlierBuild: a stage that an earlier build began goes on with what it has counted.
+func TestStateOfAnEarlierBuild(t *testing.T) {
+	var state State
+	const earlier = `{"errors":{"finished":0,"stage":0,"worse":false},"epoch":"e","seen":{"candidate":{"requests":20},"stable":{"requests":20}},` +
+		`"earlier":{"candidate":{"requests":10},"stable":{"requests":10}}}`
+	if err := json.Unmarshal([]byte(earlier), &state); err != nil {
+		t.Fatal(err)
+	}
+	_, look, _ := Judge(weightStage(0.5), state, snapshot("e", counts(30, 0, 0), counts(30, 0, 0)), nil)
+	if look.Candidate.Requests != 40 {
+		t.Errorf("%d requests, want 30 of the gateway that goes on and 10 of the one before", look.Candidate.Requests)
+	}
+}
+
 // TestEqualCandidatesPass: a candidate that is as good as what serves passes two stages of 15 looks each, and one that is worse is
 // found, with requests drawn one by one.
 func TestEqualCandidatesPass(t *testing.T) {
