@@ -29,7 +29,7 @@ func Serve(ctx context.Context, port int, opts Options) (*Server, error) {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, which may be another worker: run one where there are rollouts. End that process, or give the target another port in the environment",
+		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; end that, or give the target another port in the environment",
 			opts.Target, address, ErrPortInUse)
 	}
 	if err != nil {
