@@ -374,7 +374,7 @@ func (g *graph) do(b *bench, s *drawn) {
 		if err != nil {
 			g.r.Fatal(err)
 		}
-		g.compare(b, s, in, word)
+		g.compare(s, in, word)
 		return
 	}
 	all, err := b.engine.Expand(b.Context(), b.at("r1", s.id))
@@ -388,7 +388,7 @@ func (g *graph) do(b *bench, s *drawn) {
 		if err != nil && !untilFails {
 			g.r.Fatal(err)
 		} else if err == nil {
-			g.compare(b, s, in, word)
+			g.compare(s, in, word)
 		}
 	}
 	in.Instance, in.Status = nil, s.status
@@ -397,7 +397,7 @@ func (g *graph) do(b *bench, s *drawn) {
 	}
 }
 
-func (g *graph) compare(b *bench, s *drawn, in contract.JudgeInput, word contract.Judged) {
+func (g *graph) compare(s *drawn, in contract.JudgeInput, word contract.Judged) {
 	if s.until != nil && word.Status == dsl.StatusSucceeded && word.Done != (s.until.want == dsl.VerdictPass) {
 		g.r.Fatalf("`until` of %s: %t\n%s", s.id, word.Done, g.document())
 	}

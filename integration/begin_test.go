@@ -68,7 +68,7 @@ func (c *chaos) birth(pattern string, known map[string]bool) {
 }
 
 // births reports whether there are records that were not known, and knows them.
-func (c *chaos) births(pattern string, known map[string]bool) (any bool) {
+func (c *chaos) births(pattern string, known map[string]bool) (begun bool) {
 	c.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(c.state, "store", "runs", pattern, "run.json"))
 	if err != nil {
@@ -76,8 +76,8 @@ func (c *chaos) births(pattern string, known map[string]bool) (any bool) {
 	}
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil && !known[path] {
-			known[path], any = true, true
+			known[path], begun = true, true
 		}
 	}
-	return any
+	return begun
 }

@@ -81,7 +81,8 @@ func TestCancels(t *testing.T) {
 				})
 				return e.client.CancelWorkflow(t.Context(), id, "")
 			},
-			ends{"ask": failed, "first": skipped, "next": upstream, "page": succeeded, "tidy": succeeded, "sweep": succeeded}, failed,
+			ends{"ask": failed, "first": skipped, "next": upstream, "page": succeeded, "tidy": succeeded, "sweep": succeeded},
+			failed,
 		},
 		{
 			"late", "false", func(run client.WorkflowRun) error {
@@ -89,7 +90,8 @@ func TestCancels(t *testing.T) {
 				defer close(pauses["late/page"].goOn)
 				return e.client.CancelWorkflow(t.Context(), run.GetID(), "")
 			},
-			ends{"ask": skipped, "first": failed, "next": skipped, "page": succeeded, "tidy": succeeded, "sweep": succeeded}, failed,
+			ends{"ask": skipped, "first": failed, "next": skipped, "page": succeeded, "tidy": succeeded, "sweep": succeeded},
+			failed,
 		},
 		{
 			"cut", "false", func(run client.WorkflowRun) error {
@@ -99,7 +101,8 @@ func TestCancels(t *testing.T) {
 				}
 				return e.client.SignalWorkflow(t.Context(), run.GetID(), "", contract.CancelSignal, nil)
 			},
-			ends{"ask": skipped, "first": succeeded, "next": skipped, "page": skipped, "tidy": stopped, "sweep": stopped}, stopped,
+			ends{"ask": skipped, "first": succeeded, "next": skipped, "page": skipped, "tidy": stopped, "sweep": stopped},
+			stopped,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

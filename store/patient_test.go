@@ -92,22 +92,23 @@ func TestPatienceEnds(t *testing.T) {
 	})
 	plain := open(t, server.At(""))
 	patient := plain.Patient(store.Patience{Limit: 500 * time.Millisecond})
-	read := func(s *store.Store) (err error, tries int64) {
+	read := func(s *store.Store) (tries int64, err error) {
 		before := asked.Load()
 		var n int
-		return s.GetJSON(t.Context(), "k", &n), asked.Load() - before
+		err = s.GetJSON(t.Context(), "k", &n)
+		return asked.Load() - before, err
 	}
 	away := func(w http.ResponseWriter) { said(w, http.StatusServiceUnavailable, "ServiceUnavailable", "Later.") }
 	answer.Store(&away)
-	if err, tries := read(plain); !errors.Is(err, store.ErrUnavailable) || tries != 1 {
+	if tries, err := read(plain); !errors.Is(err, store.ErrUnavailable) || tries != 1 {
 		t.Errorf("without patience: %v after %d tries", err, tries)
 	}
-	if err, tries := read(patient); !errors.Is(err, store.ErrUnavailable) || tries < 2 || !strings.Contains(err.Error(), "waited") {
+	if tries, err := read(patient); !errors.Is(err, store.ErrUnavailable) || tries < 2 || !strings.Contains(err.Error(), "waited") {
 		t.Errorf("beyond the limit: %v after %d tries", err, tries)
 	}
 	refuse := func(w http.ResponseWriter) { said(w, http.StatusForbidden, "AccessDenied", "No.") }
 	answer.Store(&refuse)
-	if err, tries := read(patient); !errors.Is(err, store.ErrRefused) || tries != 1 || strings.Contains(err.Error(), "refused: ") {
+	if tries, err := read(patient); !errors.Is(err, store.ErrRefused) || tries != 1 || strings.Contains(err.Error(), "refused: ") {
 		t.Errorf("refused: %v after %d tries", err, tries)
 	}
 }

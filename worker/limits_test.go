@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,12 +33,8 @@ const cramped = 100
 // crampedSession is a session of its own, on a server that suggests a new history and ends workflows cramped times as soon.
 func crampedSession(t *testing.T) *Session {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sluice-cramped-")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s, err := Open(t.Context(), Options{
-		StateDir: dir, Logger: slog.New(slog.DiscardHandler),
+		StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 		settings: embedded.Settings{
 			dynamicconfig.HistoryCountSuggestContinueAsNew.Key(): 4 << 10 / cramped,
 			dynamicconfig.HistoryCountLimitWarn.Key():            10 << 10 / cramped,
@@ -54,7 +49,7 @@ func crampedSession(t *testing.T) *Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -36,6 +36,8 @@ type target struct {
 	began  []bool // of the looks, whether they were a stage's first
 
 	replays int
+	// awaitsReplay has each look wait until traffic is replayed, which otherwise may not have begun before the history ends.
+	awaitsReplay bool
 }
 
 func (f *target) note(format string, args ...any) {
@@ -53,6 +55,7 @@ func (f *target) fails(name string) error {
 
 func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 	env := newEnvironment()
+	replaying := make(chan struct{})
 	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.RolloutOpenActivity, func(context.Context, contract.StepInput) (contract.RolloutOpened, error) {
@@ -63,7 +66,14 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		f.note("traffic %g shadow %g", float64(in.Weight), float64(in.Shadow))
 		return contract.RolloutTrafficSet{Revision: in.Revision + 1}, f.fails("traffic")
 	})
-	register(contract.RolloutLookActivity, func(_ context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
+	register(contract.RolloutLookActivity, func(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
+		if f.awaitsReplay {
+			select {
+			case <-replaying:
+			case <-ctx.Done():
+				return contract.RolloutLooked{}, ctx.Err()
+			}
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.began = append(f.began, in.Begins)
@@ -77,6 +87,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		f.mu.Lock()
 		f.replays++
 		f.mu.Unlock()
+		close(replaying)
 		if f.replayEnds {
 			return contract.Error(contract.ErrUser, "no such column", nil)
 		}
@@ -188,7 +199,7 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 
 // TestRolloutGoesOnInANewHistory: midway in a stage, whose traffic is not ordered again.
 func TestRolloutGoesOnInANewHistory(t *testing.T) {
-	f := &target{previous: "1", looks: []string{"pass", "hold", "hold", "pass"}}
+	f := &target{previous: "1", looks: []string{"pass", "hold", "hold", "pass"}, awaitsReplay: true}
 	spec, err := json.Marshal(canary())
 	if err != nil {
 		t.Fatal(err)

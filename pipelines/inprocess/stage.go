@@ -58,7 +58,7 @@ func cut(edges []*graph.MultiEdge) ([]*stage, error) {
 
 // known refuses an edge that no stage is made of.
 func known(e *graph.MultiEdge) error {
-	switch e.Op {
+	switch e.Op { //nolint:exhaustive // what is not named is refused below
 	case graph.Impulse, graph.Flatten:
 		return nil
 	case graph.CoGBK:

@@ -51,28 +51,28 @@ func ofRow(row []float64, datatype oip.Datatype) string {
 	return strconv.FormatFloat(row[0], 'f', -1, 64)
 }
 
-// Compare reports whether two models answered every row alike. comparable is false when neither gave an answer, which is no agreement.
-func Compare(a, b []oip.Tensor) (same, comparable bool) {
+// Compare reports whether two models answered every row alike. known is false when neither gave an answer, which is no agreement.
+func Compare(a, b []oip.Tensor) (same, known bool) {
 	x, y := Of(a), Of(b)
-	comparable = x != nil || y != nil
-	return comparable && slices.Equal(x, y), comparable
+	known = x != nil || y != nil
+	return known && slices.Equal(x, y), known
 }
 
-// MaxAbs is the largest difference of any two numbers in the same place of two models' outputs; comparable is false when there are
+// MaxAbs is the largest difference of any two numbers in the same place of two models' outputs; known is false when there are
 // no such two. Outputs of different sizes are not compared: their answers differ, which Compare tells.
-func MaxAbs(a, b []oip.Tensor) (largest float64, comparable bool) {
+func MaxAbs(a, b []oip.Tensor) (largest float64, known bool) {
 	for i := range min(len(a), len(b)) {
 		x, okX := a[i].Float64s()
 		y, okY := b[i].Float64s()
 		if !okX || !okY || len(x) != len(y) {
 			continue
 		}
-		comparable = comparable || len(x) > 0
+		known = known || len(x) > 0
 		for j := range x {
 			if d := math.Abs(x[j] - y[j]); d > largest {
 				largest = d
 			}
 		}
 	}
-	return largest, comparable
+	return largest, known
 }

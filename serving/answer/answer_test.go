@@ -35,11 +35,11 @@ func TestOf(t *testing.T) {
 func TestMaxAbs(t *testing.T) {
 	a := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2}}, {Shape: []int64{1}, Data: []string{"x"}}, {Shape: []int64{1}, Data: []int64{5}}}
 	b := []oip.Tensor{{Shape: []int64{2}, Data: []float32{1, 2.5}}, {Shape: []int64{1}, Data: []string{"y"}}, {Shape: []int64{1}, Data: []int64{8}}}
-	if got, comparable := MaxAbs(a, b); got != 3 || !comparable {
-		t.Errorf("MaxAbs = %v, %v, want 3", got, comparable)
+	if got, known := MaxAbs(a, b); got != 3 || !known {
+		t.Errorf("MaxAbs = %v, %v, want 3", got, known)
 	}
-	if got, comparable := MaxAbs(a, nil); got != 0 || comparable {
-		t.Errorf("MaxAbs with nothing = %v, %v, want nothing to compare", got, comparable)
+	if got, known := MaxAbs(a, nil); got != 0 || known {
+		t.Errorf("MaxAbs with nothing = %v, %v, want nothing to compare", got, known)
 	}
 }
 
@@ -58,8 +58,8 @@ func TestCompare(t *testing.T) {
 		{"no rows", scalar, scalar, false, false},
 		{"no outputs", nil, nil, false, false},
 	} {
-		if same, comparable := Compare(tc.a, tc.b); same != tc.same || comparable != tc.comparable {
-			t.Errorf("%s: same %v, comparable %v", tc.name, same, comparable)
+		if same, known := Compare(tc.a, tc.b); same != tc.same || known != tc.comparable {
+			t.Errorf("%s: same %v, comparable %v", tc.name, same, known)
 		}
 	}
 }

@@ -102,8 +102,10 @@ func TestDecisions(t *testing.T) {
 		{"check breaks", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictError, Abort, "broken"},
 		{"check too early", checked(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Hold, ""},
 		{"shadow", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 100, Samples: 100, Agree: 99}), "", Pass, "99.0% agree"},
-		{"shadow without answers", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 120, NoAnswer: 120}), "", Hold,
-			"0 of 100 answers compared; the outputs of both releases for 120 requests hold no class or text"},
+		{
+			"shadow without answers", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 120, NoAnswer: 120}), "", Hold,
+			"0 of 100 answers compared; the outputs of both releases for 120 requests hold no class or text",
+		},
 		{"shadow too few", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 99, Samples: 99, Agree: 99}), "", Hold, "99 of 100"},
 		{"shadow bad", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 40, Samples: 40, CandidateOnly: 40}), "", Abort, "the candidate alone got 40"},
 		{"shadow of another", shadowStage(), shadowed(stats.Shadow{Version: "3", Mirrored: 100, Samples: 100}), "", Hold, "0 of 100"},
