@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,15 +102,16 @@ func TestCommandInheritsNoDescriptorOfTheKeepers(t *testing.T) {
 // job control SIGINT and SIGQUIT in what it starts with "&".
 func TestSignalsKeepTheirDefaultAction(t *testing.T) {
 	status := []string{"grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"}
-	const none = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+	// The C library keeps signals 32 and 33 for itself; Go leaves them alone, and make ignores them in what it starts.
+	none := regexp.MustCompile(`^SigBlk:\t0{16}\nSigIgn:\t0{7}[01][08]0{7}\n$`)
 	for _, parent := range []string{"--default-signal=HUP,INT,QUIT", "--ignore-signal=HUP", "--ignore-signal=HUP,INT,QUIT"} {
 		t.Run(parent, func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), "env", append([]string{parent, os.Args[0], asParent}, status...)...).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(none, string(out)); diff != "" {
-				t.Errorf("signal masks (-want +got):\n%s", diff)
+			if !none.Match(out) {
+				t.Errorf("signal masks %s", out)
 			}
 		})
 	}
