@@ -86,6 +86,8 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register(contract.RunActivity, w.run)
 	register(contract.JudgeActivity, w.judge)
 	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (contract.RunOutput, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.finished = in.RunOutput
 		return in.RunOutput, nil
 	})
