@@ -18,12 +18,13 @@ import (
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
 
-// secretNames are files and folders that hold keys and passwords by convention. They stay out, since a workspace goes to a store that others
+// secretNames are files and folders that hold keys and passwords by convention, in small letters and in others. They stay out, since a workspace goes to a store that others
 // read and onto every node; a line such as !.env in .sluiceignore takes one along.
 var secretNames = []string{
-	".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
-	".ssh", ".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".vault-token",
-	".git-credentials", ".htpasswd", "credentials.json", "service-account*.json", "kubeconfig",
+	".env*", "*.env", "*.pem", "*.pem.*", "*.key", "*.key.*", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.secret", "*.tfstate", "*.tfstate.*",
+	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".ssh", ".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc",
+	".pgpass", ".my.cnf", ".vault-token", ".git-credentials", ".htpasswd", ".bash_history", ".zsh_history", "credentials.json", "application_default_credentials.json",
+	"service-account*.json", "kubeconfig*", "secrets.yaml", "secrets.yml", "secrets.json",
 }
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.
@@ -169,6 +170,9 @@ func lastMatch(rules []rule, p string) *rule {
 			subject := path.Base(at)
 			if strings.Contains(rules[i].pattern, "/") {
 				subject = at
+			}
+			if rules[i].secret {
+				subject = strings.ToLower(subject)
 			}
 			if ok, _ := path.Match(rules[i].pattern, subject); ok {
 				return &rules[i]

@@ -62,7 +62,7 @@ func leftOut(rules []rule, p string) bool {
 // TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
 func TestSecretsStayOut(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
+	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", "ID_RSA.bak", "prod.env", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
 		file := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestSecretsStayOut(t *testing.T) {
 		t.Errorf("taken along (-want +got):\n%s", diff)
 	}
 	slices.Sort(folder.withheld)
-	if diff := cmp.Diff([]string{".aws", ".env", ".env.local", "id_rsa", "sub/.env", "team.keys", "tls/server.pem"}, folder.withheld); diff != "" {
+	if diff := cmp.Diff([]string{".aws", ".env", ".env.local", "ID_RSA.bak", "id_rsa", "prod.env", "sub/.env", "team.keys", "tls/server.pem"}, folder.withheld); diff != "" {
 		t.Errorf("withheld (-want +got):\n%s", diff)
 	}
 	if !folder.leavesOut(".git") {
