@@ -56,8 +56,12 @@ func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunO
 			continue
 		}
 		if record.Run != run {
-			if why, err := s.Lost(ctx, record.Run); err != nil || why == "" {
+			why, err := s.Lost(ctx, record.Run)
+			if err != nil {
 				return err
+			}
+			if why == "" {
+				continue
 			}
 		}
 		record.Status, record.Error, record.ErrorType, record.EndedAt = end.Status, end.Error, end.ErrorType, time.Now().UTC()
