@@ -118,8 +118,9 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		return nil, err
 	}
 	if s.Holder != nil { // also when Idle: what asks for the triggers must find them
-		if s.Restored, err = s.Schedules().Restore(ctx); err != nil {
-			return nil, err
+		var failed error
+		if s.Restored, failed = s.Schedules().Restore(ctx); failed != nil { // a trigger that cannot be put back keeps nothing else from running
+			o.Logger.Error("triggers that the server had lost are not all put back", "error", failed)
 		}
 	}
 	if s.Holder != nil && !o.Idle || o.Work {

@@ -9,33 +9,46 @@ import (
 )
 
 // Restore puts the triggers back that were applied on this server (see Home) and that it does not have: its database was lost, or is that of
-// another version. It returns their names. Times that passed meanwhile are not made up for.
+// another version. It returns their names; the
+// error tells of those that could not be put back. Times that passed meanwhile are not made up for.
 func (s *Schedules) Restore(ctx context.Context) ([]string, error) {
 	applied, err := s.Applied(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the applied triggers: %w", err)
 	}
 	var restored []string
+	var errs []error
 	for _, a := range applied {
 		if s.Home == "" || a.Home != s.Home {
 			continue
 		}
-		d, err := Declare(a.Run.Trigger.Name, a.Spec, a.Run)
-		if err != nil {
-			return restored, err
+		id, err := s.restore(ctx, a)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case id != "":
+			restored = append(restored, id)
 		}
-		_, err = s.Client.ScheduleClient().GetHandle(ctx, d.id()).Describe(ctx)
-		var gone *serviceerror.NotFound
-		if err == nil {
-			continue
-		} else if !errors.As(err, &gone) {
-			return restored, fmt.Errorf("describe trigger %s: %w", d.id(), err)
-		}
-		d.Since = a.Since
-		if err := s.put(ctx, d, a.Paused, a.Note); err != nil {
-			return restored, fmt.Errorf("restore trigger %s: %w", d.id(), err)
-		}
-		restored = append(restored, d.id())
 	}
-	return restored, nil
+	return restored, errors.Join(errs...)
+}
+
+// restore puts one trigger back and returns its name; empty when the server has it.
+func (s *Schedules) restore(ctx context.Context, a Applied) (string, error) {
+	d, err := Declare(a.Run.Trigger.Name, a.Spec, a.Run)
+	if err != nil {
+		return "", err
+	}
+	_, err = s.Client.ScheduleClient().GetHandle(ctx, d.id()).Describe(ctx)
+	var gone *serviceerror.NotFound
+	if err == nil {
+		return "", nil
+	} else if !errors.As(err, &gone) {
+		return "", fmt.Errorf("describe trigger %s: %w", d.id(), err)
+	}
+	d.Since = a.Since
+	if err := s.put(ctx, d, a.Paused, a.Note); err != nil {
+		return "", fmt.Errorf("restore trigger %s: %w", d.id(), err)
+	}
+	return d.id(), nil
 }
