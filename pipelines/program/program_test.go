@@ -231,11 +231,14 @@ func TestNotInstalled(t *testing.T) {
 	}
 }
 
-// A program that somebody kills is started again, and no row is lost.
+// A program that somebody kills is started again, and no row is lost. The first process waits at a row in the middle for its end,
+// which so comes before the last answer however late it comes.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	pids := filepath.Join(t.TempDir(), "pids")
-	body := python(times + "\n" + `open("` + pids + `", "a").write(f"{os.getpid()}\n") if row["n"] % 100 == 0 else None`)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	body := python(times + `
+if row["n"] == 0: open("` + pidFile + `", "w").write(str(os.getpid()))
+if row["n"] == 500 and open("` + pidFile + `").read() == str(os.getpid()): time.sleep(60)`)
 	pool := newPool(t, body, unbuffered)
 	var once sync.Once
 	ctx := t.Context()
@@ -245,7 +248,7 @@ func TestKilled(t *testing.T) {
 		err := f.Send(ctx, fmt.Appendf(nil, `{"n":%d}`, n), func(a Answer) error {
 			got[n] = short(a)
 			once.Do(func() {
-				text, err := os.ReadFile(pids)
+				text, err := os.ReadFile(pidFile)
 				if err != nil {
 					t.Error(err)
 				}
