@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker/codec"
 	"github.com/sluiceml/sluice/worker/embedded"
@@ -68,6 +70,9 @@ type Session struct {
 	Restored []string
 
 	codec    *codec.Codec
+	python   *script.Interpreter
+	asking   sync.WaitGroup // for what python is
+	stopAsk  context.CancelFunc
 	follower *holder.Follower // not nil with Options.Follow
 	log      *os.File
 	worker   worker.Worker
@@ -84,7 +89,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if o.StateDir == "" {
 		o.StateDir = StateDir
 	}
-	s := &Session{failed: make(chan error, 1)}
+	s := &Session{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(o.Python, FindPython())}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -110,6 +115,9 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if s.codec, err = codec.Open(os.Getenv(codec.KeysVariable), activities.Patient(s.Store)); err != nil {
 		return nil, err
 	}
+	if !o.Idle {
+		s.askPython(ctx)
+	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
 		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
 		settings: o.settings,
@@ -127,6 +135,12 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		return s, s.work(ctx, o)
 	}
 	return s, nil
+}
+
+// askPython asks, while a server starts, which Python there is. The key of the first step needs it, and asks again if this fails.
+func (s *Session) askPython(ctx context.Context) {
+	ctx, s.stopAsk = context.WithCancel(ctx)
+	s.asking.Go(func() { _, _ = s.python.Digest(ctx) })
 }
 
 // follow makes this process known as one that follows a run. One that leaves at this moment is waited for.
@@ -172,7 +186,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		MaxConcurrentLocalActivityExecutionSize: 200,
 		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &refusals{}}, o.interceptors...),
 	})
-	if err := s.register(o); err != nil {
+	if err := s.register(); err != nil {
 		return err
 	}
 	if err := s.worker.Start(); err != nil {
@@ -249,6 +263,10 @@ func (s *Session) Close() error {
 	}
 	if s.Connection != nil {
 		errs = append(errs, s.Connection.Close())
+	}
+	if s.stopAsk != nil {
+		s.stopAsk()
+		s.asking.Wait()
 	}
 	if s.follower != nil { // after the folder is free, so that those who wait find it so
 		errs = append(errs, s.follower.Close())

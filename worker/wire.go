@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -27,18 +26,15 @@ import (
 )
 
 // register makes the worker know every workflow and activity there is.
-func (s *Session) register(o Options) error {
+func (s *Session) register() error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	python := o.Python
-	if python == "" {
-		python = FindPython()
-	}
+	python := s.python.Env
 	kept := activities.Patient(s.Store)
 	engine := activities.NewEngine(kept)
-	engine.Python = (&script.Interpreter{Env: python}).Digest
+	engine.Python = s.python.Digest
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
