@@ -9,8 +9,8 @@ import (
 )
 
 // Restore puts the triggers back that were applied on this server (see Home) and that it does not have: its database was lost, or is that of
-// another version. It returns their names; the
-// error tells of those that could not be put back. Times that passed meanwhile are not made up for.
+// another version. It returns their names; the error tells of those that could not be put back. Times that passed meanwhile are not made
+// up for.
 func (s *Schedules) Restore(ctx context.Context) ([]string, error) {
 	applied, err := s.Applied(ctx)
 	if err != nil {
