@@ -7,13 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
+	"github.com/sluiceml/sluice/activities/contract"
 )
+
+// ignoreFile names what of a pipeline's folder is no part of the workspace, as .gitignore does for git.
+const ignoreFile = ".sluiceignore"
 
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
@@ -27,129 +29,35 @@ var secretNames = []string{
 	"service-account*.json", "kubeconfig*", "secrets.yaml", "secrets.yml", "secrets.json",
 }
 
-// workspace says which paths of a pipeline's folder are part of a run's workspace.
-type workspace struct {
-	dir, state string
-	rules      []rule
-	// own is what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it
-	// every time; keys is what the environment and the payload codec read secrets from.
-	own, keys []fs.FileInfo
-	// withheld are the paths left out for the secrets that they seem to hold, so far.
-	withheld []string
-}
-
-// workspaceOf is that of a pipeline in dir. keys are files that hold secrets.
-func workspaceOf(dir, state string, keys []string) (*workspace, error) {
-	rules, err := readIgnore(filepath.Join(dir, ".sluiceignore"))
-	if err != nil {
-		return nil, err
-	}
-	w := &workspace{dir: dir, state: within(dir, state), rules: rules}
-	for _, f := range []*os.File{os.Stdout, os.Stderr} {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
-			w.own = append(w.own, info)
-		}
-	}
-	for _, name := range keys {
-		if info, err := os.Stat(name); err == nil {
-			w.keys = append(w.keys, info)
-		}
-	}
-	return w, nil
-}
-
-// leavesOut reports whether a path is no part of the workspace: what .sluiceignore names, secrets, state folders, which change while they
-// are read, and environments.
-func (w *workspace) leavesOut(p string) bool {
-	file := filepath.Join(w.dir, p)
-	if last := lastMatch(w.rules, p); last != nil && !last.take {
-		if last.secret {
-			w.withheld = append(w.withheld, p)
-		}
-		return true
-	}
-	if isOne(file, w.keys) {
-		w.withheld = append(w.withheld, p)
-		return true
-	}
-	return p == w.state || isOne(file, w.own) || holdsToken(file) || isEnvironment(w.dir, p)
-}
-
-// isOne reports whether a file is one of those known, whatever its name.
-func isOne(file string, known []fs.FileInfo) bool {
-	if len(known) == 0 {
-		return false
-	}
-	info, err := os.Stat(file)
-	return err == nil && slices.ContainsFunc(known, func(k fs.FileInfo) bool { return os.SameFile(k, info) })
-}
-
-// isEnvironment reports whether a file is one of the pipeline's environments. The one that a run has travels with it, and another one
-// makes no other run of it.
-func isEnvironment(dir, p string) bool {
-	name, yaml := strings.CutSuffix(path.Base(p), ".yaml")
-	file := filepath.Join(dir, p)
-	if !yaml || file != EnvironmentPath(filepath.Join(dir, "pipeline.yaml"), name) {
-		return false
-	}
-	source, err := ReadDocument(file)
-	return err == nil && IsEnvironment(source)
-}
-
-// holdsToken reports whether a folder is the state folder of another `--state`, whose token would go wherever the workspace goes.
-func holdsToken(folder string) bool {
-	for _, name := range []string{holder.LockFile, embedded.TokenFile} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// within is the path of a folder as seen from another; empty where there is none.
-func within(dir, folder string) string {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return ""
-	}
-	if folder, err = filepath.Abs(folder); err != nil {
-		return ""
-	}
-	inside, err := filepath.Rel(dir, folder)
-	if err != nil {
-		return ""
-	}
-	return filepath.ToSlash(inside)
-}
-
 // rule is a line of .sluiceignore, or one that is always there.
 type rule struct {
-	pattern string
-	take    bool // a line that begins with !: what matches is part of the workspace after all
-	secret  bool
+	line     int      // in .sluiceignore; 0 for one that is always there
+	segments []string // of a path, each a pattern of path.Match, or ** for any number of folders
+	take     bool     // a line that begins with !: what matches is part of the workspace after all
+	folders  bool     // a line that ends with /: it matches folders alone
+	secret   bool     // what matches seems to hold secrets
 }
 
-// readIgnore reads a .sluiceignore: a pattern a line, as of path.Match, against the name of a file or folder or, with a slash in it,
-// against its path in the workspace; # begins a comment. Of the rules that match a path the last one counts.
-func readIgnore(file string) ([]rule, error) {
-	var rules []rule
+// readIgnore reads a .sluiceignore, which means what it would as a .gitignore beside it. Of the rules that match a path the last one counts.
+func readIgnore(file string) (rules []rule, err error) {
 	for _, p := range secretNames {
-		rules = append(rules, rule{pattern: p, secret: true})
+		rules = append(rules, rule{segments: []string{"**", p}, secret: true})
 	}
 	f, err := os.Open(file)
 	if err == nil {
 		defer f.Close()
 		lines := bufio.NewScanner(f)
 		for n := 1; lines.Scan(); n++ {
-			p := strings.TrimSuffix(strings.TrimSpace(lines.Text()), "/")
-			if p == "" || strings.HasPrefix(p, "#") {
+			text := strings.TrimPrefix(lines.Text(), "\ufeff")
+			if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
 				continue
 			}
-			p, take := strings.CutPrefix(p, "!")
-			if _, err := path.Match(p, ""); err != nil {
-				return nil, fmt.Errorf("%s:%d: pattern %q: %w", file, n, p, err)
+			r, err := parseRule(text)
+			if err != nil {
+				return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("%s:%d: the pattern %q %s", file, n, text, err), err)
 			}
-			rules = append(rules, rule{pattern: strings.TrimPrefix(p, "/"), take: take})
+			r.line = n
+			rules = append(rules, r)
 		}
 		if err := lines.Err(); err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
@@ -158,26 +66,85 @@ func readIgnore(file string) ([]rule, error) {
 		return nil, err
 	}
 	for _, p := range alwaysIgnored {
-		rules = append(rules, rule{pattern: p})
+		rules = append(rules, rule{segments: []string{"**", p}})
 	}
 	return rules, nil
 }
 
-// lastMatch is the last rule that matches p or a folder above it; nil for none.
-func lastMatch(rules []rule, p string) *rule {
-	for i := range slices.Backward(rules) {
-		for at := p; at != "." && at != "/"; at = path.Dir(at) {
-			subject := path.Base(at)
-			if strings.Contains(rules[i].pattern, "/") {
-				subject = at
-			}
-			if rules[i].secret {
-				subject = strings.ToLower(subject)
-			}
-			if ok, _ := path.Match(rules[i].pattern, subject); ok {
-				return &rules[i]
-			}
+// characterClass finds the classes of characters in a pattern, and what a backslash keeps from beginning one.
+var characterClass = regexp.MustCompile(`\\.|\[(?:\\.|[^\]\\])*\]`)
+
+// parseRule reads a line of .sluiceignore. What git would take for a pattern that matches nothing is an error.
+func parseRule(text string) (r rule, err error) {
+	if strings.TrimLeft(text, " \t") != text {
+		return r, errors.New("begins with a space, which would be part of the name\nhelp: remove it, or write `\\ ` for a name that begins with one")
+	}
+	text, r.take = strings.CutPrefix(text, "!")
+	p := strings.TrimRight(text, " ")
+	if escapes := len(p) - len(strings.TrimRight(p, `\`)); p != text && escapes%2 == 1 {
+		p += " "
+	}
+	p, r.folders = strings.CutSuffix(p, "/")
+	below, anchored := strings.CutPrefix(p, "/")
+	p = characterClass.ReplaceAllStringFunc(below, func(class string) string {
+		if strings.Contains(class, "[:") {
+			err = errors.New("has a class of characters by name, which is not supported\nhelp: write the characters, such as [a-z]")
+		}
+		if rest, not := strings.CutPrefix(class, "[!"); not {
+			return "[^" + rest
+		}
+		return class
+	})
+	r.segments = strings.Split(p, "/")
+	for _, s := range r.segments {
+		if s == "" || s == "." || s == ".." {
+			return r, errors.New("matches nothing\nhelp: write a path as it is seen from the pipeline's folder, without `.`, `..` and `//`")
+		}
+		if _, bad := path.Match(s, ""); bad != nil {
+			return r, errors.New("cannot be read\nhelp: close what `[` begins, and write \\[, \\- and \\\\ for the characters themselves")
+		}
+	}
+	if len(r.segments) == 1 && !anchored {
+		r.segments = []string{"**", p}
+	}
+	return r, err
+}
+
+// lastMatch is the last rule that matches a path; nil for none. What is in a folder that is left out is left out with it.
+func lastMatch(rules []rule, p string, folder bool) *rule {
+	names, lower := strings.Split(p, "/"), strings.Split(strings.ToLower(p), "/")
+	for i, r := range slices.Backward(rules) {
+		subject := names
+		if r.secret {
+			subject = lower
+		}
+		if (folder || !r.folders) && matchPath(r.segments, subject) {
+			return &rules[i]
 		}
 	}
 	return nil
+}
+
+// matchPath reports whether a pattern matches a path: ** any number of folders, and at the end whatever is below; any other segment one name.
+func matchPath(pattern, names []string) bool {
+	for ; len(pattern) > 0; pattern, names = pattern[1:], names[min(1, len(names)):] {
+		if pattern[0] == "**" {
+			if len(pattern) == 1 {
+				return len(names) > 0
+			}
+			for i := range names {
+				if matchPath(pattern[1:], names[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(names) == 0 {
+			return false
+		}
+		if ok, _ := path.Match(pattern[0], names[0]); !ok { // that it can be read was checked
+			return false
+		}
+	}
+	return len(names) == 0
 }

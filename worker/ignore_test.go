@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,49 +14,84 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-func TestIgnore(t *testing.T) {
-	file := filepath.Join(t.TempDir(), ".sluiceignore")
-	if err := os.WriteFile(file, []byte("# a comment\n\n*.pt\n  data/raw/ \n/build\ndocs/*.md\r\n"), 0o600); err != nil {
-		t.Fatal(err)
+// TestIgnoreIsGits: a .sluiceignore leaves out what git would by the same lines.
+func TestIgnoreIsGits(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"train.py", "a.pt", "a.pts", "models/a.pt", "models/deep/er/a.pt", "data/raw/mail.json", "data/raw2/x", "other/data/raw/x", "other/data/file",
+		"build/x", "other/build", "docs/readme.md", "docs/deep/readme.md", "docs/deep/er/readme.md", "# a comment", "#x", "!x", " lead", "trail ", "a[b", `back\slash`,
+		"x1/log", "x2/sub/log", "x-/log", "logs/keep.txt", "logs/drop.txt", "a/b", "a/x/b", "a/x/y/b", "aa/xb", "Mixed/Case", "é",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	rules, err := readIgnore(file)
-	if err != nil {
-		t.Fatal(err)
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return string(out)
 	}
-	tests := []struct {
-		path string
-		want bool
-	}{
-		{"train.py", false},
-		{"a.pt", true},
-		{"models/deep/a.pt", true},
-		{"a.pts", false},
-		{"data", false},
-		{"data/raw", true},
-		{"data/raw/mail.json", true},
-		{"data/raw2", false},
-		{"other/data/raw", false}, // a path is the workspace's
-		{"build/x", true},
-		{"docs/readme.md", true},
-		{"docs/deep/readme.md", false},
-		{"# a comment", false},
-		{".git/config", true},
-		{"lib/__pycache__/a.pyc", true},
-		{".sluice", true},
-		{".venv/bin/python3", true},
-		{"web/node_modules/x", true},
-		{".gitignore", false},
-	}
-	for _, tt := range tests {
-		if got := leftOut(rules, tt.path); got != tt.want {
-			t.Errorf("%s: left out is %v, want %v", tt.path, got, tt.want)
+	git("init", "-q")
+	for _, lines := range []string{
+		"", "# a comment\n\n*.pt\ndata/raw/ \n/build\ndocs/*.md\r\n", "**", "**/", "/**", "*", "/*", "**/*.md", "docs/**", "docs/**/readme.md", "**/deep", "**/deep/", "**/deep/**",
+		"a/**/b", "a/**b", "a**", "a/**/", "**/**/b", "a/*/b", "data", "data/", "data/raw", "/data/raw", "data/raw/", "/other/data/", "build/", "build", "raw", "file/",
+		"x[12]/log", "x[!12]/log", "x[^1]/log", "x[1-9]", "x[a\\-]", "x?", `a\[b`, `a\[!b`, `\#x`, `\!x`, "#x", "!x", `back\\slash`, `trail\ `, `trail\  `, "trail ", "trail*",
+		`\ lead`, "logs/*\n!logs/keep.txt", "logs/\n!logs/keep.txt", "*.txt\n!keep.txt\n*.txt", "*\n!*/\n!*.md", "*\n!docs", "mixed", "M*", "M*/[A-C]ase", "\ufeff*.md", "é", "*.md/", "d*/*/*.md",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Split(strings.TrimSuffix(git("ls-files", "-z", "--others", "--exclude-per-directory="+ignoreFile), "\x00"), "\x00")
+		folder, err := workspaceOf(dir, t.TempDir(), nil)
+		if err != nil {
+			t.Errorf("%q: %v", lines, err)
+			continue
+		}
+		files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, len(files))
+		for i, f := range files {
+			got[i] = f.Path
+		}
+		slices.Sort(want)
+		if len(got) == 0 {
+			got = []string{""}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: taken along (-git +sluice):\n%s", lines, diff)
 		}
 	}
 }
 
-// leftOut reports whether rules leave a path out.
+// What is never part of a workspace is not, whatever .sluiceignore says.
+func TestAlwaysIgnored(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte("!.git\n!*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := readIgnore(filepath.Join(dir, ignoreFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]bool{
+		".git": true, "lib/__pycache__": true, ".sluice": true, ".venv": true, "web/node_modules": true, ".gitignore": false, "train.py": false,
+	} {
+		if got := leftOut(rules, p); got != want {
+			t.Errorf("%s: left out is %v, want %v", p, got, want)
+		}
+	}
+}
+
+// leftOut reports whether rules leave a file out.
 func leftOut(rules []rule, p string) bool {
-	last := lastMatch(rules, p)
+	last := lastMatch(rules, p, false)
 	return last != nil && !last.take
 }
 
@@ -105,13 +141,19 @@ func TestIgnoreWithoutFile(t *testing.T) {
 	}
 }
 
-func TestIgnoreRefusesABrokenPattern(t *testing.T) {
-	file := filepath.Join(t.TempDir(), ".sluiceignore")
-	if err := os.WriteFile(file, []byte("*.pt\n[a-\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readIgnore(file); err == nil || !strings.Contains(err.Error(), file+":2:") {
-		t.Errorf("got %v, want an error at %s:2", err, file)
+// What git would take for a pattern that matches nothing is refused, at its line.
+func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ignoreFile)
+	for pattern, why := range map[string]string{
+		"[a-": "cannot be read", "[]a]": "cannot be read", `x\`: "cannot be read", "[a/b]": "cannot be read", "[[:alpha:]]": "by name", "a//b": "matches nothing",
+		"./a": "matches nothing", "../a": "matches nothing", "/": "matches nothing", "!": "matches nothing", "  data/raw/": "begins with a space",
+	} {
+		if err := os.WriteFile(file, []byte("*.pt\n"+pattern+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readIgnore(file); err == nil || !strings.Contains(err.Error(), file+":2: ") || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: got %v, want an error at %s:2 that says: %s", pattern, err, file, why)
+		}
 	}
 }
 
