@@ -107,6 +107,9 @@ type workspace struct {
 // Exists implements dsl.Workspace. What was there when the pipeline was submitted is there.
 func (w workspace) Exists(string) bool { return true }
 
+// LeftOut implements dsl.Workspace.
+func (w workspace) LeftOut(string) (why, help string) { return "", "" }
+
 // ReadFile implements dsl.Workspace.
 func (w workspace) ReadFile(path string) ([]byte, error) {
 	if w.ref.IsZero() {

@@ -182,6 +182,7 @@ func (c *checker) compileFile(s *step, spec *ChildPipeline) *compiledChild {
 		c.checkFile(s, spec.File, "file")
 		return nil
 	}
+	c.checkFile(s, spec.File, "file")
 	name := path.Clean(spec.File)
 	ch := c.family.files[name]
 	if ch == nil {

@@ -39,7 +39,7 @@ func lintExample(text string) Diagnostics {
 	case !strings.HasPrefix(text, "sluice:"):
 		text = "sluice: pipeline/v1\nname: example\nsteps:\n  " + strings.TrimSpace(strings.ReplaceAll(text, "\n", "\n  ")) + "\n"
 	}
-	_, diags := Compile(File{Name: "example", Source: []byte(text)}, File{}, archive{&txtar.Archive{Files: []txtar.File{{Name: "score"}, {Name: "fit"}}}})
+	_, diags := Compile(File{Name: "example", Source: []byte(text)}, File{}, archive{&txtar.Archive{Files: []txtar.File{{Name: "score"}, {Name: "fit"}, {Name: "key.pem"}}}})
 	return diags
 }
 

@@ -49,6 +49,8 @@ type pageFiles []block
 
 func (pageFiles) Exists(string) bool { return true }
 
+func (pageFiles) LeftOut(string) (why, help string) { return "", "" }
+
 func (s pageFiles) ReadFile(path string) ([]byte, error) {
 	for _, b := range s {
 		if b.file == path {

@@ -19,6 +19,14 @@ type archive struct{ *txtar.Archive }
 
 func (a archive) Exists(path string) bool { return a.file(path) != nil }
 
+// LeftOut is what it may be of a folder: files that end in .pem stay out.
+func (a archive) LeftOut(path string) (why, help string) {
+	if strings.HasSuffix(path, ".pem") {
+		return "it may hold a secret", "take it along"
+	}
+	return "", ""
+}
+
 func (a archive) ReadFile(path string) ([]byte, error) {
 	if data := a.file(path); data != nil {
 		return data, nil

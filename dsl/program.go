@@ -21,6 +21,8 @@ type File struct {
 type Workspace interface {
 	// Exists reports whether path, relative to the pipeline's folder, is a file or a folder.
 	Exists(path string) bool
+	// LeftOut returns why a path that is there goes along with no run, and what to do about it; nothing for one that goes along.
+	LeftOut(path string) (why, help string)
 	// ReadFile returns what is in a file, relative to the pipeline's folder, and no more than MaxSource+1 bytes of it. It follows no path
 	// out of the folder.
 	ReadFile(path string) ([]byte, error)

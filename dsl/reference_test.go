@@ -308,6 +308,8 @@ type exampleFiles struct{}
 
 func (exampleFiles) Exists(string) bool { return true }
 
+func (exampleFiles) LeftOut(string) (why, help string) { return "", "" }
+
 func (exampleFiles) ReadFile(path string) ([]byte, error) {
 	return os.ReadFile(filepath.Join("testdata/examples", path))
 }
@@ -348,6 +350,8 @@ func (f folder) Exists(path string) bool {
 	_, err := os.Stat(filepath.Join(string(f), path))
 	return err == nil
 }
+
+func (folder) LeftOut(string) (why, help string) { return "", "" }
 
 func (f folder) ReadFile(path string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(string(f), path))

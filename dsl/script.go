@@ -131,6 +131,10 @@ func (c *checker) checkFileAt(node *yaml.Node, file string) {
 		c.src.errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
 	case !c.ws.Exists(path.Clean(file)):
 		c.src.errorf(node, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
+	default:
+		if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
+			c.src.errorf(node, "left-out", help, "%q goes along with no run: %s", file, why)
+		}
 	}
 }
 

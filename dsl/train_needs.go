@@ -40,9 +40,14 @@ func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
 		c.src.errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
 			"the pool `%s` starts processes of this machine, and no containers", name)
 	}
-	if file := pool.Runtime.Python; c.ws != nil && file != "" && spec.Runtime.Python == "" && !c.ws.Exists(path.Clean(file)) {
-		c.src.errorf(keyNode(s.node, string(KindTrain)), "missing-file", "add it, or give the step a `runtime` of its own",
-			"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
+	if file := pool.Runtime.Python; c.ws != nil && file != "" && spec.Runtime.Python == "" {
+		at := keyNode(s.node, string(KindTrain))
+		if !c.ws.Exists(path.Clean(file)) {
+			c.src.errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
+				"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
+		} else if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
+			c.src.errorf(at, "left-out", help, "the pool `%s` installs %q, which goes along with no run: %s", name, file, why)
+		}
 	}
 	spec.checkNode(c, s, name, pool.Node)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,21 +72,4 @@ func ReadDocument(path string) (_ []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	return io.ReadAll(io.LimitReader(f, dsl.MaxSource+1))
-}
-
-// Folder is a pipeline's folder, where the files that it names must be.
-type Folder string
-
-// Exists implements dsl.Workspace.
-func (f Folder) Exists(path string) bool {
-	_, err := os.Stat(filepath.Join(string(f), path))
-	return err == nil
-}
-
-// ReadFile implements dsl.Workspace.
-func (f Folder) ReadFile(path string) ([]byte, error) {
-	if !filepath.IsLocal(path) {
-		return nil, fs.ErrNotExist
-	}
-	return ReadDocument(filepath.Join(string(f), path))
 }

@@ -42,7 +42,7 @@ func Forecast(ctx context.Context, s *store.Store, state string, req SubmitReque
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
-	folder, err := workspaceOf(dir, state, keyFiles(program))
+	folder, err := workspaceOf(dir, state, keyFiles(program.Environment()))
 	if err != nil {
 		return program, activities.Forecast{}, err
 	}

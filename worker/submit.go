@@ -89,7 +89,11 @@ func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 	}
 	sub.EnvFile = environment.Name
 	sub.Pipeline, sub.Environment = pipeline.Source, environment.Source
-	program, diags := dsl.Compile(pipeline, environment, Folder(filepath.Dir(req.PipelineFile)))
+	folder, err := OpenFolder(req.PipelineFile, environment)
+	if err != nil {
+		return nil, sub, err
+	}
+	program, diags := dsl.Compile(pipeline, environment, folder)
 	if program == nil {
 		return nil, sub, &LintError{diags}
 	}
@@ -325,7 +329,7 @@ func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunReco
 // snapshot stores the pipeline's folder, minus what workspace leaves out, and returns what was withheld for the secrets that it seems to hold.
 func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.Program) (ref artifact.Ref, withheld []string, err error) {
 	dir := filepath.Dir(req.PipelineFile)
-	folder, err := workspaceOf(dir, s.Dir, keyFiles(program))
+	folder, err := workspaceOf(dir, s.Dir, keyFiles(program.Environment()))
 	if err != nil {
 		return ref, nil, err
 	}
@@ -334,9 +338,8 @@ func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.
 }
 
 // keyFiles are the files from which secrets are read here: those of the payload codec, and those that the environment names.
-func keyFiles(program *dsl.Program) []string {
+func keyFiles(env *dsl.Environment) []string {
 	var files []string
-	env := program.Environment()
 	for _, source := range env.Secrets {
 		files = append(files, source.File)
 	}

@@ -129,7 +129,11 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 	} else if r.step != "" {
 		return pipelines.Job{}, invalidf("%s is no pipeline, so it has no step `%s`\nhelp: leave --step out", r.file, r.step)
 	}
-	program, findings := compile(file, env, worker.Folder(filepath.Dir(r.file)))
+	folder, err := worker.OpenFolder(r.file, env)
+	if err != nil {
+		return pipelines.Job{}, err
+	}
+	program, findings := compile(file, env, folder)
 	if program == nil {
 		return pipelines.Job{}, &worker.LintError{Diagnostics: findings}
 	}

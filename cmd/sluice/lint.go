@@ -90,7 +90,11 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 	if isBlock(source) {
 		compile = dsl.CompileBlock
 	}
-	_, findings := compile(pipeline, environment, worker.Folder(filepath.Dir(file)))
+	folder, err := worker.OpenFolder(file, environment)
+	if err != nil {
+		return nil, err
+	}
+	_, findings := compile(pipeline, environment, folder)
 	return findings, nil
 }
 

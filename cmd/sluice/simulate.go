@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +91,11 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	if err != nil {
 		return err
 	}
-	program, findings := dsl.Compile(pipeline, environment, worker.Folder(filepath.Dir(args[0])))
+	folder, err := worker.OpenFolder(args[0], environment)
+	if err != nil {
+		return err
+	}
+	program, findings := dsl.Compile(pipeline, environment, folder)
 	if program == nil {
 		return contract.Error(contract.ErrInvalid, findings.Text(false), nil)
 	}
