@@ -113,9 +113,13 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 	}
 }
 
-// inWorkspace reports whether the i-th word of a command names a file of the workspace.
+// inWorkspace reports whether the i-th word of a command names a file of the workspace. Code for a shell and addresses do not, whatever
+// they end with.
 func inWorkspace(i int, arg string) bool {
 	script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
+	if strings.ContainsAny(arg, " \t\n;&|<>$*?'\"`") || strings.Contains(arg, "://") {
+		return false
+	}
 	return i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg)
 }
 
