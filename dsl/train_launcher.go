@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,10 +18,21 @@ func (spec *Train) checkLauncher(c *checker, s *step) {
 		c.src.errorf(lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
 			"mpi starts the ranks of one node: on others it would need an SSH server")
 	}
-	words := literalWords(lookup(s.body, "command"))
-	if starts := torchrunIn(words); starts != "" && !meetsOthers(words, s) {
-		c.src.errorf(lookup(s.body, "command"), "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
-			"`%s` starts a world of its own on each node of `%s`: every node would train a model of its own", starts, s.ID)
+	at := lookup(s.body, "command")
+	words := literalWords(at)
+	if meetsOthers(words, s) {
+		return
+	}
+	for _, program := range started(words) {
+		launcher := torchrunIn(program)
+		if launcher == "" {
+			launcher = spec.accelerateIn(program)
+		}
+		if launcher != "" {
+			c.src.errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
+				"`%s` starts a world of its own on each node of `%s`: every node would train a model of its own", launcher, s.ID)
+			return
+		}
 	}
 }
 
@@ -53,14 +65,49 @@ func torchrunIn(words []string) string {
 	return ""
 }
 
-// meetsOthers reports whether a torchrun is told where the other nodes are.
-func meetsOthers(words []string, s *step) bool {
-	for _, word := range words {
-		option := strings.ReplaceAll(strings.TrimLeft(word, "-"), "_", "-")
-		if strings.HasPrefix(word, "--") && (strings.HasPrefix(option, "rdzv-endpoint") || strings.HasPrefix(option, "master-addr")) {
-			return true
+// accelerateIn returns how a command starts an accelerate that starts several ranks, or nothing. One that starts a single rank leaves it
+// its environment, and so the world of all nodes.
+func (spec *Train) accelerateIn(words []string) string {
+	launcher, options := "accelerate launch", words
+	switch {
+	case len(words) > 1 && path.Base(words[0]) == "accelerate" && words[1] == "launch":
+		options = words[2:]
+	case len(words) > 2 && strings.HasPrefix(path.Base(words[0]), "python") && words[1] == "-m" && words[2] == "accelerate.commands.launch":
+		launcher, options = "python -m accelerate.commands.launch", words[3:]
+	default:
+		return ""
+	}
+	if i := slices.IndexFunc(options, func(word string) bool { return strings.HasSuffix(word, ".py") }); i >= 0 {
+		options = options[:i] // what follows is the script's own
+	}
+	several := spec.Resources.GPU > 1
+	for i, word := range options {
+		option, value, given := strings.Cut(strings.ReplaceAll(word, "_", "-"), "=")
+		if !given && i+1 < len(options) {
+			value = options[i+1]
+		}
+		switch option {
+		case "--multi-gpu", "--use-fsdp", "--use-deepspeed", "--use-megatron-lm":
+			several = true
+		case "--cpu", "--tpu", "--config-file", "--num-machines", "--machine-rank", "--main-process-ip", "--deepspeed-hostfile":
+			return "" // one rank, or others that it may know of
+		case "--num-processes":
+			if value == "1" {
+				return ""
+			}
 		}
 	}
+	if !several {
+		return ""
+	}
+	return launcher
+}
+
+// toldOthers is how a torchrun is told where the other nodes are.
+var toldOthers = regexp.MustCompile(`PET_(RDZV_ENDPOINT|MASTER_ADDR)=|--(rdzv[-_]endpoint|master[-_]addr)`)
+
+// meetsOthers reports whether a torchrun is told where the other nodes are.
+func meetsOthers(words []string, s *step) bool {
 	env, _ := s.env.(entries)
-	return slices.Contains(env.keys, "PET_RDZV_ENDPOINT") || slices.Contains(env.keys, "PET_MASTER_ADDR")
+	return slices.ContainsFunc(words, toldOthers.MatchString) || slices.Contains(env.keys, "PET_RDZV_ENDPOINT") || slices.Contains(env.keys, "PET_MASTER_ADDR")
 }

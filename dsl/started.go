@@ -1,0 +1,79 @@
+package dsl
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// notPlain are the characters that make shell code more than plain words: quotes, expansions, redirections, groups, comments.
+const notPlain = "'\"\\`(){}[]<>|*?~#!"
+
+var (
+	variableSet = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	// listOperator is what separates the commands of a list of which all are run, or all until one fails.
+	listOperator = regexp.MustCompile(`&&|;|\n`)
+)
+
+// started returns the programs with their words that a command is sure to start: what `env`, `exec` or `nohup` becomes, and the commands
+// that a shell is given by -c. Of code that is more than a list of plain commands it knows nothing.
+func started(words []string) [][]string {
+	words = behindWrappers(words)
+	code, isCode := shellCode(words)
+	if !isCode {
+		return [][]string{words}
+	}
+	if strings.ContainsAny(code, notPlain) {
+		return nil
+	}
+	var all [][]string
+	for _, command := range listOperator.Split(code, -1) {
+		words := strings.Fields(command)
+		if len(words) > 0 && slices.Contains([]string{"if", "for", "while", "until", "case", "test", ".", "source"}, words[0]) {
+			return nil // what follows may not be reached, or in another environment
+		}
+		all = append(all, behindWrappers(words))
+	}
+	return all
+}
+
+// behindWrappers are the words from the program on that takes the place of those before it; none where that cannot be told.
+func behindWrappers(words []string) []string {
+	for len(words) > 0 {
+		switch base := path.Base(words[0]); {
+		case variableSet.MatchString(words[0]), base == "exec", base == "nohup":
+			words = words[1:]
+		case base == "env":
+			words = words[1:]
+			if len(words) > 0 && words[0] == "-i" {
+				words = words[1:]
+			}
+			if len(words) > 0 && strings.HasPrefix(words[0], "-") {
+				return nil
+			}
+		default:
+			return words
+		}
+	}
+	return nil
+}
+
+// shellCode returns what a shell is given by -c.
+func shellCode(words []string) (code string, ok bool) {
+	if len(words) == 0 || !slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, path.Base(words[0])) {
+		return "", false
+	}
+	for i := 1; i+1 < len(words); i++ {
+		option := words[i]
+		switch {
+		case !strings.HasPrefix(option, "-"):
+			return "", false // a script, whose own words follow
+		case !strings.HasPrefix(option, "--") && strings.HasSuffix(option, "c"):
+			return words[i+1], true
+		case strings.HasSuffix(option, "o"): // as in -euo pipefail
+			i++
+		}
+	}
+	return "", false
+}
