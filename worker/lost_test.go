@@ -1,0 +1,52 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// TestLostRunWithLiveChild: the record of a run that Temporal has lost is closed, and those of its children that are lost too, though a
+// child goes on. That one closes its own.
+func TestLostRunWithLiveChild(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	const run = "lost"
+	children := []string{run + ".a", run + ".b", run + ".c"}
+	alive := children[1]
+	for _, id := range append(children, run) {
+		record := contract.RunRecord{Run: id, Pipeline: "lost", Status: dsl.StatusRunning}
+		if err := s.Store.PutJSON(t.Context(), activities.RunKey(id), record, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Nobody works on its queue, so that it is open until the end.
+	_, err := s.Client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: contract.RunWorkflowID(alive), TaskQueue: "nobody"},
+		contract.PipelineWorkflow)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	out, _ := wait(t, s, run)
+	if out.Status != dsl.StatusFailed || out.Error != unknownRun {
+		t.Errorf("the run ended as %+v", out)
+	}
+	got := map[string]dsl.Status{}
+	for _, id := range append(children, run) {
+		var record contract.RunRecord
+		if err := s.Store.GetJSON(t.Context(), activities.RunKey(id), &record); err != nil {
+			t.Fatal(err)
+		}
+		got[id] = record.Status
+	}
+	want := map[string]dsl.Status{run: dsl.StatusFailed, run + ".a": dsl.StatusFailed, alive: dsl.StatusRunning, run + ".c": dsl.StatusFailed}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
