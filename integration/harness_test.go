@@ -51,15 +51,22 @@ type sandbox struct {
 	storeURL string
 }
 
-// newSandbox copies the project testdata/<name>. When the test ends nothing may run in the sandbox any more.
+// newSandbox copies the project testdata/<name>.
 func newSandbox(t *testing.T, name string) *sandbox {
+	t.Helper()
+	s := copyProject(t, filepath.Join("testdata", name))
+	s.edit("environment.yaml", "PORT", strconv.Itoa(s.port))
+	return s
+}
+
+// copyProject makes a sandbox of a project's folder. When the test ends nothing may run in the sandbox any more.
+func copyProject(t *testing.T, folder string) *sandbox {
 	t.Helper()
 	dir := t.TempDir()
 	s := &sandbox{site: site{t: t, dir: dir, state: filepath.Join(dir, "state")}, project: filepath.Join(dir, "project"), port: freePort(t)}
-	if err := os.CopyFS(s.project, os.DirFS(filepath.Join("testdata", name))); err != nil {
+	if err := os.CopyFS(s.project, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
-	s.edit("environment.yaml", "PORT", strconv.Itoa(s.port))
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +91,21 @@ func newChain(t *testing.T) *sandbox {
 	}
 	write(t, filepath.Join(s.project, "trainer.py"), string(script))
 	s.setModel(onnxtest.Text)
+	return s
+}
+
+// spamEpochs is how long the tests train the example's model: long enough to be stopped in the midst of it, and to pass the gates.
+const spamEpochs = "2"
+
+// newSpam is a sandbox for the example, as it is but for what the clock decides: its pool loses no nodes by itself, and no latency of this
+// machine, which other tests share, fails a gate or takes a model back.
+func newSpam(t *testing.T) *sandbox {
+	t.Helper()
+	s := copyProject(t, "../examples/spam")
+	s.edit("environment.yaml", "port: 8080", fmt.Sprintf("port: %d", s.port))
+	s.edit("environment.yaml", ", interruptions: {mean_up: 8s, notice: 10s, without_notice: 50%}", "")
+	s.edit("pipeline.yaml", "<= 1.5 * variants.fp32.latency.p99_ms", "<= 100.0 * variants.fp32.latency.p99_ms")
+	s.edit("pipeline.yaml", "latency: {quantile: 0.99, ratio: 3.0}", "latency: {quantile: 0.99, ratio: 100.0}")
 	return s
 }
 
