@@ -38,8 +38,8 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	if err != nil {
 		return nil, err
 	}
-	work, stop := context.WithCancel(ctx)
-	defer stop()
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	work = metrics.SetBundleID(work, Name) // the outermost context, or Beam does not find where to count
 	var running errgroup.Group
 	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -47,7 +47,7 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 		running.Go(func() error {
 			err := s.run(work, processors)
 			if err != nil {
-				stop()
+				stop(err) // of several, the first is the cause: the others may fail because of it
 			}
 			return err
 		})
@@ -57,7 +57,7 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, err
+		return nil, context.Cause(work)
 	}
 	return result{metrics.ResultsExtractor(work)}, nil
 }

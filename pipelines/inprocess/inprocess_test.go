@@ -213,6 +213,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The failure of a DoFn is told, and not how the stages end that it ends: of those that end at the same moment either may be first.
+func TestFirstFailure(t *testing.T) {
+	calls = map[string]func(context.Context, string, []int) error{
+		"waits": func(ctx context.Context, _ string, _ []int) error { <-ctx.Done(); return ctx.Err() },
+		"fails": func(context.Context, string, []int) error { return errors.New("the disk is on fire") },
+	}
+	for range 5_000 {
+		_, err := execute(t.Context(), t, func(s beam.Scope) {
+			call(s, "waits", pairs(s, "x1"))
+			call(s, "fails", pairs(s, "x1"))
+		})
+		if err == nil || !strings.Contains(err.Error(), "the disk is on fire") {
+			t.Fatalf("got %v, want the failure", err)
+		}
+	}
+}
+
 // A pipeline whose context ends, ends with the cause.
 func TestCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
