@@ -257,7 +257,7 @@ steps:
 }
 
 func TestLargeOutputsTravelByDigest(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://outputs")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Instances are listed by their numbers, those that did not succeed first.
 func TestLoadInstances(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://instances")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

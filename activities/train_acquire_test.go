@@ -89,7 +89,7 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 
 func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput) (contract.Acquired, error) {
 	t.Helper()
-	s, err := store.Open(t.Context(), "mem://train-acquire-"+t.Name())
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestStateOfMarket(t *testing.T) {
 }
 
 func TestMeasure(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://train-measure")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

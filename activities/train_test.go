@@ -23,7 +23,7 @@ import (
 )
 
 func TestCollect(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://train-collect")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestCollect(t *testing.T) {
 
 // How far a generation came is what its ranks wrote, as far as that can be read, whatever else is in a line.
 func TestSealKnowsHowFarTheOneBeforeCame(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://train-reached")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestRealBucket(t *testing.T) {
 // addresses gives the address of a new store, by driver.
 var addresses = map[string]func(t *testing.T) string{
 	"file": func(t *testing.T) string { return "file://" + t.TempDir() },
-	"mem":  func(t *testing.T) string { return "mem://" + t.Name() },
+	"mem":  func(t *testing.T) string { return "mem://" + t.TempDir() },
 	"s3":   func(t *testing.T) string { return s3test.Start(t, "acme", s3test.Options{}).At("deep/er") },
 	"gs": func(t *testing.T) string {
 		newGoogle(t)

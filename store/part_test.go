@@ -13,7 +13,7 @@ import (
 
 // A part names its objects without its own prefix, and sees no others.
 func TestPartIsADriver(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	d := s.Part("a").Driver()
 	for _, key := range []string{"x/1", "x/2", "y"} {
 		if err := d.Write(t.Context(), key, strings.NewReader(key), store.WriteOptions{Also: "also/" + key}); err != nil {

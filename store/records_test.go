@@ -15,7 +15,7 @@ import (
 )
 
 func TestManyRecords(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	for i := range 100 {
 		if err := s.PutJSON(t.Context(), fmt.Sprintf("many/%02d", i), i, store.WriteOptions{}); err != nil {
 			t.Fatal(err)

@@ -46,7 +46,7 @@ func TestRecords(t *testing.T) {
 		Name  string   `json:"name"`
 		Steps []string `json:"steps"`
 	}
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	want := record{Name: "<a & b>", Steps: []string{"mail", "fit"}}
 	if err := s.PutJSON(t.Context(), "runs/r/run.json", want, store.WriteOptions{IfAbsent: true}); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestRecords(t *testing.T) {
 
 func TestRecordsAreBounded(t *testing.T) {
 	const limit = 64 << 20
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	if err := s.PutJSON(t.Context(), "k", strings.Repeat("x", limit-1), store.WriteOptions{}); err == nil || !strings.Contains(err.Error(), "67108865 bytes") {
 		t.Errorf("write: got %v", err)
 	}
@@ -120,7 +120,7 @@ func TestBlobs(t *testing.T) {
 }
 
 func TestDamagedBlob(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	digest, _, err := s.PutBlob(t.Context(), strings.NewReader("content"))
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestDamagedBlob(t *testing.T) {
 }
 
 func TestBlobErrors(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	for _, digest := range []string{"", "sha256:", "sha256:abc", "md5:" + strings.Repeat("0", 64), "sha256:" + strings.Repeat("A", 64), "sha256:" + strings.Repeat("/", 64)} {
 		if _, err := s.Blob(t.Context(), digest); err == nil || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%q: got %v, want an error about its form", digest, err)

@@ -102,7 +102,7 @@ var sample = map[string]file{
 
 // TestDigestIsStable pins the digest of a tree: a change here makes every stored artifact unreachable.
 func TestDigestIsStable(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	got, err := s.PutTree(t.Context(), artifact.Model, tree(t, sample), map[string]string{"b": "2", "a": "1"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestTreeComesBack(t *testing.T) {
 
 // TestDigestProperties: the digest depends on paths, contents and the executable bit, and on nothing else.
 func TestDigestProperties(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	drawn := rapid.MapOf(
 		rapid.StringMatching(`[a-c]{1,2}(/[d-e]{1,2}){0,2}\.t`),
 		rapid.Custom(func(rt *rapid.T) file {
@@ -199,7 +199,7 @@ func TestDigestProperties(t *testing.T) {
 }
 
 func TestTypeAndMetaAreIdentity(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	dir := tree(t, sample)
 	seen := map[string]string{}
 	for _, typ := range []artifact.Type{artifact.Dataset, artifact.Model} {
@@ -222,7 +222,7 @@ func TestTypeAndMetaAreIdentity(t *testing.T) {
 }
 
 func TestSkip(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	dir := tree(t, sample)
 	if err := os.Symlink("/nowhere", filepath.Join(dir, "bin", "broken")); err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestSkip(t *testing.T) {
 }
 
 func TestLinkWithinTheTreeIsTheFile(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	dir := tree(t, sample)
 	if err := os.Symlink("../schema.json", filepath.Join(dir, "train", "link")); err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestWhatIsNotAFileIsRefused(t *testing.T) {
 			if err := make(filepath.Join(dir, "train", "odd")); err != nil {
 				t.Fatal(err)
 			}
-			s := open(t, "mem://"+t.Name())
+			s := open(t, "mem://"+t.TempDir())
 			_, err := s.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
 			if err == nil || !strings.Contains(err.Error(), "train/odd") {
 				t.Errorf("got %v, want an error that names the file", err)
@@ -300,7 +300,7 @@ func (c *counting) Write(ctx context.Context, key string, r io.Reader, opts stor
 }
 
 func TestWhatIsStoredIsNotWrittenAgain(t *testing.T) {
-	driver := &counting{Driver: open(t, "mem://"+t.Name()).Driver()}
+	driver := &counting{Driver: open(t, "mem://"+t.TempDir()).Driver()}
 	s := store.New(driver, "")
 	dir := tree(t, sample)
 	putTree(t, s, dir)
@@ -319,7 +319,7 @@ func TestWhatIsStoredIsNotWrittenAgain(t *testing.T) {
 }
 
 func TestFetchOntoAFolder(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	ref := putTree(t, s, tree(t, sample))
 	t.Run("empty", func(t *testing.T) {
 		dir := t.TempDir()
@@ -357,7 +357,7 @@ func TestFetchOntoAFolder(t *testing.T) {
 }
 
 func TestManyFetchTheSame(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	ref := putTree(t, s, tree(t, sample))
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "shared")
@@ -414,7 +414,7 @@ func TestDamagedArtifactIsNotFetched(t *testing.T) {
 
 // TestHostileManifest stores lists of files that PutTree would never write.
 func TestHostileManifest(t *testing.T) {
-	s := open(t, "mem://"+t.Name())
+	s := open(t, "mem://"+t.TempDir())
 	digest, _, err := s.PutBlob(t.Context(), strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)

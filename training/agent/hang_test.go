@@ -36,7 +36,7 @@ wait
 
 // TestHang: a rank that stops making steps is killed, with all it started, and said to have hung.
 func TestHang(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://hang")
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

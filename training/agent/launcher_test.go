@@ -33,7 +33,7 @@ type gang struct {
 // startGang starts a shell script by a launcher on some nodes.
 func startGang(t *testing.T, nodes int, spec dsl.Train, text string) gang {
 	t.Helper()
-	s, err := store.Open(t.Context(), "mem://"+t.Name())
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ const hidden = "deep/quartz+9471 sphinx?vow"
 func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInput) {
 	t.Helper()
 	t.Setenv("DEEP_TOKEN", hidden)
-	s, err := store.Open(t.Context(), "mem://"+t.Name())
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
