@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,6 +21,8 @@ type Target struct {
 type EmbeddedTarget struct {
 	// Port to listen on. Default 8080.
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
+	// MetricsPort is the port of /metrics, for Prometheus, on loopback. Default: any free one, which `sluice up` and `sluice serve` print.
+	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 }
 
 // KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.
@@ -30,6 +33,9 @@ type KServeTarget struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Port the gateway listens on, on loopback. Default 8081.
 	Port int `json:"port,omitempty" dsl:"default=8081,min=1,max=65535"`
+	// MetricsPort is the port of the gateway's /metrics, for Prometheus, on loopback. Default: any free one, which `sluice up` and
+	// `sluice serve` print.
+	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 	// Models is a bucket, or a folder of one, that KServe gets copies of the models from: s3://bucket/folder or gs://bucket/folder.
 	// Default: serving/ in the store, which then must be in a bucket.
 	Models string `json:"models,omitempty"`
@@ -44,15 +50,16 @@ type KServeTarget struct {
 	Ingress string `json:"ingress,omitempty"`
 }
 
-// Port is where the target's gateway listens; ok is false for a target without a driver.
-func (t Target) Port() (port int, ok bool) {
+// Ports are those that the environment gives the target's gateway to listen on; none for a target without a driver.
+func (t Target) Ports() []int {
+	var ports []int
 	switch {
 	case t.Embedded != nil:
-		return t.Embedded.Port, true
+		ports = []int{t.Embedded.Port, t.Embedded.MetricsPort}
 	case t.KServe != nil:
-		return t.KServe.Port, true
+		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
 	}
-	return 0, false
+	return slices.DeleteFunc(ports, func(port int) bool { return port == 0 })
 }
 
 // checkTargets reports two targets on one port, models where KServe cannot be, and addresses that are none.
@@ -60,8 +67,11 @@ func checkTargets(src *source, root *yaml.Node, env *Environment) {
 	taken := map[int]string{}
 	for key, body := range mappingOf(root, "targets") {
 		target := env.Targets[key.Value]
-		if port, ok := target.Port(); ok {
-			if other, ok := taken[port]; ok {
+		for _, port := range target.Ports() {
+			switch other, ok := taken[port]; {
+			case ok && other == key.Value:
+				src.errorf(key, "port", "give it another `metrics_port`", "the target `%s` has port %d for its model and for its metrics", key.Value, port)
+			case ok:
 				src.errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
 			}
 			taken[port] = key.Value

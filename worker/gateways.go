@@ -33,7 +33,21 @@ const retryEvery = 2 * time.Second
 // closeTimeout is how long requests under way may take when a process ends.
 const closeTimeout = 5 * time.Second
 
-// Gateways are the targets this process serves, each on a port of its own on loopback.
+// Address is where a target is served, on loopback.
+type Address struct {
+	URL     string // of the model: http://127.0.0.1:8080
+	Metrics string // for Prometheus: http://127.0.0.1:9464/metrics
+	control string
+}
+
+func addressOf(s *gateway.Server) Address {
+	return Address{URL: s.URL(), Metrics: s.ControlURL() + "/metrics", control: s.ControlURL()}
+}
+
+// String says where, for people.
+func (a Address) String() string { return a.URL + ", metrics at " + a.Metrics }
+
+// Gateways are the targets this process serves, each on ports of its own on loopback.
 type Gateways struct {
 	store *store.Store
 	state string
@@ -56,26 +70,29 @@ func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	}
 }
 
-// Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it.
-func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.Target) (string, error) {
+// Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it; what
+// it says that cannot be served leaves the target as it was.
+func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.Target) (Address, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old, before := g.served[target], g.specs[target]
 	if old != nil && reflect.DeepEqual(before, spec) {
-		return old.URL(), nil
+		return addressOf(old), nil
 	}
-	port, _ := spec.Port()
-	if from, _ := before.Port(); old != nil && from == port {
-		g.end(ctx, target, old) // it has the port
-		old = nil
-	}
-	if err := g.start(ctx, target, spec); err != nil {
-		return "", err
-	}
-	if old != nil {
+	inTheWay := old != nil && slices.ContainsFunc(before.Ports(), func(port int) bool { return slices.Contains(spec.Ports(), port) })
+	if inTheWay {
 		g.end(ctx, target, old)
 	}
-	return g.served[target].URL(), g.remember()
+	if err := g.start(ctx, target, spec); err != nil {
+		if inTheWay {
+			err = errors.Join(err, g.start(ctx, target, before))
+		}
+		return Address{}, err
+	}
+	if old != nil && !inTheWay {
+		g.end(ctx, target, old)
+	}
+	return addressOf(g.served[target]), g.remember()
 }
 
 // end closes a gateway in whose place another one comes; the caller holds the lock.
@@ -99,7 +116,8 @@ func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) er
 		err = fmt.Errorf("target %s: %w", target, err)
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
-		s, err = embedded.Serve(ctx, g.store, target, spec.Embedded.Port, dir, labelKey, g.log)
+		ports := gateway.Ports{Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
+		s, err = embedded.Serve(ctx, g.store, target, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, labelKey, g.log)
 	default:
@@ -112,13 +130,13 @@ func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) er
 	return err
 }
 
-// Addresses returns the URL of every target served, by name.
-func (g *Gateways) Addresses() map[string]string {
+// Addresses returns where every target is served, by name.
+func (g *Gateways) Addresses() map[string]Address {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all := make(map[string]string, len(g.served))
+	all := make(map[string]Address, len(g.served))
 	for target, s := range g.served {
-		all[target] = s.URL()
+		all[target] = addressOf(s)
 	}
 	return all
 }

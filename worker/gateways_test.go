@@ -35,19 +35,25 @@ func gateways(t *testing.T, state string) *Gateways {
 // lives reports whether a gateway answers at url.
 func lives(t *testing.T, url string) bool {
 	t.Helper()
+	return status(t, url+"/v2/health/live") == http.StatusOK
+}
+
+// status is what a GET is answered with, 0 when nobody answers.
+func status(t *testing.T, url string) int {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v2/health/live", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
-		return false
+		return 0
 	}
 	defer res.Body.Close()
-	return res.StatusCode == http.StatusOK
+	return res.StatusCode
 }
 
 func embeddedAt(port int) dsl.Target {
@@ -56,11 +62,20 @@ func embeddedAt(port int) dsl.Target {
 
 func serveTarget(t *testing.T, g *Gateways, target string, port int) string {
 	t.Helper()
-	url, err := g.Serve(t.Context(), target, embeddedAt(port))
+	at, err := g.Serve(t.Context(), target, embeddedAt(port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return url
+	return at.URL
+}
+
+// urls is where the models of targets are.
+func urls(g *Gateways) map[string]string {
+	all := map[string]string{}
+	for target, at := range g.Addresses() {
+		all[target] = at.URL
+	}
+	return all
 }
 
 func TestGateways(t *testing.T) {
@@ -75,7 +90,7 @@ func TestGateways(t *testing.T) {
 	}
 	serveTarget(t, g, "spam", spam)
 	want := map[string]string{"words": at(words), "spam": at(spam)}
-	if diff := cmp.Diff(want, g.Addresses()); diff != "" {
+	if diff := cmp.Diff(want, urls(g)); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	if err := g.Close(); err != nil {
@@ -89,8 +104,77 @@ func TestGateways(t *testing.T) {
 	if err := restored.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, restored.Addresses()); diff != "" || !lives(t, at(words)) || !lives(t, at(spam)) {
+	if diff := cmp.Diff(want, urls(restored)); diff != "" || !lives(t, at(words)) || !lives(t, at(spam)) {
 		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+}
+
+// metricsOf are those of the target words.
+func metricsOf(t *testing.T, g *Gateways) string {
+	t.Helper()
+	at := g.Addresses()["words"]
+	if status(t, at.URL+"/metrics") != http.StatusNotFound || status(t, at.Metrics) != http.StatusOK {
+		t.Errorf("words is at %v; want metrics there and not at the model's port", at)
+	}
+	return at.Metrics
+}
+
+// TestMetricsPort: metrics have a port of their own, which the environment may choose, and which is the same after a restart then. One
+// that is taken is refused, and leaves the target as it is served.
+func TestMetricsPort(t *testing.T) {
+	state := t.TempDir()
+	g := gateways(t, state)
+	spec := dsl.EmbeddedTarget{Port: freePort(t), MetricsPort: freePort(t)}
+	if _, err := g.Serve(t.Context(), "words", dsl.Target{Embedded: &spec}); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("http://127.0.0.1:%d/metrics", spec.MetricsPort)
+	if got := metricsOf(t, g); got != want {
+		t.Errorf("metrics are at %s, want %s", got, want)
+	}
+	other := spec
+	other.MetricsPort = freePort(t)
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", fmt.Sprintf("127.0.0.1:%d", other.MetricsPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = g.Serve(t.Context(), "words", dsl.Target{Embedded: &other})
+	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "another `metrics_port`") {
+		t.Errorf("got %v, want the metrics_port in use", err)
+	}
+	if got := metricsOf(t, g); got != want {
+		t.Errorf("metrics are at %s, want %s", got, want)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	restored := gateways(t, state)
+	if err := restored.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := metricsOf(t, restored); got != want {
+		t.Errorf("after a restart metrics are at %s, want %s", got, want)
+	}
+	if at := restored.Addresses()["words"].URL; !lives(t, at) {
+		t.Errorf("the model is not at %s", at)
+	}
+}
+
+// TestMetricsOnAnyPort: an environment that says nothing of metrics, as one that an earlier build remembered, gets a free port for
+// those of each target.
+func TestMetricsOnAnyPort(t *testing.T) {
+	state := t.TempDir()
+	remembered := fmt.Sprintf(`{"words":{"embedded":{"port":%d}},"spam":{"embedded":{"port":%d}}}`, freePort(t), freePort(t))
+	if err := os.WriteFile(filepath.Join(state, targetsFile), []byte(remembered), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := gateways(t, state)
+	if err := g.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if words, spam := metricsOf(t, g), g.Addresses()["spam"].Metrics; words == spam || status(t, spam) != http.StatusOK {
+		t.Errorf("metrics of both targets are at %s", spam)
 	}
 }
 
@@ -103,7 +187,7 @@ func TestGatewayMoves(t *testing.T) {
 	if old == moved || !lives(t, moved) || lives(t, old) {
 		t.Errorf("moved from %s (lives: %v) to %s (lives: %v)", old, lives(t, old), moved, lives(t, moved))
 	}
-	if diff := cmp.Diff(map[string]string{"words": moved}, g.Addresses()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"words": moved}, urls(g)); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 }
@@ -126,15 +210,15 @@ users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c,
 	}
 	before, changed := g.served["shop"], spec
 	changed.Server = "openvino"
-	url, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &changed})
-	if err != nil || g.served["shop"] == before || !lives(t, url) {
-		t.Errorf("a changed target is served at %q (anew: %v): %v", url, g.served["shop"] != before, err)
+	at, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &changed})
+	if err != nil || g.served["shop"] == before || !lives(t, at.URL) {
+		t.Errorf("a changed target is served at %v (anew: %v): %v", at, g.served["shop"] != before, err)
 	}
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again := gateways(t, state)
-	if err := again.Restore(t.Context()); err != nil || !lives(t, url) {
+	if err := again.Restore(t.Context()); err != nil || !lives(t, at.URL) {
 		t.Errorf("restored %v: %v", again.Addresses(), err)
 	}
 	if diff := cmp.Diff(dsl.Target{KServe: &changed}, again.specs["shop"]); diff != "" {
@@ -163,7 +247,7 @@ func TestGatewayPortInUse(t *testing.T) {
 	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "spam") || !strings.Contains(err.Error(), fmt.Sprint(port)) {
 		t.Errorf("got %v, want an error that names the target and the port", err)
 	}
-	if urls := g.Addresses(); !lives(t, urls["spam"]) {
+	if urls := urls(g); !lives(t, urls["spam"]) {
 		t.Errorf("what was served is lost: %v", urls)
 	}
 	g.specs["words"] = embeddedAt(port) // as if it had been served here
@@ -178,7 +262,7 @@ func TestGatewayPortInUse(t *testing.T) {
 	if err := second.Restore(t.Context()); !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "words") {
 		t.Fatalf("got %v, want the port of words in use", err)
 	}
-	if urls := second.Addresses(); len(urls) != 1 || !lives(t, urls["spam"]) {
+	if urls := urls(second); len(urls) != 1 || !lives(t, urls["spam"]) {
 		t.Errorf("restored %v, want spam alone", urls)
 	}
 	serveTarget(t, second, "spam", freePort(t)) // writes the file anew
@@ -191,7 +275,7 @@ func TestGatewayPortInUse(t *testing.T) {
 	if err := third.Restore(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if urls := third.Addresses(); len(urls) != 2 || !lives(t, urls["words"]) {
+	if urls := urls(third); len(urls) != 2 || !lives(t, urls["words"]) {
 		t.Errorf("restored %v, want words too", urls)
 	}
 }
@@ -224,7 +308,7 @@ steps:
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
 	step := record.Steps[1]
-	says := []string{"target shop", other.Addr().String(), "in use by another process", "another port in the environment"}
+	says := []string{"target shop", other.Addr().String(), "in use by another process", "another `port` in the environment"}
 	for _, want := range says {
 		if !strings.Contains(step.Error, want) {
 			t.Errorf("the step says %q, want %q in it", step.Error, want)

@@ -225,8 +225,8 @@ func (s *Session) sweep() error {
 	return nil
 }
 
-// Targets returns the URL of every target this process serves, by name.
-func (s *Session) Targets() map[string]string {
+// Targets returns where every target that this process serves is, by name.
+func (s *Session) Targets() map[string]Address {
 	if s.gateways == nil {
 		return nil
 	}

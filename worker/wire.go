@@ -183,9 +183,9 @@ func AgentPath() string {
 
 // target opens a serving target: whatever serves its releases, this process has its gateway.
 func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
-	url, err := s.gateways.Serve(ctx, name, spec)
+	at, err := s.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewTarget(activities.Patient(s.Store), name, url), nil
+	return gateway.NewTarget(activities.Patient(s.Store), name, at.URL, at.control), nil
 }

@@ -426,7 +426,7 @@ func (f *follower) served() string {
 	var b strings.Builder
 	targets := f.session.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		fmt.Fprintf(&b, "%s is served at %s until this process ends; `sluice up` keeps it up\n", target, targets[target])
+		fmt.Fprintf(&b, "%s is served at %s until this process ends; `sluice up` keeps it up\n", target, targets[target].URL)
 	}
 	return b.String()
 }

@@ -138,7 +138,7 @@ func watch(ctx context.Context, s *worker.Session, notes io.Writer) error {
 		}
 		for _, target := range slices.Sorted(maps.Keys(said)) {
 			if _, still := now[target]; !still {
-				fmt.Fprintf(notes, "sluice: target %s is served again at %s\n", target, s.Targets()[target]) //nolint:errcheck // it is served all the same
+				fmt.Fprintf(notes, "sluice: target %s is served again at %s\n", target, s.Targets()[target].URL) //nolint:errcheck // it is served all the same
 			}
 		}
 		said = now

@@ -3,8 +3,6 @@ package embedded
 import (
 	"context"
 	"log/slog"
-	"net/url"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,31 +19,24 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
-		server := serve(t, s, 0)
-		address, err := url.Parse(server.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := strconv.Atoi(address.Port())
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := serve(t, s, gateway.Ports{})
+		ports := servingtest.Ports(t, server)
 		t.Cleanup(func() { stop(t, server) })
-		target := gateway.NewTarget(s, servingtest.Name, server.URL())
+		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 		t.Cleanup(target.Close)
 		return servingtest.Harness{
 			Target: target,
 			Restart: func(t *testing.T) {
 				stop(t, server)
-				server = serve(t, s, port)
+				server = serve(t, s, ports)
 			},
 		}
 	})
 }
 
-func serve(t *testing.T, s *store.Store, port int) *gateway.Server {
+func serve(t *testing.T, s *store.Store, ports gateway.Ports) *gateway.Server {
 	t.Helper()
-	server, err := Serve(t.Context(), s, servingtest.Name, port, t.TempDir(), "", slog.New(slog.DiscardHandler))
+	server, err := Serve(t.Context(), s, servingtest.Name, ports, t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Serve starts the gateway of a target on a loopback port, with ONNX Runtime in this process. dir is a folder of its own, which is
-// emptied. gateway.ErrPortInUse when the port is taken.
-func Serve(ctx context.Context, s *store.Store, target string, port int, dir, labelKey string, log *slog.Logger) (*gateway.Server, error) {
+// Serve starts the gateway of a target on loopback, with ONNX Runtime in this process. dir is a folder of its own, which is emptied.
+// gateway.ErrPortInUse when a port is taken.
+func Serve(ctx context.Context, s *store.Store, target string, ports gateway.Ports, dir, labelKey string, log *slog.Logger) (*gateway.Server, error) {
 	open, err := gateway.Local(s, dir, load)
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
-	return gateway.Serve(ctx, port, gateway.Options{Store: s, Target: target, Open: open, LabelKey: labelKey, Logger: log})
+	return gateway.Serve(ctx, ports, gateway.Options{Store: s, Target: target, Open: open, LabelKey: labelKey, Logger: log})
 }
 
 // load opens the one .onnx file of a model artifact.

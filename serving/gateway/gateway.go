@@ -60,7 +60,7 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Gateway is the http.Handler that serves a target. Close ends it.
+// Gateway is the http.Handler that serves a target's model; Control is another, for who runs it. Close ends both.
 type Gateway struct {
 	opts     Options
 	epoch    string
@@ -68,6 +68,8 @@ type Gateway struct {
 	handler  http.Handler
 	counters *counters
 	mirror   *mirror
+	bodies   *bodies
+	places   chan struct{} // of inferences under way
 	poke     chan struct{}
 
 	cancel     context.CancelFunc
@@ -92,6 +94,8 @@ func New(opts Options) *Gateway {
 		epoch:    uuid.NewString(),
 		log:      opts.Logger.With("target", opts.Target),
 		counters: newCounters(),
+		bodies:   newBodies(),
+		places:   make(chan struct{}, maxInFlight),
 		poke:     make(chan struct{}, 1),
 		cancel:   cancel,
 		releases: map[string]*release{},

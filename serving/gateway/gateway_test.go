@@ -2,16 +2,13 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +56,9 @@ func (s *scripted) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor
 		answer = []float32{float32(math.NaN())}
 	case "empty":
 		return []oip.Tensor{{Name: "y", Shape: []int64{1, 0}, Data: []float32{}}}, nil
+	case "long": // more than a connection takes that nobody reads from
+		answer = make([]float32, 8<<20)
+		return []oip.Tensor{{Name: "y", Shape: []int64{1, 8 << 20}, Data: answer}}, nil
 	case "panics":
 		panic("out of bounds")
 	case "refuses":
@@ -177,6 +177,10 @@ func (b *bench) untilServing(t *testing.T, revision int64) {
 }
 
 func (b *bench) do(method, path, body string, header ...string) *httptest.ResponseRecorder {
+	return ask(b, method, path, body, header...)
+}
+
+func ask(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "127.0.0.1:8080"
 	r.Header.Set("Content-Type", "application/json")
@@ -184,7 +188,7 @@ func (b *bench) do(method, path, body string, header ...string) *httptest.Respon
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	b.ServeHTTP(w, r)
+	h.ServeHTTP(w, r)
 	return w
 }
 
@@ -229,7 +233,6 @@ func TestProtocol(t *testing.T) {
 		{"infer of no version", "POST", inferPath, request, []string{VersionHeader, "3"}, 404, `no version 3`},
 		{"no request", "POST", inferPath, `[]`, nil, 400, `{"error":`},
 		{"bad label", "POST", inferPath, strings.Replace(request, `{`, `{"parameters":{"label":0.5},`, 1), nil, 400, `label`},
-		{"reload", "POST", "/sluice/v1/targets/m/reload", "", nil, 202, ``},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := b.do(tc.method, tc.path, tc.body, tc.header...)
@@ -429,7 +432,7 @@ func TestMetrics(t *testing.T) {
 	b.do(http.MethodPost, inferPath, request)
 	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":152},`, 1))
 	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":0.5},`, 1))
-	metrics := b.do(http.MethodGet, "/metrics", "").Body.String()
+	metrics := ask(b.Control(), http.MethodGet, "/metrics", "").Body.String()
 	for _, want := range []string{
 		`sluice_requests_total{outcome="ok",target="m",version="1"} 1`,
 		`sluice_request_duration_seconds_bucket{target="m",version="1",le="+Inf"} 1`,
@@ -441,39 +444,5 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
-	}
-}
-
-func TestServe(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := Options{Store: s, Target: "m", Logger: slog.New(slog.DiscardHandler)}
-	server, err := Serve(t.Context(), 0, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(server.URL() + "/sluice/v1/targets/m")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var state State
-	body, err := io.ReadAll(resp.Body)
-	if err := errors.Join(err, resp.Body.Close(), json.Unmarshal(body, &state)); err != nil || state.Target != "m" {
-		t.Errorf("state %s: %v", body, err)
-	}
-	_, digits, _ := strings.Cut(server.URL(), "127.0.0.1:")
-	port, err := strconv.Atoi(digits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Serve(t.Context(), port, opts); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), "m cannot listen on 127.0.0.1:") {
-		t.Errorf("Serve on a port in use = %v, want ErrPortInUse", err)
-	}
-	if err := server.Close(t.Context()); err != nil {
-		t.Error(err)
 	}
 }

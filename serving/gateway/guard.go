@@ -22,9 +22,9 @@ func guarded(next http.Handler) http.Handler {
 }
 
 // onLoopback refuses requests under another name than the loopback's: a page whose name was made to mean this machine, or a proxy that
-// publishes more of the gateway than the model.
-func onLoopback(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// publishes what is not for it.
+func onLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			host = r.Host
@@ -33,8 +33,8 @@ func onLoopback(next http.HandlerFunc) http.HandlerFunc {
 			oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: r.URL.Path + " is answered at 127.0.0.1 only, not at " + host})
 			return
 		}
-		next(w, r)
-	}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // ofInference takes the media types of inference requests. A page could send others without asking its browser's leave.

@@ -12,27 +12,36 @@ func TestPagesAreRefused(t *testing.T) {
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
 	b.untilServing(t, doc.Revision)
 	const control = "/sluice/v1/targets/m"
+	model, controller := http.Handler(b), b.Control()
 	for _, tc := range []struct {
+		door                     http.Handler
 		name, method, path, host string
 		header                   []string
 		status                   int
 	}{
-		{"a client", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json; charset=utf-8"}, 200},
-		{"a client through a proxy", "POST", inferPath, "models.example.com", []string{"Content-Type", "application/json"}, 200},
-		{"a page", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json", "Origin", "https://example.com"}, 403},
-		{"a page in a frame", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json", "Origin", "null"}, 403},
-		{"a page of a name that was rebound", "POST", inferPath, "example.com:8080", []string{"Content-Type", "application/json", "Origin", "http://example.com:8080"}, 403},
-		{"a page that reads", "GET", "/v2/models/m", "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},
-		{"a type that needs no leave", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "text/plain"}, 415},
-		{"no type", "POST", inferPath, "127.0.0.1:8080", nil, 415},
-		{"control", "GET", control, "127.0.0.1:8080", nil, 200},
-		{"control over IPv6", "GET", control, "[::1]:8080", nil, 200},
-		{"control at localhost", "GET", control + "/stats", "localhost", nil, 200},
-		{"control from a page", "POST", control + "/reload", "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},
-		{"reload through a proxy", "POST", control + "/reload", "models.example.com", nil, 403},
-		{"stats through a proxy", "GET", control + "/stats", "models.example.com", nil, 403},
-		{"state of a name that was rebound", "GET", control, "example.com:8080", nil, 403},
-		{"metrics through a proxy", "GET", "/metrics", "models.example.com", nil, 403},
+		{model, "a client", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json; charset=utf-8"}, 200},
+		{model, "a client through a proxy", "POST", inferPath, "models.example.com", []string{"Content-Type", "application/json"}, 200},
+		{model, "a page", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json", "Origin", "https://example.com"}, 403},
+		{model, "a page in a frame", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json", "Origin", "null"}, 403},
+		{model, "a page of a name that was rebound", "POST", inferPath, "example.com:8080", []string{"Content-Type", "application/json", "Origin", "http://example.com:8080"}, 403},
+		{model, "a page that reads", "GET", "/v2/models/m", "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},
+		{model, "a type that needs no leave", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "text/plain"}, 415},
+		{model, "no type", "POST", inferPath, "127.0.0.1:8080", nil, 415},
+		{controller, "control", "GET", control, "127.0.0.1:8080", nil, 200},
+		{controller, "control over IPv6", "GET", control, "[::1]:8080", nil, 200},
+		{controller, "control at localhost", "GET", control + "/stats", "localhost", nil, 200},
+		{controller, "control from a page", "POST", control + "/reload", "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},
+		{controller, "reload through a proxy", "POST", control + "/reload", "models.example.com", nil, 403},
+		{controller, "stats through a proxy", "GET", control + "/stats", "models.example.com", nil, 403},
+		{controller, "state of a name that was rebound", "GET", control, "example.com:8080", nil, 403},
+		{controller, "metrics", "GET", "/metrics", "127.0.0.1:9464", nil, 200},
+		{controller, "metrics through a proxy", "GET", "/metrics", "models.example.com", nil, 403},
+		{controller, "reload", "POST", control + "/reload", "127.0.0.1:9464", nil, 202},
+		{controller, "the model at the port of control", "POST", inferPath, "127.0.0.1:9464", []string{"Content-Type", "application/json"}, 404},
+		{model, "control at the model's port", "GET", control, "127.0.0.1:8080", nil, 404},
+		{model, "stats at the model's port", "GET", control + "/stats", "127.0.0.1:8080", nil, 404},
+		{model, "reload at the model's port", "POST", control + "/reload", "127.0.0.1:8080", nil, 404},
+		{model, "metrics at the model's port", "GET", "/metrics", "127.0.0.1:8080", nil, 404},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := httptest.NewRequest(tc.method, tc.path, strings.NewReader(request))
@@ -41,7 +50,7 @@ func TestPagesAreRefused(t *testing.T) {
 				r.Header.Set(tc.header[i], tc.header[i+1])
 			}
 			w := httptest.NewRecorder()
-			b.ServeHTTP(w, r)
+			tc.door.ServeHTTP(w, r)
 			if w.Code != tc.status {
 				t.Errorf("%d %s, want %d", w.Code, w.Body, tc.status)
 			}

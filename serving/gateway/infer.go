@@ -16,21 +16,38 @@ const (
 	VersionHeader = "X-Sluice-Version"
 	// ReleaseHeader names the version that answered.
 	ReleaseHeader = "X-Sluice-Release"
-
-	maxBody     = 16 << 20
-	maxInFlight = 256 // requests; more are refused at once
 )
 
 // infer answers POST v2/models/M[/versions/V]/infer.
 func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
-	req, err := oip.DecodeRequest(w, r, maxBody)
+	response, err := g.respond(w, r)
 	if err != nil {
 		oip.WriteError(w, err)
 		return
 	}
+	oip.WriteJSON(w, http.StatusOK, response)
+}
+
+// respond makes the inference a request asks for. It takes a place among those under way when the request has arrived and gives it back
+// before the answer is sent: a client that is slow holds up nobody.
+func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (*oip.InferResponse, error) {
+	body, done, err := g.bodies.read(w, r)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case g.places <- struct{}{}:
+		defer func() { <-g.places }()
+	default:
+		return nil, busy("too many requests are under way")
+	}
+	req, err := oip.ParseRequest(body)
+	if err != nil {
+		return nil, err
+	}
 	if err := g.mayLabel(r, req.Parameters); err != nil {
-		oip.WriteError(w, err)
-		return
+		return nil, err
 	}
 	version := r.PathValue("version")
 	if version == "" {
@@ -38,8 +55,7 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	a, err := g.assign(version)
 	if err != nil {
-		oip.WriteError(w, err)
-		return
+		return nil, err
 	}
 	defer a.inflight.Done()
 	w.Header().Set(ReleaseHeader, a.Version)
@@ -49,18 +65,16 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		g.refuseLabel(a)
-		oip.WriteError(w, err)
-		return
+		return nil, err
 	}
 	outputs, err := g.run(r.Context(), a, req.Inputs, label)
 	if err == nil {
 		outputs, err = requested(outputs, req.Outputs)
 	}
 	if err != nil {
-		oip.WriteError(w, err)
-		return
+		return nil, err
 	}
-	oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs})
+	return &oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs}, nil
 }
 
 // refuseLabel counts a request whose label is no class, which makes no inference.

@@ -16,54 +16,90 @@ import (
 // ErrPortInUse says that another process listens where the gateway should.
 var ErrPortInUse = errors.New("the port is in use")
 
-// Server is a Gateway that listens on loopback.
+// Ports are where a Server listens on loopback; 0 takes any free one.
+type Ports struct {
+	Model   int
+	Metrics int // and control
+}
+
+// Server is a Gateway that listens on loopback: for the model's clients, and apart from them for Control.
 type Server struct {
 	Gateway *Gateway
+	model   *door
+	control *door
+}
+
+// Serve starts a gateway. ErrPortInUse when a port is taken.
+func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
+	model, err := listen(ctx, ports.Model, opts.Target, "port")
+	if err != nil {
+		return nil, err
+	}
+	control, err := listen(ctx, ports.Metrics, opts.Target, "metrics_port")
+	if err != nil {
+		return nil, errors.Join(err, model.Close())
+	}
+	g := New(opts)
+	return &Server{Gateway: g, model: open(model, g, g), control: open(control, g.Control(), g)}, nil
+}
+
+// listen takes a loopback port, which the environment gives under a key.
+func listen(ctx context.Context, port int, target, key string) (net.Listener, error) {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; end that, or give the target another `%s` in the environment",
+			target, address, ErrPortInUse, key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	return listener, nil
+}
+
+// URL is where the model is: http://127.0.0.1:8080.
+func (s *Server) URL() string { return s.model.url }
+
+// ControlURL is where Control is, and so its metrics: http://127.0.0.1:9464.
+func (s *Server) ControlURL() string { return s.control.url }
+
+// Close answers the requests under way until ctx ends, then drops the rest and lets go of the releases.
+func (s *Server) Close(ctx context.Context) error {
+	return errors.Join(s.model.close(ctx), s.control.close(ctx), s.Gateway.Close())
+}
+
+// door is one port of a Server.
+type door struct {
 	url     string
 	http    *http.Server
 	serving sync.WaitGroup
 }
 
-// Serve starts a gateway on a loopback port; 0 takes any free one. ErrPortInUse when the port is taken.
-func Serve(ctx context.Context, port int, opts Options) (*Server, error) {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; end that, or give the target another port in the environment",
-			opts.Target, address, ErrPortInUse)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("target %s: %w", opts.Target, err)
-	}
-	g := New(opts)
-	s := &Server{
-		Gateway: g,
-		url:     "http://" + listener.Addr().String(),
+func open(listener net.Listener, handler http.Handler, g *Gateway) *door {
+	d := &door{
+		url: "http://" + listener.Addr().String(),
 		http: &http.Server{
-			Handler:           g,
+			Handler:           handler,
 			ReadHeaderTimeout: 10 * time.Second,
-			ReadTimeout:       time.Minute,
+			ReadTimeout:       bodyTimeout,
+			WriteTimeout:      bodyTimeout + g.opts.Timeout + answerTime, // it counts from the request's header
 			IdleTimeout:       2 * time.Minute,
-			ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn),
+			ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 		},
 	}
-	s.serving.Go(func() {
-		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("the gateway has stopped listening", "error", err)
+	d.serving.Go(func() {
+		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			g.log.Error("the gateway has stopped listening", "at", d.url, "error", err)
 		}
 	})
-	return s, nil
+	return d
 }
 
-// URL is where the gateway listens: http://127.0.0.1:8080.
-func (s *Server) URL() string { return s.url }
-
-// Close answers the requests under way until ctx ends, then drops the rest and lets go of the releases.
-func (s *Server) Close(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
+func (d *door) close(ctx context.Context) error {
+	err := d.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, s.http.Close())
+		err = errors.Join(err, d.http.Close())
 	}
-	s.serving.Wait()
-	return errors.Join(err, s.Gateway.Close())
+	d.serving.Wait()
+	return err
 }

@@ -31,15 +31,17 @@ const (
 type Target struct {
 	store  *store.Store
 	name   string
-	url    string
+	url    string // of the model
+	at     string // of the gateway's Control
 	client *http.Client
 }
 
 var _ serving.Target = (*Target)(nil)
 
-// NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080). Close releases its connections.
-func NewTarget(s *store.Store, name, url string) *Target {
-	return &Target{store: s, name: name, url: url, client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
+// NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080) and is controlled at another address.
+// Close releases its connections.
+func NewTarget(s *store.Store, name, url, control string) *Target {
+	return &Target{store: s, name: name, url: url, at: control, client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
 }
 
 // Close releases idle connections.
@@ -188,7 +190,7 @@ func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) erro
 
 // call asks the gateway's control interface.
 func (t *Target) call(ctx context.Context, method, path string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, t.url+"/sluice/v1/targets/"+t.name+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, t.at+controlPath(t.name)+path, nil)
 	if err != nil {
 		return fmt.Errorf("target %s: %w", t.name, err)
 	}
@@ -202,12 +204,12 @@ func (t *Target) call(ctx context.Context, method, path string, answer any) erro
 	case err != nil:
 		return fmt.Errorf("target %s: %w: %w", t.name, serving.ErrUnavailable, err)
 	case resp.StatusCode/100 != 2:
-		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, serving.ErrUnavailable, t.url, resp.Status)
+		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, serving.ErrUnavailable, t.at, resp.Status)
 	case answer == nil:
 		return nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, serving.ErrUnavailable, t.url, err)
+		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, serving.ErrUnavailable, t.at, err)
 	}
 	return nil
 }

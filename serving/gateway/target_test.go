@@ -13,7 +13,7 @@ func TestAGatewayThatIsNotThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := NewTarget(s, "m", "http://127.0.0.1:1")
+	target := NewTarget(s, "m", "http://127.0.0.1:1", "http://127.0.0.1:1")
 	defer target.Close()
 	if _, err := target.Stats(t.Context()); !errors.Is(err, serving.ErrUnavailable) {
 		t.Errorf("Stats = %v, want ErrUnavailable", err)

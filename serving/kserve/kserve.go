@@ -31,8 +31,7 @@ const (
 	lookEvery   = 2 * time.Second
 )
 
-// Serve starts the gateway of a target on a loopback port. The cluster is asked for nothing yet. gateway.ErrPortInUse when the port is
-// taken.
+// Serve starts the gateway of a target on loopback. The cluster is asked for nothing yet. gateway.ErrPortInUse when a port is taken.
 func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, labelKey string, log *slog.Logger) (*gateway.Server, error) {
 	config, namespace, inside, err := configOf(spec)
 	if err != nil {
@@ -43,7 +42,7 @@ func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTa
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
 	t.inside, t.labelKey = inside, labelKey
-	return t.serve(ctx, spec.Port, log)
+	return t.serve(ctx, gateway.Ports{Model: spec.Port, Metrics: spec.MetricsPort}, log)
 }
 
 // releases makes and removes the InferenceServices of one target.
@@ -75,8 +74,8 @@ func newReleases(s *store.Store, target string, spec dsl.KServeTarget, config *r
 	}, nil
 }
 
-func (t *releases) serve(ctx context.Context, port int, log *slog.Logger) (*gateway.Server, error) {
-	return gateway.Serve(ctx, port, gateway.Options{Store: t.store, Target: t.target, Open: t.open, Sweep: t.sweep, LabelKey: t.labelKey, Logger: log})
+func (t *releases) serve(ctx context.Context, ports gateway.Ports, log *slog.Logger) (*gateway.Server, error) {
+	return gateway.Serve(ctx, ports, gateway.Options{Store: t.store, Target: t.target, Open: t.open, Sweep: t.sweep, LabelKey: t.labelKey, Logger: log})
 }
 
 // open is a gateway.Opener: it makes the InferenceService of a release, if there is none, and waits until its model answers.

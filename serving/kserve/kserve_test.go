@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,9 +116,9 @@ func (s *site) releases(target string) *releases {
 	return r
 }
 
-func (s *site) serve(target string, port int) *gateway.Server {
+func (s *site) serve(target string, ports gateway.Ports) *gateway.Server {
 	s.t.Helper()
-	server, err := s.releases(target).serve(s.t.Context(), port, slog.New(slog.DiscardHandler))
+	server, err := s.releases(target).serve(s.t.Context(), ports, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -138,23 +137,16 @@ func stop(t *testing.T, server *gateway.Server) {
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		here := newSite(t, s, role)
-		server := here.serve(servingtest.Name, 0)
-		at, err := url.Parse(server.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := strconv.Atoi(at.Port())
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := here.serve(servingtest.Name, gateway.Ports{})
+		ports := servingtest.Ports(t, server)
 		t.Cleanup(func() { stop(t, server) })
-		target := gateway.NewTarget(s, servingtest.Name, server.URL())
+		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 		t.Cleanup(target.Close)
 		return servingtest.Harness{
 			Target: target,
 			Restart: func(t *testing.T) {
 				stop(t, server)
-				server = here.serve(servingtest.Name, port)
+				server = here.serve(servingtest.Name, ports)
 			},
 		}
 	})
@@ -181,9 +173,9 @@ func (s *site) model(name string) artifact.Ref {
 // target is a served target of a name.
 func (s *site) target(name string) *gateway.Target {
 	s.t.Helper()
-	server := s.serve(name, 0)
+	server := s.serve(name, gateway.Ports{})
 	s.t.Cleanup(func() { stop(s.t, server) })
-	target := gateway.NewTarget(s.store, name, server.URL())
+	target := gateway.NewTarget(s.store, name, server.URL(), server.ControlURL())
 	s.t.Cleanup(target.Close)
 	return target
 }
@@ -424,8 +416,8 @@ func TestAnotherSluice(t *testing.T) {
 // TestAnInferenceServiceThatSomebodyRemoved is made again when the gateway starts.
 func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	here := newSite(t, newStore(t), role)
-	server := here.serve("shop", 0)
-	target := gateway.NewTarget(here.store, "shop", server.URL())
+	server := here.serve("shop", gateway.Ports{})
+	target := gateway.NewTarget(here.store, "shop", server.URL(), server.ControlURL())
 	defer target.Close()
 	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	if err == nil {
@@ -443,7 +435,7 @@ func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	here.until("it is gone", func() bool { return len(here.controller.Running()) == 0 })
-	again := here.serve("shop", 0)
+	again := here.serve("shop", gateway.Ports{})
 	defer stop(t, again)
 	here.until("it serves again", func() bool { return again.Gateway.State().Serving == doc.Revision+1 })
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
+	"time"
 )
 
 // InferRequest is the body of POST .../infer.
@@ -59,6 +62,8 @@ type ServerMetadata struct {
 type Error struct {
 	Status  int
 	Message string
+	// RetryAfter is how long to wait before the same is asked again, in whole seconds; 0 says nothing of it.
+	RetryAfter time.Duration
 }
 
 // Error implements error.
@@ -79,17 +84,32 @@ func ErrorStatus(err error) int {
 
 // DecodeRequest reads one InferRequest of at most limit bytes. Its errors are Errors.
 func DecodeRequest(w http.ResponseWriter, r *http.Request, limit int64) (*InferRequest, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
-	}
+	body, err := ReadBody(w, r, limit)
 	if err != nil {
-		return nil, Invalid("the request's body could not be read: %v", err)
+		return nil, err
 	}
+	return ParseRequest(body)
+}
+
+// ReadBody reads the body of an InferRequest, at most limit bytes. Its errors are Errors; one that r.Body returns stays as it is.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.Header.Get("Inference-Header-Content-Length") != "" {
 		return nil, Invalid("binary tensors are not supported; send the data as JSON")
 	}
-	return ParseRequest(body)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err == nil {
+		return body, nil
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return nil, own
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the request's body did not arrive in time"}
+	}
+	return nil, Invalid("the request's body could not be read: %v", err)
 }
 
 // ParseRequest reads one InferRequest and checks that its inputs have distinct names.
@@ -125,5 +145,8 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 
 // WriteError answers with the protocol's error body.
 func WriteError(w http.ResponseWriter, err error) {
+	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatFloat(e.RetryAfter.Seconds(), 'f', 0, 64))
+	}
 	WriteJSON(w, ErrorStatus(err), map[string]string{"error": err.Error()})
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
+	"strconv"
 	"testing"
 	"time"
 
@@ -31,6 +33,23 @@ type Harness struct {
 	Target serving.Target
 	// Restart ends what serves and starts it again on the same store and address.
 	Restart func(t *testing.T)
+}
+
+// Ports returns where a server listens, for one that comes in its place.
+func Ports(t *testing.T, server *gateway.Server) gateway.Ports {
+	t.Helper()
+	port := func(at string) int {
+		address, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(address.Port())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return gateway.Ports{Model: port(server.URL()), Metrics: port(server.ControlURL())}
 }
 
 // Run runs the suite. open makes a target called Name on a store.
