@@ -19,6 +19,9 @@ import (
 // same values have the same end on every machine.
 var ErrCost = errors.New("the evaluation takes too many operations")
 
+// errCancelled is what CEL recovers from with an error.
+var errCancelled = interpreter.EvalCancelledError{Message: ErrCost.Error(), Cause: interpreter.CostLimitExceeded}
+
 // costError returns ErrCost for what CEL says of an evaluation whose cost was too high, else the error itself.
 func costError(err error) error {
 	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
@@ -78,7 +81,7 @@ func limitCalls(env *cel.Env, limit uint64) (*cel.Env, error) {
 func limited(name string, args int, limit uint64, call func(...ref.Val) ref.Val) cel.OverloadOpt {
 	counted := func(args ...ref.Val) ref.Val {
 		if callCost(name, args, limit) > limit {
-			panic(interpreter.EvalCancelledError{Message: ErrCost.Error(), Cause: interpreter.CostLimitExceeded}) // as CEL ends one
+			panic(errCancelled)
 		}
 		return call(args...)
 	}
@@ -89,20 +92,6 @@ func limited(name string, args int, limit uint64, call func(...ref.Val) ref.Val)
 		return cel.BinaryBinding(func(a, b ref.Val) ref.Val { return counted(a, b) })
 	}
 	return cel.FunctionBinding(counted)
-}
-
-// callCosts is what calls add to the cost of an evaluation with a limit.
-type callCosts struct{ limit uint64 }
-
-// CallCost implements interpreter.ActualCostEstimator.
-func (c callCosts) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
-	cost := callCost(function, args, c.limit)
-	return &cost
-}
-
-// limitCost are the options of a program that may cost so much.
-func limitCost(limit uint64) []cel.ProgramOption {
-	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(callCosts{limit})}
 }
 
 // callCost is what a call takes at most, in the units of CEL: 1 for an operation and for a byte that is made, 0.1 for one that is read.
@@ -154,11 +143,7 @@ func smaller(args []ref.Val) ref.Val {
 // meter adds up, and stops when it is over its limit.
 type meter struct{ spent, limit uint64 }
 
-func (m *meter) add(n uint64) {
-	if m.spent += n; m.spent < n {
-		m.spent = m.limit + 1
-	}
-}
+func (m *meter) add(n uint64) { m.spent = sum(m.spent, n) }
 
 // all adds what reading a value costs with all that is in it.
 func (m *meter) all(v ref.Val) {
@@ -179,6 +164,14 @@ func (m *meter) all(v ref.Val) {
 			m.all(v.GetValue())
 		}
 	}
+}
+
+// sum is a+b, or the largest number.
+func sum(a, b uint64) uint64 {
+	if c, carry := bits.Add64(a, b, 0); carry == 0 {
+		return c
+	}
+	return ^uint64(0)
 }
 
 // product is a*b, or the largest number.

@@ -35,7 +35,7 @@ func TestRowCost(t *testing.T) {
 		`row.list.map(x, row.list.sortBy(y, y))`, `row.list.all(x, row.list.all(y, row.list.all(z, x == z)))`, `row.list.map(x, row.text) == row.list.map(x, row.other)`,
 		`false || row.lists.distinct().size() > 1 || true`, // nothing absorbs it
 	} {
-		p, err := compileRow(env, expr, nil, limit)
+		p, err := compileRow(env, expr, nil)
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue

@@ -12,11 +12,10 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
-	"github.com/google/cel-go/interpreter"
 	"go.yaml.in/yaml/v3"
 )
 
-// maxCost bounds one evaluation of an expression of a pipeline, in CEL's cost units: about 100 ms.
+// maxCost bounds one evaluation of an expression of a pipeline, in operations: about 100 ms.
 const maxCost = 1_000_000
 
 // maxListCost bounds an expression that is evaluated once and may make a long list.
@@ -46,18 +45,20 @@ type expression struct {
 	want  want
 
 	tree    *ast.AST // nil when the text is no CEL
-	program cel.Program
-	watched cel.Program // the same, keeping the values it saw; of conditions only
+	program *meteredProgram
 	refs    []reference
 	tried   bool // compiled, whatever came of it
 	ok      bool
 }
 
-// baseEnv has the functions of every expression of a pipeline. Their names are part of the language.
-var baseEnv = sync.OnceValues(func() (*cel.Env, error) { return envWithin(maxListCost) })
+// baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of scopeOnce.
+var (
+	baseEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxCost) })
+	onceEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxListCost) })
+)
 
-// envWithin has the same functions, none of which is called where that alone would cost more than limit.
-func envWithin(limit uint64) (*cel.Env, error) {
+// envWithin has the same functions for expressions that may cost no more than limit.
+func envWithin(limit uint64) (*functionSet, error) {
 	env, err := cel.NewCustomEnv(
 		cel.StdLib(),
 		cel.OptionalTypes(),
@@ -71,7 +72,7 @@ func envWithin(limit uint64) (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return limitCalls(env, limit)
+	return newFunctionSet(env, limit)
 }
 
 // newEnv makes an environment with the given variables.
@@ -81,7 +82,7 @@ func newEnv(ts *typeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
 		return nil, err
 	}
 	options := []cel.EnvOption{cel.CustomTypeProvider(ts), cel.CustomTypeAdapter(ts)}
-	return extend(base, vars, options...)
+	return extend(base.Env, vars, options...)
 }
 
 func extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (*cel.Env, error) {
@@ -115,22 +116,17 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 	if !e.checkAbsent(src, ts) {
 		return
 	}
-	limit := uint64(maxCost)
+	functions := baseEnv
 	if e.scope == scopeOnce {
-		limit = maxListCost
+		functions = onceEnv
 	}
-	patterns := cel.OptimizeRegex(interpreter.MatchesRegexOptimization) // what is no regular expression is found now
-	program, err := env.Program(checked, append(limitCost(limit), patterns)...)
+	base, err := functions()
+	if err == nil {
+		e.program, err = base.meter(env, checked)
+	}
 	if err != nil {
 		e.report(src, 0, "expression", "", err.Error())
 		return
-	}
-	e.program = program
-	if e.want.typ == boolType {
-		if e.watched, err = env.Program(checked, append(limitCost(maxCost), cel.EvalOptions(cel.OptTrackState))...); err != nil {
-			e.report(src, 0, "expression", "", err.Error())
-			return
-		}
 	}
 	e.ok = true
 	e.lint(src)
@@ -175,21 +171,21 @@ func leadingSpace(s string) int {
 
 // eval returns the value of e. The activation answers by name when asked.
 func (e *expression) eval(vars cel.Activation) (ref.Val, error) {
-	v, _, err := e.evalWith(e.program, vars)
+	v, _, err := e.watch(vars)
 	if err != nil {
-		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(costError(err)))
+		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(err))
 	}
 	return v, nil
 }
 
-// evalWith evaluates one of the programs of e, unless its names lack a step that it reads.
-func (e *expression) evalWith(program cel.Program, vars cel.Activation) (ref.Val, *cel.EvalDetails, error) {
+// watch evaluates e, unless its names lack a step that it reads, and returns what was seen on the way, too.
+func (e *expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
 	if n, ok := vars.(*names); ok {
 		if err := n.knows(e.refs); err != nil {
 			return nil, nil, err
 		}
 	}
-	return program.Eval(vars)
+	return e.program.eval(vars)
 }
 
 // explain names the whole path of what was absent.

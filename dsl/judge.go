@@ -66,8 +66,8 @@ func (n *names) takeOwn(outputs json.RawMessage) {
 
 // judge evaluates a bool expression and returns what its references were.
 func (e *expression) judge(names cel.Activation) (holds bool, values map[string]any, err error) {
-	v, details, err := e.evalWith(e.watched, names)
-	values = e.seen(details)
+	v, evaluation, err := e.watch(names)
+	values = e.seen(evaluation)
 	if err != nil {
 		return false, values, e.explain(err)
 	}
@@ -77,13 +77,13 @@ func (e *expression) judge(names cel.Activation) (holds bool, values map[string]
 
 // seen collects the values that an evaluation had for the expression's references. What was absent says so; what a short circuit
 // left alone is left out.
-func (e *expression) seen(details *cel.EvalDetails) map[string]any {
-	if details == nil || details.State() == nil {
+func (e *expression) seen(in *evaluation) map[string]any {
+	if in == nil {
 		return nil
 	}
 	values := make(map[string]any, len(e.refs))
 	for _, r := range e.refs {
-		v, ok := details.State().Value(r.id)
+		v, ok := in.Value(r.id)
 		if !ok {
 			continue
 		}

@@ -6,30 +6,34 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 )
 
-// maxRowCost bounds one evaluation over one row, and each call in it, in CEL's cost units: enough for a scan of a row of megabytes, and
+// maxRowCost bounds one evaluation over one row, and each call in it, in operations: enough for a scan of a row of megabytes, and
 // an end for nested comprehensions over it.
 const maxRowCost = 100_000_000
 
 // RowProgram is a compiled expression over `row` and `params`. It may be used from several goroutines.
 type RowProgram struct {
-	program cel.Program
-	params  map[string]any
+	eval   func(cel.Activation) (ref.Val, error)
+	params map[string]any
 }
+
+// rowNames are what an expression over a row sees.
+var rowNames = map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": cel.MapType(cel.StringType, cel.DynType)}
 
 // CompileRow compiles an expression over the fields of a row, whose types are known only when it is evaluated.
 func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
-	env, err := rowEnv()
+	base, err := rowEnv()
 	if err != nil {
 		return nil, err
 	}
-	return compileRow(env, e, params, maxRowCost)
+	return compileRow(base, e, params)
 }
 
-func compileRow(base *cel.Env, e Expr, params map[string]any, limit uint64) (*RowProgram, error) {
-	fields := cel.MapType(cel.StringType, cel.DynType)
-	env, err := extend(base, map[string]*cel.Type{"row": fields, "params": fields})
+func compileRow(base *functionSet, e Expr, params map[string]any) (*RowProgram, error) {
+	env, err := extend(base.Env, rowNames)
 	if err != nil {
 		return nil, err
 	}
@@ -41,19 +45,28 @@ func compileRow(base *cel.Env, e Expr, params map[string]any, limit uint64) (*Ro
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if iterates(checked) {
-		options = append(options, limitCost(limit)...)
+		program, err := base.meter(env, checked, interpreter.Optimize())
+		if err != nil {
+			return nil, err
+		}
+		return &RowProgram{params: params, eval: func(vars cel.Activation) (ref.Val, error) {
+			v, _, err := program.eval(vars)
+			return v, err
+		}}, nil
 	}
-	program, err := env.Program(checked, options...)
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, err
 	}
-	return &RowProgram{program: program, params: params}, nil
+	return &RowProgram{params: params, eval: func(vars cel.Activation) (ref.Val, error) {
+		v, _, err := program.Eval(vars)
+		return v, costError(err)
+	}}, nil
 }
 
 // rowEnv has the functions of expressions over rows.
-var rowEnv = sync.OnceValues(func() (*cel.Env, error) { return envWithin(maxRowCost) })
+var rowEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxRowCost) })
 
 // iterates reports whether an expression has a comprehension. One without makes each of its calls once, and each has a limit of its own:
 // it need not be watched as a whole, which takes longer than to evaluate it.
@@ -89,9 +102,9 @@ func RowParams(declared map[string]Param, params map[string]any) (map[string]any
 // durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors, and too many operations
 // are ErrCost.
 func (p *RowProgram) Eval(row map[string]any) (any, error) {
-	value, _, err := p.program.Eval(rowVariables{row: row, params: p.params})
+	value, err := p.eval(rowVariables{row: row, params: p.params})
 	if err != nil {
-		return nil, costError(err)
+		return nil, err
 	}
 	return jsonValue(value)
 }

@@ -1,0 +1,136 @@
+package dsl
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/interpreter"
+)
+
+// A comprehension takes time by the number of elements, so that a row of megabytes is nothing to wait for. By its square, each of these
+// would take an hour.
+func TestLongLists(t *testing.T) {
+	const n = 200_000
+	numbers, byName := make([]any, n), make(map[string]any, n)
+	for i := range numbers {
+		numbers[i], byName[fmt.Sprint(i)] = int64(i), int64(i)
+	}
+	row := map[string]any{"numbers": numbers, "by_name": byName, "text": strings.Repeat("ab ", n), "one": "x"}
+	for expr, want := range map[Expr]any{
+		`row.numbers.all(x, x >= 0)`:                        true,
+		`row.text.split(" ").exists(w, w == "x")`:           false,
+		`row.by_name.exists(k, k == row.one)`:               false,
+		`row.numbers.filter(x, x % 2 == 0).size()`:          int64(n / 2),
+		`row.numbers.map(x, x > 5 ? x : 0).size()`:          int64(n),
+		`row.numbers.exists_one(x, x == 7 || x == -1)`:      true,
+		`row.text.split(" ").all(w, w in ["ab", "cd", ""])`: true,
+	} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(row); err != nil || got != want {
+			t.Errorf("%s: got %v, %v; want %v", expr, got, err, want)
+		}
+	}
+}
+
+// What an evaluation costs grows as the list does, with all that is done for an element; over the limit it ends.
+func TestMeteredOperations(t *testing.T) {
+	for expr, perElement := range map[Expr]uint64{
+		`row.list.all(x, x >= 0)`:                       6,
+		`row.list.exists(x, x == row.absent)`:           10, // what fails for an element ends nothing
+		`row.list.all(x, row.text.matches("a$"))`:       108,
+		`row.list.all(x, !(row.text in ["b", "c"]))`:    110,
+		`row.list.all(x, row.text.split("")[0] == "a")`: 111,
+	} {
+		small, large := costOf(t, expr, 200, maxRowCost), costOf(t, expr, 2000, maxRowCost)
+		if got := (large - small) / 1800; got != perElement || small > 201*perElement {
+			t.Errorf("%s takes %d for 200 and %d for 2000: %d for each, want %d", expr, small, large, got, perElement)
+		}
+		if within := costOf(t, expr, 2000, large-1); within != 0 {
+			t.Errorf("%s takes %d where it may not take as much", expr, within)
+		}
+	}
+}
+
+// costOf is what an expression takes over a row whose list has n elements, or 0 when that is over the limit.
+func costOf(t *testing.T, expr Expr, n int, limit uint64) uint64 {
+	t.Helper()
+	base, err := envWithin(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := extend(base.Env, rowNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, issues := env.Compile(string(expr))
+	if issues.Err() != nil {
+		t.Fatal(issues.Err())
+	}
+	p, err := base.meter(env, checked, interpreter.Optimize())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]any, n)
+	for i := range list {
+		list[i] = int64(1)
+	}
+	_, seen, err := p.eval(rowVariables{row: map[string]any{"list": list, "text": strings.Repeat("a", 1000)}})
+	if errors.Is(err, ErrCost) {
+		return 0
+	}
+	return seen.spent
+}
+
+// A row of the largest size ends what walks through it for each of its elements, and nothing that walks through it once.
+func TestLargestRow(t *testing.T) {
+	row := map[string]any{"text": strings.Repeat("some words\n", 16<<20/11)}
+	for expr, costs := range map[Expr]bool{
+		`row.text.size() > 1000 && row.text.contains("absent")`:                   false,
+		`row.text.matches("^[a-z]+ [a-z]+")`:                                      false,
+		`row.text.lowerAscii().replace("words", "word").trim() + row.text != "x"`: false,
+		`row.text.split("\n").filter(l, l.size() > 3).size() > 2`:                 false,
+		`row.text.split("\n").all(l, row.text.contains(l))`:                       true,
+	} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Eval(row); costs != errors.Is(err, ErrCost) || !costs && err != nil {
+			t.Errorf("%s: got %v", expr, err)
+		}
+	}
+}
+
+// `when` may take as much as what else is evaluated once, and a gate less: it makes no call that alone would be more.
+func TestMeteredConditions(t *testing.T) {
+	p := mustCompile(t, strings.Join([]string{
+		"sluice: pipeline/v1", "name: p", "params: {text: {type: string}}", "steps:", "  fit:", "    run: {command: [x]}",
+		"    when: lists.range(200000).all(x, x >= 0)", "    gate:",
+		"      - lists.range(200000).all(x, x >= 0)", "      - params.text.replace('a', params.text).size() > 1", "",
+	}, "\n"))
+	vars := Vars{Params: map[string]any{"text": strings.Repeat("a", 6000)}}
+	if holds, _, err := p.When("fit", vars); !holds || err != nil {
+		t.Errorf("when: %v, %v", holds, err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	checks, verdict := p.Judge("fit", []byte("{}"), vars)
+	runtime.ReadMemStats(&after)
+	if verdict != VerdictError || len(checks) != 2 {
+		t.Fatalf("%s: %+v", verdict, checks)
+	}
+	for _, check := range checks {
+		if !strings.Contains(check.Error, ErrCost.Error()) {
+			t.Errorf("%s: %s", check.Expression, check.Error)
+		}
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got >= 36_000_000 {
+		t.Errorf("%d bytes were made, as many as the text that no gate may make", got)
+	}
+}
