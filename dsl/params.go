@@ -136,7 +136,7 @@ func (c *checker) checkParams() {
 		if at == nil {
 			continue
 		}
-		if c.checkParam(name, p) && p.Default != nil && !c.d.misspelt[lookup(at, "default")] {
+		if c.checkParam(name, p) && p.Default != nil && !c.d.holdsMisspelt(lookup(at, "default")) {
 			if _, message := p.convert(p.Default); message != "" {
 				c.src.errorf(lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
 			}

@@ -100,6 +100,12 @@ func declaredType(decl entries) (typ, items string) {
 	return typ, items
 }
 
+// holdsMisspelt reports whether a value is or holds a number that reportMisspelt reports.
+func (d *decoder) holdsMisspelt(n *yaml.Node) bool {
+	n = behindAlias(n)
+	return n != nil && (d.misspelt[n] || slices.ContainsFunc(n.Content, d.holdsMisspelt))
+}
+
 // reportMisspelt reports numbers that readers of YAML do not agree on, where a number is meant or may be.
 func (d *decoder) reportMisspelt() {
 	for n := range d.misspelt {

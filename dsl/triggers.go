@@ -317,7 +317,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 
 // checkParamValue checks a value that is written for a parameter.
 func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any) {
-	if c.env == nil || decl.celType() == nil || c.d.misspelt[at] {
+	if c.env == nil || decl.celType() == nil || c.d.holdsMisspelt(at) {
 		return // reported
 	}
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
