@@ -166,17 +166,17 @@ func TestVersions(t *testing.T) {
 	if err := PointTo(ctx, s, all[1], day.Add(2*time.Hour)); err != nil || current() != "d1" {
 		t.Errorf("current is %s, %v", current(), err)
 	}
-	if _, err := putVersion(ctx, s, all[0]); err != nil || current() != "d1" {
+	if _, _, err := putVersion(ctx, s, all[0]); err != nil || current() != "d1" {
 		t.Errorf("a late retry undid the rollback: %s, %v", current(), err)
 	}
 	taken := all[0]
 	taken.At, taken.By = day.Add(150*time.Minute), "r2b"
-	if registered, err := putVersion(ctx, s, taken); err != nil || registered || current() != "d1" {
+	if registered, _, err := putVersion(ctx, s, taken); err != nil || registered || current() != "d1" {
 		t.Errorf("a result that was taken over is registered: %v, and current is %s, %v", registered, current(), err)
 	}
 	again := all[0]
 	again.At, again.Run = day.Add(160*time.Minute), "r2c"
-	if _, err := putVersion(ctx, s, again); err != nil || current() != "d1" {
+	if _, _, err := putVersion(ctx, s, again); err != nil || current() != "d1" {
 		t.Errorf("the same made again undid the rollback: %s, %v", current(), err)
 	}
 	b.endClean("r3", day.Add(3*time.Hour), b.cleaned("d3", "len", 2, 1))

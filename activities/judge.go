@@ -167,10 +167,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
 		}
 	}
-	word.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
-	for _, v := range word.Published {
-		record.Published = append(record.Published, string(v.Type)+" "+v.Name)
-	}
+	word.Published, record.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
 	return word, err
 }
 
@@ -249,44 +246,48 @@ func hold(sub *submitted, in contract.JudgeInput, c dsl.Check, at int) *contract
 }
 
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
-// that are registered.
+// that are registered, and the words for it in the step's record.
 func (e *Engine) publish(
 	ctx context.Context, sub *submitted, in contract.JudgeInput, vars dsl.Vars, outputs json.RawMessage,
-) ([]contract.Version, error) {
+) (done []contract.Version, words []string, err error) {
 	at := in.At
 	names := sub.program.Publishes(at.Step)
 	if len(names) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(outputs, &fields); err != nil {
-		return nil, fmt.Errorf("publish: the outputs of %s: %w", at.Step, err)
+		return nil, nil, fmt.Errorf("publish: the outputs of %s: %w", at.Step, err)
 	}
 	resolved, err := sub.program.Resolve(at.Step, vars)
 	if err != nil {
-		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return nil, nil, contract.Error(contract.ErrInvalid, err.Error(), err)
 	}
-	var done []contract.Version
 	for _, output := range slices.Sorted(maps.Keys(names)) {
 		var ref artifact.Ref
 		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
+			return nil, nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
 		version := Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {
 			version.Run, version.By = in.ReusedFrom, at.Run
 		}
 		if err := lineage(ctx, e.Store, resolved, fields, &version); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		switch registered, err := putVersion(ctx, e.Store, version); {
+		switch registered, behind, err := putVersion(ctx, e.Store, version); {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case registered:
 			done = append(done, contract.Version{Type: ref.Type, Name: names[output]})
+			word := string(ref.Type) + " " + names[output]
+			if behind != "" {
+				word += " (" + behind + ")"
+			}
+			words = append(words, word)
 		}
 	}
-	return done, nil
+	return done, words, nil
 }
 
 // refusal is one line on a condition that did not hold: what it says, or its expression, with what it saw.

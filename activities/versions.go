@@ -56,25 +56,33 @@ func versionsPrefix(typ artifact.Type, name string) string {
 
 // putVersion registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
 // name to another version and this one is none that he had not seen. A result that was taken over is left alone when the name ever had
-// that version: nothing was made. It reports whether the version is registered.
-func putVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
+// that version: nothing was made. It reports whether the version is registered, and says why another one stays current; nothing where none does.
+func putVersion(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
 	known, err := hasVersion(ctx, s, v)
 	if err != nil || known && v.By != "" {
-		return false, err
+		return false, "", err
 	}
 	key := fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
-		return false, err
+		return false, "", err
 	}
 	var newest Published
 	key = newestKey(v.Artifact.Type, v.Name)
 	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
+		return false, "", err
 	}
-	if newest.since().After(v.At) || known && !newest.Pointed.IsZero() {
-		return true, nil
+	pointed := known && !newest.Pointed.IsZero()
+	if !pointed && !newest.since().After(v.At) {
+		return true, "", s.PutJSON(ctx, key, v, store.WriteOptions{})
 	}
-	return true, s.PutJSON(ctx, key, v, store.WriteOptions{})
+	switch {
+	case newest.Artifact.Digest == v.Artifact.Digest: // that is the current one, whoever made it
+	case pointed:
+		behind = "not current, since a rollback to another version holds"
+	default:
+		behind = "not current, since another version is newer"
+	}
+	return true, behind, nil
 }
 
 // hasVersion reports whether a name had a version before, from another step than this, which may be tried again.
