@@ -27,6 +27,8 @@ const inlineLimit = 4 << 10
 // and step results are kept in memory and read from the store only after a restart.
 type Engine struct {
 	Store *store.Store
+	// Home is that of contract.RunRecord.
+	Home string
 	// Python names the interpreter of this machine and what is installed for it, which is part of the keys of steps that run programs
 	// here; nil where that is not known.
 	Python func(context.Context) (string, error)
@@ -156,7 +158,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		return begun, err
 	}
 	record = contract.RunRecord{
-		Run: in.Run, Execution: in.Execution, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
+		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
 		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
 	if err := e.settle(ctx, sub, &record); err != nil {

@@ -33,5 +33,10 @@ func (s *Session) runs(ctx context.Context, workflowID string) (bool, error) {
 	if errors.As(err, &gone) {
 		return false, nil
 	}
-	return err == nil && desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, err
+	return err == nil && isRunning(desc.GetWorkflowExecutionInfo().GetStatus()), err
+}
+
+// isRunning reports whether a workflow of a status has not ended.
+func isRunning(status enums.WorkflowExecutionStatus) bool {
+	return status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enums.WORKFLOW_EXECUTION_STATUS_PAUSED
 }

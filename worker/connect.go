@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,11 @@ func (c *Connection) WorkflowURL(workflowID, runID string) string {
 		return ""
 	}
 	return c.token.WorkflowURL(c.Info.UIAddress, c.Info.Namespace, workflowID, runID)
+}
+
+// home names the server among those whose runs are in one store: by the state folder or, of a cluster, by its address.
+func (c *Connection) home() string {
+	return cmp.Or(c.token.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
 }
 
 // MintAgentToken makes a token that lets an agent do its work on one run and nothing else; see embedded.Token.MintAgentToken. It is empty

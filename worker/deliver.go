@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-
 	"github.com/sluiceml/sluice/activities/contract"
 )
 
@@ -18,7 +16,7 @@ func (s *Session) Deliver(ctx context.Context, run string) {
 	ctx, cancel := context.WithTimeout(ctx, deliverLimit)
 	defer cancel()
 	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
-	if err != nil || desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if err != nil || isRunning(desc.GetWorkflowExecutionInfo().GetStatus()) {
 		return
 	}
 	for _, child := range desc.GetPendingChildren() {

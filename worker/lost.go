@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -19,25 +18,40 @@ import (
 // unknownRun is why a run is lost whose workflow Temporal does not have.
 const unknownRun = "Temporal has no workflow of this run: its database was lost or replaced"
 
+// ErrElsewhere says that a run which Temporal does not have here was begun with another state folder, or on another cluster, whose
+// records are in the same store: it may well go on there.
+var ErrElsewhere = errors.New("the run was begun elsewhere")
+
 // Lost says why a run whose record is open can never end: its workflow was terminated, or Temporal does not have it. It is empty for
-// a run that goes on, and for one that has ended in order meanwhile.
+// a run that goes on, for one that has ended in order meanwhile, and for one of which only another server can tell (ErrElsewhere).
 func (s *Session) Lost(ctx context.Context, run string) (string, error) {
+	why, err := s.dead(ctx, run)
+	if errors.Is(err, ErrElsewhere) {
+		return "", nil
+	}
+	return why, err
+}
+
+// dead is Lost, but for ErrElsewhere.
+func (s *Session) dead(ctx context.Context, run string) (why string, err error) {
 	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
-	var gone *serviceerror.NotFound
-	why := unknownRun
-	if !errors.As(err, &gone) {
-		if err != nil {
-			return "", fmt.Errorf("ask for run %s: %w", run, err)
-		}
-		status := desc.GetWorkflowExecutionInfo().GetStatus()
-		if status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
-			return "", nil
-		}
+	unknown := isNotFound(err)
+	switch status := desc.GetWorkflowExecutionInfo().GetStatus(); {
+	case unknown:
+		why = unknownRun
+	case err != nil:
+		return "", fmt.Errorf("ask for run %s: %w", run, err)
+	case isRunning(status), status == enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
+		return "", nil
+	default:
 		why = "its workflow has ended without closing the run's record: " + strings.ToLower(status.String())
 	}
 	var record contract.RunRecord
 	if err := s.Store.GetJSON(ctx, activities.RunKey(run), &record); err != nil || record.Status != dsl.StatusRunning {
 		return "", err
+	}
+	if unknown && record.Home != "" && record.Home != s.home() {
+		return why, ErrElsewhere
 	}
 	return why, nil
 }
@@ -56,8 +70,8 @@ func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunO
 			continue
 		}
 		if record.Run != run {
-			why, err := s.Lost(ctx, record.Run)
-			if err != nil {
+			why, err := s.dead(ctx, record.Run)
+			if err != nil && !errors.Is(err, ErrElsewhere) {
 				return err
 			}
 			if why == "" {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/sluiceml/sluice/activities"
@@ -302,7 +301,7 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	var gone *serviceerror.NotFound
 	switch {
 	case err == nil:
-		return run, desc.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+		return run, isRunning(desc.GetWorkflowExecutionInfo().GetStatus()), nil
 	case !errors.As(err, &gone):
 		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
 	}

@@ -179,7 +179,7 @@ func over(err error) bool {
 }
 
 // Cancel asks a run to end; one that was asked before, to stop what its on_failure or finally steps still do, too. One that has ended
-// already, even so long ago that Temporal has forgotten it, is no error.
+// already, even so long ago that Temporal has forgotten it, is no error; one that only another server can cancel is ErrElsewhere.
 func (s *Session) Cancel(ctx context.Context, run string) error {
 	id := contract.RunWorkflowID(run)
 	now, err := s.Client.DescribeWorkflowExecution(ctx, id, "")
@@ -190,7 +190,15 @@ func (s *Session) Cancel(ctx context.Context, run string) error {
 	default:
 		err = s.Client.CancelWorkflow(ctx, id, "")
 	}
-	if err != nil && !isNotFound(err) {
+	if isNotFound(err) {
+		if _, err := s.dead(ctx, run); errors.Is(err, ErrElsewhere) {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+				`run %[1]s was begun with another state folder, or on another cluster, and may go on there
+help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lost`"+` closes its record`, run), err)
+		}
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("cancel run %s: %w", run, err)
 	}
 	return nil

@@ -34,7 +34,7 @@ func (s *Session) register() error {
 	python := s.python.Env
 	kept := activities.Patient(s.Store)
 	engine := activities.NewEngine(kept)
-	engine.Python = s.python.Digest
+	engine.Python, engine.Home = s.python.Digest, s.home()
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}

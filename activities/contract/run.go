@@ -426,7 +426,9 @@ type FinishInput struct {
 type RunRecord struct {
 	Run string `json:"run"`
 	// Execution is that of BeginInput; empty in records of older versions.
-	Execution   string           `json:"execution,omitempty"`
+	Execution string `json:"execution,omitempty"`
+	// Home names the Temporal server that has the run's workflow, among those whose runs are in one store; empty in records of older versions.
+	Home        string           `json:"home,omitempty"`
 	Pipeline    string           `json:"pipeline"`
 	Submission  string           `json:"submission"`
 	Status      dsl.Status       `json:"status"`

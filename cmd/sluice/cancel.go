@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,29 +17,34 @@ import (
 const cancelPatience = time.Minute
 
 func newCancel() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "cancel RUN",
 		Short: "Cancel a run and wait until it has ended",
 		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
 period; a rollout gives traffic back to what served before. The steps of on_failure and finally run all the same: cancel again to stop
 those that are running now, and a child pipeline in its own finally by the name of the child's run. RUN is a run's name or the beginning of it, or a pipeline's name, which
-means its newest run that has not ended.`,
+means its newest run that has not ended.
+
+The record of a run that Temporal has lost is closed. Where several state folders keep their runs in one store, a run of another folder is
+canceled there; --lost closes its record when that folder is gone for good.`,
 		Example:           `  sluice cancel spam-filter`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRuns,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
-				if err := s.Cancel(ctx, run); err != nil {
-					return err
-				}
-				ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands, and another one stops what on_failure or finally still does", cancelPatience))
-				defer done()
-				end, err := s.Wait(ctx, run)
-				if err != nil {
-					return fmt.Errorf("wait for the end of %s: %w", run, context.Cause(ctx))
-				}
-				return view.ThemeOf(cmd.OutOrStdout()).Ending(cmd.OutOrStdout(), run, end)
-			})
-		},
 	}
+	lost := cmd.Flags().Bool("lost", false, "the state folder or cluster that the run was begun with is gone for good: close the run's record")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
+			if err := s.Cancel(ctx, run); err != nil && (!*lost || !errors.Is(err, worker.ErrElsewhere)) {
+				return err
+			}
+			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands, and another one stops what on_failure or finally still does", cancelPatience))
+			defer done()
+			end, err := s.Wait(ctx, run)
+			if err != nil {
+				return fmt.Errorf("wait for the end of %s: %w", run, cmp.Or(context.Cause(ctx), err))
+			}
+			return view.ThemeOf(cmd.OutOrStdout()).Ending(cmd.OutOrStdout(), run, end)
+		})
+	}
+	return cmd
 }
