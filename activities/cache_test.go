@@ -261,6 +261,9 @@ steps:
 	if word := judge(&eve, ann); word.Status != dsl.StatusSucceeded {
 		t.Errorf("passed by both, it is %s: %s", word.Status, word.Error)
 	}
+	if word := judge(&eve, older); word.Status != dsl.StatusSucceeded {
+		t.Errorf("passed by both, the first of whom an older version asked, it is %s: asked %+v", word.Status, word.Hold)
+	}
 	if r := b.record("r1", "count"); r.Decision.By != "user:eve" || len(r.Earlier) != 1 || r.Earlier[0].By != "user:ann" {
 		t.Errorf("the record keeps %+v and %+v", r.Decision, r.Earlier)
 	}

@@ -174,15 +174,18 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 // decisions are what people said of the conditions of a gate, by the condition's place.
 func decisions(in contract.JudgeInput, checks []dsl.Check) map[int]contract.Decision {
 	said := map[int]contract.Decision{}
-	for _, d := range in.Earlier {
-		said[d.Check-1] = d
+	keep := func(d contract.Decision) {
+		at := d.Check - 1
+		if d.Check == 0 { // an older version asked, about the first of them
+			at = slices.IndexFunc(checks, holds)
+		}
+		said[at] = d
 	}
-	switch {
-	case in.Decision == nil:
-	case in.Decision.Check == 0: // an older version asked, about the first of them
-		said[slices.IndexFunc(checks, holds)] = *in.Decision
-	default:
-		said[in.Decision.Check-1] = *in.Decision
+	for _, d := range in.Earlier {
+		keep(d)
+	}
+	if in.Decision != nil {
+		keep(*in.Decision)
 	}
 	return said
 }
