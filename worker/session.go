@@ -184,7 +184,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		OnFatalError:      s.fail,
 		// The engine's local activities are many and short; each waits for the disk.
 		MaxConcurrentLocalActivityExecutionSize: 200,
-		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &refusals{}}, o.interceptors...),
+		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
 	})
 	if err := s.register(); err != nil {
 		return err
