@@ -39,8 +39,8 @@ func newFunctionSet(env *cel.Env, limit uint64) (*functionSet, error) {
 // meteredProgram is a checked expression whose evaluations end when they have cost more than a limit. It may be used from several
 // goroutines.
 //
-// cel.CostLimit would do the same, but takes time by the square of a list that is walked through: it keeps the values of all rounds of a
-// comprehension on a stack, and searches that whenever a name is read.
+// cel.CostLimit takes time by the square of a list that is walked through: it keeps the values of all rounds of a comprehension on a
+// stack, and searches that whenever a name is read. Besides, it counts nothing in a program that tracks its state, too.
 type meteredProgram struct {
 	plan  *interpreter.ObservableInterpretable
 	steps []meteredStep // by their ID in the tree
