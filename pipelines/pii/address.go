@@ -20,25 +20,93 @@ func at(s string, i int) byte {
 	return s[i]
 }
 
-// findEmails finds RFC 5322's dot-atom before an @ and a domain name of two labels or more after it, both with the letters of all
-// scripts, as RFC 6531 has them.
+// Forms of @ and of a dot that are typed among letters of East Asia.
+const (
+	fullWidthAt  = "＠"
+	fullWidthDot = "．"
+)
+
+// findEmails finds RFC 5322's dot-atom or quoted string before an @ and a domain name of two labels or more after it, all with the
+// letters of all scripts, as RFC 6531 has them.
 func findEmails(text string, yield func(int, int, string)) {
-	free := 0 // what lies before is part of a match
+	free := 0             // what lies before is part of a match
+	plain, wide := -1, -1 // where the next of each @ is
 	for i := free; ; {
-		next := strings.IndexByte(text[i:], '@')
-		if next < 0 {
+		if plain < i {
+			plain = indexFrom(text, "@", i)
+		}
+		if wide < i {
+			wide = indexFrom(text, fullWidthAt, i)
+		}
+		middle := min(plain, wide)
+		if middle == len(text) {
 			return
 		}
-		middle := i + next
 		i = middle + 1
-		start, end := localStart(text, free, middle), domainEnd(text, i)
+		if middle == wide {
+			i = middle + len(fullWidthAt)
+		}
+		local, start := localPart(text, free, middle)
+		end := domainEnd(text, i, middle == wide)
 		if start == middle || end == i {
 			continue
 		}
-		yield(start, end, strings.ToLower(norm.NFC.String(text[start:end])))
+		yield(start, end, strings.ToLower(norm.NFKC.String(local+"@"+text[i:end])))
 		free, i = end, end
 	}
 }
+
+// indexFrom returns where part is in text from i on, or the length of text.
+func indexFrom(text, part string, i int) int {
+	if n := strings.Index(text[i:], part); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+// localPart returns the part of an address that ends at the @, without quotes that it does not need, and where it begins; the @ itself
+// when there is none.
+func localPart(text string, free, at int) (local string, start int) {
+	if start = localStart(text, free, at); start < at {
+		return text[start:at], start
+	}
+	if start = quotedStart(text, free, at); start == at {
+		return "", at
+	}
+	content := unescaped.Replace(text[start+1 : at-1])
+	if localStart(content, 0, len(content)) == 0 {
+		return content, start
+	}
+	return `"` + content + `"`, start
+}
+
+// unescaped takes the backslashes of a quoted string away.
+var unescaped = strings.NewReplacer(`\\`, `\`, `\`, "")
+
+// maxLocal is how many bytes RFC 5321 allows before the @.
+const maxLocal = 64
+
+// quotedStart returns where the quoted string begins that ends at the @; the @ itself when there is none. Its quotes are both after a
+// backslash, as in a string of JSON, or neither is.
+func quotedStart(text string, free, at int) int {
+	if at-1 < free || text[at-1] != '"' {
+		return at
+	}
+	closing := at - 1
+	for i := closing - 1; i >= max(free, closing-1-maxLocal) && text[i] >= ' '; i-- {
+		if text[i] != '"' || escaped(text[free:i]) != escaped(text[free:closing]) {
+			continue
+		}
+		if i == closing-1 {
+			return at // nothing is quoted
+		}
+		return i
+	}
+	return at
+}
+
+// escaped reports whether what comes after text is escaped by its last backslash.
+func escaped(text string) bool { return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1 }
 
 // localStart returns where the part of an address begins that ends at the @; the @ itself when there is none.
 func localStart(text string, free, at int) int {
@@ -76,16 +144,20 @@ func withoutSpaces(c rune) bool {
 	return c >= utf8.RuneSelf && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// domainEnd returns the end of the domain name that starts at i, or i when none of two labels does.
-func domainEnd(text string, i int) int {
-	labels, end := 0, i
-	for at := i; ; at = end + 1 {
+// domainEnd returns the end of the domain name that starts at i, or i when none of two labels does. One after a full-width @ may have
+// full-width dots, too, but not dots of both kinds: "．" may end a sentence.
+func domainEnd(text string, i int, wide bool) int {
+	labels, end, dot := 0, i, "."
+	for at := i; ; at = end + len(dot) {
 		n := labelEnd(text[at:])
 		if n == 0 {
 			break
 		}
 		labels, end = labels+1, at+n
-		if end == len(text) || text[end] != '.' {
+		if wide && labels == 1 && strings.HasPrefix(text[end:], fullWidthDot) {
+			dot = fullWidthDot
+		}
+		if !strings.HasPrefix(text[end:], dot) {
 			break
 		}
 	}

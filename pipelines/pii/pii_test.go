@@ -32,6 +32,13 @@ func TestFind(t *testing.T) {
 		{"email", "علي@مثال.إختبار राम@उदाहरण.भारत νίκος@παράδειγμα.δοκιμή", "<EMAIL> <EMAIL> <EMAIL>"},
 		{"email", "请联系anna@example.de谢谢。邮箱是123456@qq.com吗？用户@例子.中国 田中@例え.jp", "请联系<EMAIL>谢谢。邮箱是<EMAIL>吗？<EMAIL> <EMAIL>"},
 		{"email", "€a@b.de “c@d.de” e@f.de…", "€<EMAIL> “<EMAIL>” <EMAIL>…"},
+		{"email", `<"john doe"@example.com>, say "a" or "b"@c.de, "jörg@home"@x.org`, `<<EMAIL>>, say "a" or <EMAIL>, <EMAIL>`},
+		{"email", `"john \"jd\" doe"@example.com, "\\"@a.de, {\"to\": \"ann lee\"@a.de\"}`, `<EMAIL>, <EMAIL>, {\"to\": \<EMAIL>\"}`},
+		{"email", `"Berlin"@de . "colour"@en-GB ""@a.de "a"@b "`, `"Berlin"@de . "colour"@en-GB ""@a.de "a"@b "`},
+		{"email", "\"a line\nand another\"@a.de", "\"a line\nand another\"@a.de"},
+		{"email", "\"" + strings.Repeat("x ", 40) + "\"@a.de", "\"" + strings.Repeat("x ", 40) + "\"@a.de"},
+		{"email", "連絡先：ａｎｎａ＠ｅｘａｍｐｌｅ．ｃｏｍ、anna＠example.com．よろしく。飲み会＠新宿。", "連絡先：<EMAIL>、<EMAIL>．よろしく。飲み会＠新宿。"},
+		{"email", "anna@example.com．よろしく ＠user a＠b a@＠b.de", "<EMAIL>．よろしく ＠user a＠b a@＠b.de"},
 
 		{"ip", "from 192.168.0.1, 10.0.0.1:8080 and (8.8.8.8).", "from <IP>, <IP>:8080 and (<IP>)."},
 		{"ip", "1.2.3, 1.2.3.4.5, 256.1.1.1, v1.2.3.4, 1.2.3.4a, 01.2.3.4", "1.2.3, 1.2.3.4.5, 256.1.1.1, v1.2.3.4, 1.2.3.4a, 01.2.3.4"},
@@ -64,7 +71,8 @@ func TestFind(t *testing.T) {
 func TestValues(t *testing.T) {
 	f := finderOf(t, Kinds(), nil)
 	for text, want := range map[string]string{
-		"Ann@Example.ORG": "ann@example.org", "Jo\u0308rg@MÜLLER.de": "jörg@müller.de", "DE89 3704 0044 0532 0130 00": "DE89370400440532013000", "4111-1111-1111-1111": "4111111111111111",
+		"Ann@Example.ORG": "ann@example.org", "Jo\u0308rg@MÜLLER.de": "jörg@müller.de", "Ａnn＠Example．ORG": "ann@example.org",
+		`"Ann"@example.org`: "ann@example.org", `"ann\ lee"@example.org`: `"ann lee"@example.org`, "DE89 3704 0044 0532 0130 00": "DE89370400440532013000", "4111-1111-1111-1111": "4111111111111111",
 		"2001:0DB8:0::1": "2001:db8::1", "(212) 555-0123": "12125550123", "+1 212 555 0123": "12125550123", "0049 30 123456": "4930123456",
 	} {
 		if got := f.Find("see " + text + " there"); len(got) != 1 || got[0].Value != want {
@@ -104,19 +112,31 @@ func TestNewFinder(t *testing.T) {
 
 // The regular expression that addresses were found by at first says the same, slower.
 func TestEmailsByPattern(t *testing.T) {
-	pattern := regexp.MustCompile("[\\pL\\pM\\pN!#$%&'*+/=?^_`{|}~.-]+@[\\pL\\pM\\pN-]+(?:\\.[\\pL\\pM\\pN-]+)+")
+	pattern := regexp.MustCompile("[\\pL\\pM\\pN!#$%&'*+/=?^_`{|}~.-]+[@＠][\\pL\\pM\\pN-]+(?:\\.[\\pL\\pM\\pN-]+)+")
 	f := finderOf(t, []string{"email"}, nil)
 	rapid.Check(t, func(rt *rapid.T) {
-		text := rapid.StringOf(rapid.RuneFrom([]rune("ab.@- <é\u0308+€ж"))).Draw(rt, "text")
+		text := rapid.StringOf(rapid.RuneFrom([]rune("ab.@＠- <é\u0308+€ж"))).Draw(rt, "text")
 		if got, want := masked(f, text), pattern.ReplaceAllLiteralString(text, "<EMAIL>"); got != want {
 			rt.Fatalf("%q: got %q, want %q", text, got, want)
 		}
 	})
 }
 
+// Of an address whose first part is quoted nothing stays, whatever that is.
+func TestQuotedEmails(t *testing.T) {
+	f := finderOf(t, []string{"email"}, nil)
+	escapes := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	rapid.Check(t, func(rt *rapid.T) {
+		local := escapes.Replace(rapid.StringOfN(rapid.RuneFrom([]rune(`ab ."\<é例,+`)), 1, -1, 30).Draw(rt, "local"))
+		if got := masked(f, `to "`+local+`"@example.org.`); got != "to <EMAIL>." {
+			rt.Fatalf("%s: got %q", local, got)
+		}
+	})
+}
+
 func FuzzFind(f *testing.F) {
 	for _, seed := range []string{
-		"ann@example.org", "+49 (30) 1234-56", "2001:db8::1", "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "1-(212)555-0123", "é@\xff.::1", "00 1 ", "(212",
+		"ann@example.org", "+49 (30) 1234-56", "2001:db8::1", "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "1-(212)555-0123", `"a \"b"@c.de`, "ａ＠ｂ．ｃ", "é@\xff.::1", "00 1 ", "(212",
 	} {
 		f.Add(seed)
 	}
