@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,14 @@ const (
 	exitPreempted      = 7
 	exitCanceled       = 130 // as a shell has it for SIGINT
 )
+
+// exitSignal is the code of a command that a signal ended, as a shell has it.
+func exitSignal(sig os.Signal) int {
+	if number, ok := sig.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return exitInfrastructure
+}
 
 // codeOf maps the error types of a run.
 var codeOf = map[string]int{
@@ -119,6 +128,7 @@ func newExitCodes() *cobra.Command {
     6  budget: the run cost more than its budget
     7  preempted: machines were taken away, more often than the step allows
   130  canceled, by a person or by Ctrl-C
+  131, 143, 129  left by Ctrl-\ (SIGQUIT), SIGTERM or SIGHUP: how the run ends is not known yet, since it goes on
 
 A run has the code of the first step that failed.`,
 	}

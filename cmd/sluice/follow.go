@@ -162,7 +162,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 			}
 		case sig := <-signals:
 			if canceling || sig != os.Interrupt {
-				return f.leave(canceling)
+				return f.leave(canceling, sig)
 			}
 			canceling = true
 			err = f.cancel(ctx)
@@ -361,8 +361,8 @@ func (f *follower) say(note string) error {
 	return err
 }
 
-// leave ends the process and not the run.
-func (f *follower) leave(canceling bool) error {
+// leave ends the process and not the run, with the code that a shell has for the signal.
+func (f *follower) leave(canceling bool, sig os.Signal) error {
 	what, where := "the run goes on", "when Sluice is next started: `sluice run` with the same pipeline, or `sluice up`"
 	if canceling {
 		what = "the run ends"
@@ -373,7 +373,7 @@ func (f *follower) leave(canceling bool) error {
 	if _, err := fmt.Fprintf(f.err, "sluice: left run %s: %s %s\n", f.sub.Run, what, where); err != nil {
 		return err
 	}
-	return silent{exitCanceled}
+	return silent{exitSignal(sig)}
 }
 
 // finish shows how the run ended: the summary, what is served, and last the status.

@@ -26,7 +26,8 @@ files are the same. When the run has ended, the command that started Sluice here
 ended too.
 
 Ctrl-C cancels the run; a second Ctrl-C does not wait until it has ended: the cancel stands. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end
-this command and not the run, which goes on when Sluice is next started, or at once where another process holds the state folder.
+this command and not the run, which goes on when Sluice is next started, or at once where another process holds the state folder; the
+exit code is then 128 and the signal's number, 131 after Ctrl-\.
 
 A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
 depends on it again, --only does the named steps again and nothing else, --no-cache does everything.
