@@ -36,9 +36,17 @@ func Parse(text []byte) (line Line, ok bool) {
 }
 
 // Step is the training step that the line tells of, if it does.
-func (l Line) Step() (step int64, ok bool) {
+func (l Line) Step() (step int64, ok bool) { return l.whole("step") }
+
+// Of is how many steps make the whole training, if the line tells it.
+func (l Line) Of() (steps int64, ok bool) {
+	steps, ok = l.whole("of")
+	return steps, ok && steps > 0
+}
+
+func (l Line) whole(name string) (n int64, ok bool) {
 	const exact = 1 << 53 // what a float64 counts to
-	v, ok := l["step"]
+	v, ok := l[name]
 	if !ok || !(math.Abs(v) < exact) {
 		return 0, false
 	}

@@ -105,8 +105,8 @@ func (m *follower) take(line metrics.Line) {
 	}
 	m.now.Step = max(m.now.Step, step)
 	m.started = true
-	if of := line["of"]; of > 0 {
-		m.now.Of = int64(of)
+	if of, ok := line.Of(); ok {
+		m.now.Of = of
 	}
 	if loss, ok := line.Loss(); ok {
 		m.now.Loss = loss
