@@ -197,6 +197,9 @@ func (l *life) looked(ctx workflow.Context) bool {
 		l.scout.asked = true
 		got, err := l.ask(ctx, next, choice)
 		switch {
+		case err == nil && l.isUnbounded(got.Offer):
+			l.giveBack(ctx, l.pools())
+			return true // the gang that runs can be ended by the budget
 		case err == nil:
 			l.scout.found = &got
 			return true

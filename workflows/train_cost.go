@@ -34,9 +34,12 @@ func (t *train) withCost(err error) error {
 	return contract.WithCost(err, t.cost())
 }
 
+// isUnbounded reports whether the run has a budget that a gang of the offer could not be ended by.
+func (t *train) isUnbounded(o contract.Offer) bool { return t.in.BudgetUSD > 0 && o.PriceUnknown }
+
 // priced refuses to go on with a gang whose price nobody knows, where the run has a budget: nothing could keep that.
 func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
-	if t.in.BudgetUSD <= 0 || !o.PriceUnknown {
+	if !t.isUnbounded(o) {
 		return nil
 	}
 	return t.abandon(ctx, contract.Error(contract.ErrInvalid, fmt.Sprintf(

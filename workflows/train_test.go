@@ -37,8 +37,8 @@ type stage struct {
 	from func(generation int) int64
 	// price of a node; budget of the step.
 	price, budget float64
-	// unpriced: nobody knows what a node costs.
-	unpriced bool
+	// unpriced: nobody knows what a node costs; unpricedSpot: what one on spot does.
+	unpriced, unpricedSpot bool
 	// timeout of the step, and what an earlier history hands over.
 	timeout time.Duration
 	carried contract.TrainCarried
@@ -74,7 +74,7 @@ func (s *stage) fallOf(generation int) chan struct{} {
 func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
 	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: dsl.CapacityOnDemand, USDPerHour: s.price, PriceUnknown: s.unpriced}}}
 	if s.spot != nil {
-		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: dsl.CapacitySpot})
+		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: dsl.CapacitySpot, PriceUnknown: s.unpricedSpot})
 	}
 	if s.deadline != 0 {
 		plan.Deadline, plan.StopOnMiss = in.BeganAt.Add(s.deadline), true
@@ -421,6 +421,44 @@ func TestTrainMovesToSpot(t *testing.T) {
 		t.Errorf("generations %+v, want one on on-demand that was left for one on spot", got)
 	}
 	s.wantReleased(t, 2)
+}
+
+// On a budget a gang is not left for one whose price nobody knows: that one goes back at once.
+func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
+	t.Parallel() // the first look out for spot comes after a while
+	stopped, back := make(chan struct{}), make(chan struct{})
+	s := &stage{price: 1, budget: 1000, unpricedSpot: true, spot: func(generation int) bool { return generation == 2 }}
+	s.ranks = func(int) (contract.RanksEnded, error) {
+		select {
+		case <-stopped:
+			return contract.RanksEnded{Code: 143, Stopped: true}, nil
+		case <-back:
+			return contract.RanksEnded{}, nil
+		}
+	}
+	env := s.environment(t)
+	env.RegisterActivityWithOptions(func(context.Context, contract.StopInput) error {
+		close(stopped)
+		return nil
+	}, activity.RegisterOptions{Name: contract.StopActivity})
+	var once sync.Once
+	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ReleaseInput) error {
+		if in.Key.Generation == 2 {
+			once.Do(func() { close(back) })
+		}
+		return s.release(ctx, in)
+	}, activity.RegisterOptions{Name: contract.ReleaseActivity, DisableAlreadyRegisteredCheck: true})
+	var collected contract.CollectInput
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+		collected = in
+		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
+	if err := s.train(t, env, dsl.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := collected.Generations; len(got) != 1 || got[0].Capacity != dsl.CapacityOnDemand {
+		t.Errorf("generations %+v, want the one whose price is known", got)
+	}
 }
 
 // moving is a training whose ranks go on until they are stopped, where there is spot for a generation; stop is the nodes' activity.
