@@ -76,8 +76,9 @@ func (l *life) exitedZero() bool {
 // that saves and returns when it is stopped. Where nobody says how many steps there are, a stop is taken for one; the next generation goes
 // on from the last checkpoint, and ends at once when nothing is left to do.
 func (l *life) cutShort() bool {
+	zero := l.nodes[0].result
 	told := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })
-	return told && l.nodes[0].result.Short(l.plan.TotalSteps)
+	return told && zero.Short(l.plan.TotalSteps) || zero.Unfinished != ""
 }
 
 func (l *life) wasCanceled(end *trainEnd) bool {
@@ -213,11 +214,23 @@ func (l *life) userFailed(end *trainEnd) bool {
 		}
 	}
 	i := l.first(l.failed)
-	if i < 0 {
+	if why := l.unfinished(); i < 0 && why != "" {
+		end.reason = why
+		return true
+	} else if i < 0 {
 		return false
 	}
 	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", l.rank(i), l.nodes[i].result.Code), l.nodes[i].result.Tail
 	return true
+}
+
+// unfinished says what node 0 lacks that ended with 0 by itself. Where the nodes were being told to stop, its ranks have agreed to that with
+// their peers, and left before they were told themselves.
+func (l *life) unfinished() string {
+	if len(l.nodes) == 0 || l.notice != nil || l.moves() {
+		return ""
+	}
+	return l.nodes[0].result.Unfinished
 }
 
 // failed reports whether a rank failed by itself. Where ranks were told to stop one may have agreed to it with its peers, and exited so,

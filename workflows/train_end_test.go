@@ -48,6 +48,7 @@ func TestClassifyGeneration(t *testing.T) {
 		left     = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400, Of: 10000, CommittedStep: 400})
 		atLast   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
 		unsaid   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
+		without  = ended(contract.RanksEnded{EndedAt: at(8), Step: 400, Of: 10000, Unfinished: "output model: there is no file"})
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
@@ -68,6 +69,10 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 on notice", life{nodes: []nodeState{left, left}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"exit 0 on notice, of an unknown number of steps", life{nodes: []nodeState{unsaid, unsaid}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"exit 0 on notice, passed on by a peer", life{nodes: []nodeState{ok, left}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"exit 0 without outputs, before the notice was passed on", life{nodes: []nodeState{without, left}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"exit 0 without outputs, before the move was passed on", life{nodes: []nodeState{without, left}, scout: &scout{found: &contract.Acquired{}}}, dsl.EndMoved, "", "spot"},
+		{"exit 0 without outputs, and the peers stopped because of it", life{nodes: []nodeState{without, left}}, dsl.EndUserError, contract.ErrUser, "output model"},
+		{"exit 0 without outputs, after the other ranks' failure", life{nodes: []nodeState{without, failsB}}, dsl.EndUserError, contract.ErrUser, "the real reason"},
 		{"exit 0 after a cancel", life{nodes: []nodeState{left, left}, canceled: true}, dsl.EndCanceled, "", "canceled"},
 		{"exit 0 after the timeout", life{nodes: []nodeState{left, left}, late: true}, dsl.EndTimeout, contract.ErrTimeout, "timeout"},
 		{"exit 0 at the step's own total", life{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, dsl.EndFinished, "", ""},

@@ -160,10 +160,11 @@ func (l *life) broken() bool {
 		return true
 	}
 	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
-		return n.unusable != "" || n.ended && (n.err != nil || !finished(n.result))
+		return n.unusable != "" || n.ended && (n.err != nil || !finished(n.result) || n.result.Unfinished != "")
 	})
 }
 
+// finished reports whether ranks ended with 0.
 func finished(r contract.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
 
 func (l *life) all(cond func(*nodeState) bool) bool {

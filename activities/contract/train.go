@@ -234,6 +234,9 @@ type RanksEnded struct {
 	CommittedStep int64 `json:"committed_step,omitempty"`
 	// CommitError says why the last checkpoint could not be committed. Node 0 only.
 	CommitError string `json:"commit_error,omitempty"`
+	// Unfinished says what the program lacks that exited with 0 before its last step, without being told to stop on this node: its
+	// outputs. Whether a peer that was told had it leave early, or it is wrong, the agent cannot know. Node 0 only.
+	Unfinished string `json:"unfinished,omitempty"`
 	// Tail is the end of what the rank printed, when it failed.
 	Tail string `json:"tail,omitempty"`
 	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.

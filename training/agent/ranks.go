@@ -150,6 +150,9 @@ func (r *ranks) supervise() {
 		// An exit code of 0 that is no finish: there need not be any outputs yet.
 	case r.p.index == 0:
 		r.err = contract.Masked(r.p.mask, r.collect(ctx))
+		if contract.ErrorType(r.err) == contract.ErrUser && r.ended.Short(r.p.spec.TotalSteps) {
+			r.ended.Unfinished, r.err = contract.Message(r.err), nil
+		}
 	default:
 		r.err = r.refuseShards()
 	}
