@@ -80,7 +80,7 @@ func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.Ro
 		return opened, nil // it serves already, so it was found fit before
 	}
 	if err := r.probe(ctx, in, spec, opened.URL, release.Version); contract.ErrorType(err) == contract.ErrUser {
-		return opened, contract.Error(contract.ErrUser, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), nil)
+		return opened, contract.Error(contract.ErrUser, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
 	} else if err != nil {
 		return opened, err
 	}

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 )
@@ -23,9 +24,9 @@ const (
 )
 
 // Error makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
-// invalid and gate errors never are.
+// invalid and gate errors never are. A message may quote its cause.
 func Error(typ, message string, cause error) error {
-	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(plain(message, cause), typ, temporal.ApplicationErrorOptions{
 		Cause:        cause,
 		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined || typ == ErrTurnedAway || typ == ErrLost,
 	})
@@ -53,18 +54,34 @@ func ErrorType(err error) string {
 	return ErrInfrastructure
 }
 
-// Message returns what a person should read of err: the innermost typed message, without Temporal's wrapping.
+// Message returns what a person should read of err: the message that has a type, without Temporal's wrapping.
 func Message(err error) string {
 	var app *temporal.ApplicationError
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &app):
-		return app.Message()
+		return plain(app.Message(), app.Unwrap())
 	case temporal.IsCanceledError(err):
 		return "canceled"
 	}
 	return err.Error()
+}
+
+// plain returns a text that quotes err without what Temporal's errors add to their messages: their type, and whether they are tried again.
+func plain(text string, err error) string {
+	if app, ok := err.(*temporal.ApplicationError); ok { //nolint:errorlint // those below it have their turn
+		text = strings.ReplaceAll(text, app.Error(), app.Message())
+	}
+	switch wrapping := err.(type) { //nolint:errorlint // as above
+	case interface{ Unwrap() error }:
+		return plain(text, wrapping.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range wrapping.Unwrap() {
+			text = plain(text, one)
+		}
+	}
+	return text
 }
 
 // Final makes of err one that the same activity is not tried again for; the step's own retries apply.

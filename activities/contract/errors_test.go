@@ -2,10 +2,38 @@ package contract
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"go.temporal.io/sdk/temporal"
 )
+
+// What Temporal's errors say of themselves is nothing for people, however often they were wrapped and quoted.
+func TestMessage(t *testing.T) {
+	user := Error(ErrUser, "traffic: `label` is 152", nil)
+	away := Error(ErrInfrastructure, "the store is away", errors.New("dial tcp: refused"))
+	converter := temporal.GetDefaultFailureConverter()
+	travelled := func(err error) error { return converter.FailureToError(converter.ErrorToFailure(err)) }
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"typed":             {user, "traffic: `label` is 152"},
+		"quoted":            {Error(ErrUser, "step ship: "+user.Error(), user), "step ship: traffic: `label` is 152"},
+		"wrapped and sent":  {travelled(fmt.Errorf("step ship: %w", user)), "step ship: traffic: `label` is 152"},
+		"twice":             {travelled(fmt.Errorf("run r: %w", Error(ErrUser, "step ship: "+user.Error(), user))), "run r: step ship: traffic: `label` is 152"},
+		"with its cause":    {Error(ErrUser, "step ship: "+away.Error(), away), "step ship: the store is away"},
+		"joined":            {Error(ErrUser, errors.Join(user, away).Error(), errors.Join(user, away)), "traffic: `label` is 152\nthe store is away"},
+		"joined with plain": {Error(ErrUser, errors.Join(user, errors.New("disk")).Error(), user), "traffic: `label` is 152\ndisk"},
+		"untyped":           {errors.New("disk"), "disk"},
+		"canceled":          {temporal.NewCanceledError(), "canceled"},
+		"none":              {nil, ""},
+	} {
+		if got := Message(tt.err); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
 
 func TestWithCost(t *testing.T) {
 	for name, err := range map[string]error{

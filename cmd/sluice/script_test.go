@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
 )
@@ -25,13 +26,27 @@ func TestMain(m *testing.M) {
 
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
 // file, `eventually REGEX sluice ...` for an output, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
+// $MODELS has models to serve, $ONNXRUNTIME is what serves them.
 func TestScripts(t *testing.T) {
+	models, err := filepath.Abs("../../serving/onnx/onnxtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := onnx.FindLibrary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !filepath.IsAbs(runtime) {
+		runtime = "" // the linker finds it, wherever one works
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("SLUICE_PYTHON_ENV", "")
 			env.Setenv("TZ", "UTC")
+			env.Setenv("MODELS", models)
+			env.Setenv("ONNXRUNTIME", runtime)
 			env.Defer(func() { // a script that failed may have left one
 				if info, held, err := holder.Find(filepath.Join(env.WorkDir, worker.StateDir)); err == nil && held {
 					syscall.Kill(info.PID, syscall.SIGKILL)

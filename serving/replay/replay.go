@@ -100,13 +100,24 @@ func Probe(ctx context.Context, o Options, version string) error {
 		}
 		status, answer, err := r.call(ctx, http.MethodPost, "/versions/"+version+"/infer", body)
 		if err == nil && status/100 == 4 {
-			return fmt.Errorf("%w: row %d of split %s: %s refuses it: %s", ErrUnfit, n, r.Split, r.Model, strings.TrimSpace(string(answer)))
+			return fmt.Errorf("%w: row %d of split %s: %s refuses it: %s", ErrUnfit, n, r.Split, r.Model, refusal(answer))
 		}
 		if n == probed {
 			break
 		}
 	}
 	return context.Cause(ctx)
+}
+
+// refusal is what an answer says of why a request was refused: the protocol's error, else all of it.
+func refusal(answer []byte) string {
+	var said struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(answer, &said); err == nil && said.Error != "" {
+		return said.Error
+	}
+	return strings.TrimSpace(string(answer))
 }
 
 type replay struct {
