@@ -1,0 +1,93 @@
+package embedded
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/rollout"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// TestARolloutOverTwoGateways: workers on two machines have a gateway each for one target, and looks at a stage fall on either. Every
+// request is counted once, whichever gateway answered it and however often the looks change sides.
+func TestARolloutOverTwoGateways(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []*gateway.Target
+	for range 2 {
+		server := serve(t, s, gateway.Ports{})
+		t.Cleanup(func() { stop(t, server) })
+		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
+		t.Cleanup(target.Close)
+		targets = append(targets, target)
+	}
+	doc := routing.Document{Target: servingtest.Name}
+	for _, model := range []string{onnxtest.Text, onnxtest.TextClose} {
+		ref, err := s.PutTree(t.Context(), artifact.Model, onnxtest.Folder(t, model), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc, _, err = targets[0].Load(t.Context(), doc.Revision, routing.Release{Model: ref, Run: model, Step: "ship"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revision := doc.Revision
+	for _, target := range targets { // the second order finds it done, and waits for its own gateway
+		if doc, err = target.SetTraffic(t.Context(), revision, serving.Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	stage := rollout.Stage{
+		Spec: dsl.Stage{Weight: 0.5, MinSamples: 1 << 40, MaxWait: dsl.Duration(time.Hour)}, Of: 1, Candidate: "2", Stable: "1", Revision: doc.Revision,
+	}
+	var state rollout.State
+	var look dsl.Look
+	sent := 0
+	for i, at := range []int{0, 1, 0, 1, 0, 0, 1} {
+		for range i + 1 {
+			infer(t, targets[at])
+			sent++
+		}
+		now, err := targets[at].Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, look, _ = rollout.Judge(stage, state, now, nil)
+	}
+	if got := look.Candidate.Requests + look.Stable.Requests; got != int64(sent) {
+		t.Errorf("the rollout was judged on %d requests; %d were answered", got, sent)
+	}
+}
+
+func infer(t *testing.T, target *gateway.Target) {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"inputs": []map[string]any{{"name": "text", "shape": []int{1}, "datatype": "BYTES", "data": []string{"spam"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Post(fmt.Sprintf("%s/v2/models/%s/infer", target.URL(), servingtest.Name), "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Fatal(res.Status)
+	}
+}
