@@ -212,8 +212,8 @@ func TestCacheLimit(t *testing.T) {
 
 // A retry goes on with what the attempt before it has read.
 func TestCacheOfKilled(t *testing.T) {
-	dir, cache := t.TempDir(), t.TempDir()
-	spec := chain(t, slowInput(t), slowChain)
+	dir, cache, input := t.TempDir(), t.TempDir(), heldInput(t)
+	spec := chain(t, input, slowChain)
 	j := job(dir, spec)
 	j.Cache = pipelines.Cache{Dir: cache, Limit: 1 << 30}
 	err := midRun(t, j, func(context.CancelFunc) {
@@ -225,6 +225,9 @@ func TestCacheOfKilled(t *testing.T) {
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+	if err := os.Remove(filepath.Join(input, endless)); err != nil {
+		t.Fatal(err)
 	}
 	if reused := withCache(t, cache, spec, nil); reused == 0 {
 		t.Error("nothing was reused")

@@ -22,7 +22,7 @@ func TestClusterCanceled(t *testing.T) {
 	needFlink(t)
 	master := startCluster(t)
 	dir := t.TempDir()
-	j := job(dir, chain(t, slowInput(t), slowChain))
+	j := job(dir, chain(t, heldInput(t), slowChain))
 	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{Master: master}}
 	err := midRun(t, j, func(cancel context.CancelFunc) { cancel() })
 	if errorType(err) != pipelines.TypeCanceled {

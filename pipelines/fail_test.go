@@ -34,6 +34,29 @@ const slowChain = `
 - {type: WriteToJson}
 `
 
+// heldInput is slowInput beside a file that never ends, so that a job that reads it goes on until it is stopped.
+func heldInput(t *testing.T) string {
+	t.Helper()
+	input := slowInput(t)
+	path := filepath.Join(input, endless)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := writer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return input
+}
+
+// endless is the file of heldInput that does not end.
+const endless = "z.jsonl"
+
 // midRun starts a job and calls interrupt when its child has spilled rows. It returns the job's error.
 func midRun(t *testing.T, j pipelines.Job, interrupt func(cancel context.CancelFunc)) error {
 	t.Helper()
@@ -102,13 +125,17 @@ func killChildren(t *testing.T) {
 // A child that is killed leaves nothing, and the job may be run again.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	j := job(dir, chain(t, slowInput(t), slowChain))
+	input := heldInput(t)
+	j := job(dir, chain(t, input, slowChain))
 	err := midRun(t, j, func(context.CancelFunc) { killChildren(t) })
 	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("got %v, want an infrastructure error that says it was killed", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+	if err := os.Remove(filepath.Join(input, endless)); err != nil {
+		t.Fatal(err)
 	}
 	if out := mustRun(t, j); out.Rows.Kept != 12_000 {
 		t.Errorf("the second run kept %d rows, want 12000", out.Rows.Kept)
@@ -117,7 +144,7 @@ func TestKilled(t *testing.T) {
 
 func TestCanceled(t *testing.T) {
 	dir := t.TempDir()
-	j := job(dir, chain(t, slowInput(t), slowChain))
+	j := job(dir, chain(t, heldInput(t), slowChain))
 	err := midRun(t, j, func(cancel context.CancelFunc) { cancel() })
 	if errorType(err) != pipelines.TypeCanceled || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want a canceled error", err)

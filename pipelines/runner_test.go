@@ -154,7 +154,7 @@ func TestClusterRefuses(t *testing.T) {
 func TestFlinkCanceled(t *testing.T) {
 	needFlink(t)
 	dir := t.TempDir()
-	j := job(dir, chain(t, slowInput(t), slowChain))
+	j := job(dir, chain(t, heldInput(t), slowChain))
 	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{}}
 	err := midRun(t, j, func(cancel context.CancelFunc) {
 		if len(jobServers(t, dir)) != 1 {
@@ -171,7 +171,7 @@ func TestFlinkCanceled(t *testing.T) {
 func TestFlinkCrash(t *testing.T) {
 	needFlink(t)
 	dir := t.TempDir()
-	j := job(dir, chain(t, slowInput(t), slowChain))
+	j := job(dir, chain(t, heldInput(t), slowChain))
 	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{}}
 	err := midRun(t, j, func(context.CancelFunc) {
 		for _, pid := range jobServers(t, dir) {
