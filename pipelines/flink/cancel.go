@@ -3,6 +3,7 @@ package flink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,11 @@ func Cancel(ctx context.Context, master, name string) error {
 				continue
 			}
 			asked[j.ID] = true
-			if err := call(ctx, http.MethodPatch, master, "/jobs/"+url.PathEscape(j.ID), nil); err != nil {
+			err := call(ctx, http.MethodPatch, master, "/jobs/"+url.PathEscape(j.ID), nil)
+			var r *refusal
+			if errors.As(err, &r) && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
+				continue // it has ended since it was listed: the next look tells
+			} else if err != nil {
 				return fmt.Errorf("cancel the Flink job %s: %w", j.ID, err)
 			}
 		}
@@ -67,6 +72,17 @@ func jobsOf(ctx context.Context, master, name string) ([]job, error) {
 	return slices.DeleteFunc(all.Jobs, func(j job) bool { return j.over() || !strings.HasPrefix(j.Name, name+"-") }), nil
 }
 
+// refusal is an answer of Flink's whose status is not 2xx.
+type refusal struct {
+	what   string // method and path
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("%s: %d %s: %.200s", r.what, r.status, http.StatusText(r.status), r.text)
+}
+
 // call calls Flink's REST interface and decodes the answer, if it is wanted.
 func call(ctx context.Context, method, master, path string, answer any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+master+path, http.NoBody)
@@ -83,7 +99,7 @@ func call(ctx context.Context, method, master, path string, answer any) error {
 		return err
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %.200s", method, path, resp.Status, text)
+		return &refusal{what: method + " " + path, status: resp.StatusCode, text: string(text)}
 	}
 	if answer == nil {
 		return nil
