@@ -91,17 +91,8 @@ func (s *sandbox) checkTraining(step shownStep, steps int) {
 // checkCurve looks for steps that are plotted twice.
 func (s *sandbox) checkCurve(digest string, steps int) {
 	s.t.Helper()
-	blob, err := s.store().Blob(s.t.Context(), digest)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer blob.Close()
-	var points []struct{ Step int }
-	if err := json.NewDecoder(blob).Decode(&points); err != nil {
-		s.t.Fatal(err)
-	}
 	seen := map[int]bool{}
-	for _, p := range points {
+	for _, p := range s.curve(digest) {
 		if seen[p.Step] {
 			s.t.Errorf("training step %d is plotted twice", p.Step)
 		}
@@ -110,6 +101,26 @@ func (s *sandbox) checkCurve(digest string, steps int) {
 	if len(seen) != steps {
 		s.t.Errorf("%d training steps are plotted, want %d", len(seen), steps)
 	}
+}
+
+// plotted is a point of a loss curve, without the generation that it came from.
+type plotted struct {
+	Step int
+	Loss float64
+}
+
+// curve reads a loss curve.
+func (s *sandbox) curve(digest string) (points []plotted) {
+	s.t.Helper()
+	blob, err := s.store().Blob(s.t.Context(), digest)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer blob.Close()
+	if err := json.NewDecoder(blob).Decode(&points); err != nil {
+		s.t.Fatal(err)
+	}
+	return points
 }
 
 // dataset is the digest of what a run's cleaning made.
