@@ -38,7 +38,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		}
 	}
 	var applied schedule.Applied
-	key := "applied/" + broken + ".json"
+	key := "applied/" + s.token.Folder() + "/" + broken + ".json"
 	if err := s.Store.GetJSON(t.Context(), key, &applied); err != nil {
 		t.Fatal(err)
 	}

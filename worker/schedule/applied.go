@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"errors"
+	"path"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -10,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Applied is applied/<pipeline>/<trigger>.json: a trigger as it was last applied, with all that it takes to apply it again, on a server
+// Applied is applied/<home>/<pipeline>/<trigger>.json, of a cluster's without the home: a trigger as it was last applied, with all that it takes to apply it again, on a server
 // that has lost it. As a record of the store it also keeps what the trigger will run from garbage collection: the submission, and by way
 // of it the workspace.
 type Applied struct {
@@ -30,7 +31,10 @@ type Applied struct {
 
 const appliedPrefix = "applied/"
 
-func appliedKey(id string) string { return appliedPrefix + id + ".json" }
+// appliedKey is where the record of a trigger is. Triggers of the same name on several servers have one each.
+func (s *Schedules) appliedKey(id string) string {
+	return appliedPrefix + path.Join(s.Home, id) + ".json"
+}
 
 // Applied are the triggers that were applied and not deleted since, whatever the server knows of them.
 func (s *Schedules) Applied(ctx context.Context) ([]Applied, error) {
@@ -40,22 +44,22 @@ func (s *Schedules) Applied(ctx context.Context) ([]Applied, error) {
 // record notes that a trigger is applied. Whether it is paused stays as it is.
 func (s *Schedules) record(ctx context.Context, d Declared) error {
 	var a Applied
-	if err := s.Store.GetJSON(ctx, appliedKey(d.id()), &a); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := s.Store.GetJSON(ctx, s.appliedKey(d.id()), &a); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	a.Spec, a.Run, a.Since, a.Home = d.Spec, d.run, d.Since, s.Home
-	return s.Store.PutJSON(ctx, appliedKey(d.id()), a, store.WriteOptions{})
+	return s.Store.PutJSON(ctx, s.appliedKey(d.id()), a, store.WriteOptions{})
 }
 
 // recordPause notes that a trigger is paused, or is no longer. One that an earlier version of Sluice applied has no record.
 func (s *Schedules) recordPause(ctx context.Context, id string, paused bool, note string) error {
 	var a Applied
-	err := s.Store.GetJSON(ctx, appliedKey(id), &a)
+	err := s.Store.GetJSON(ctx, s.appliedKey(id), &a)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	a.Paused, a.Note = paused, note
-	return s.Store.PutJSON(ctx, appliedKey(id), a, store.WriteOptions{})
+	return s.Store.PutJSON(ctx, s.appliedKey(id), a, store.WriteOptions{})
 }
