@@ -38,7 +38,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	file, source := spec.Document()
 	if child.Pipeline = source; file != "" {
 		child.File, child.Inline = path.Clean(file), false
-		if child.Pipeline, err = (workspace{ctx, e.Store, sub.Workspace}).ReadFile(file); err != nil {
+		if child.Pipeline, err = (&workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}).ReadFile(file); err != nil {
 			return contract.RunInput{}, contract.Error(contract.ErrInvalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -77,8 +78,11 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 		if sub.Submission, err = LoadSubmission(ctx, e.Store, digest); err != nil {
 			return nil, err
 		}
-		program, diags := dsl.Compile(
-			dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment}, workspace{ctx, e.Store, sub.Workspace})
+		folder := &workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}
+		program, diags := dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment}, folder)
+		if folder.failed != nil {
+			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
+		}
 		if program == nil {
 			return nil, contract.Error(contract.ErrInvalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
 		}
@@ -104,16 +108,26 @@ type workspace struct {
 	ctx   context.Context //nolint:containedctx // it lives as long as one call of dsl.Compile
 	store *store.Store
 	ref   artifact.Ref
+	// failed is why a file could not be read that may be there.
+	failed error
 }
 
 // Exists implements dsl.Workspace. What was there when the pipeline was submitted is there.
-func (w workspace) Exists(string) bool { return true }
+func (w *workspace) Exists(string) bool { return true }
 
 // LeftOut implements dsl.Workspace.
-func (w workspace) LeftOut(string) (why, help string) { return "", "" }
+func (w *workspace) LeftOut(string) (why, help string) { return "", "" }
 
 // ReadFile implements dsl.Workspace.
-func (w workspace) ReadFile(path string) ([]byte, error) {
+func (w *workspace) ReadFile(path string) ([]byte, error) {
+	data, err := w.read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.failed = err
+	}
+	return data, err
+}
+
+func (w *workspace) read(path string) ([]byte, error) {
 	if w.ref.IsZero() {
 		return nil, fs.ErrNotExist
 	}

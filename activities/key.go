@@ -62,7 +62,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 		return nil, err
 	}
 	if node.Kind == dsl.KindTrain && len(resolved.Files) > 0 {
-		resolved.Files = slices.Concat(resolved.Files, pools.requirements())
+		resolved.Files = slices.Concat(resolved.Files, sub.program.WithIncluded(pools.requirements()))
 	}
 	pools.addTo(parts)
 	if err := e.addPython(ctx, parts, node.Kind, pools, resolved); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"reflect"
 	"slices"
@@ -33,6 +34,7 @@ params: {least: {type: int, default: 3}, other: {type: int, default: 1}}
 steps:
   run: {run: {command: [run], outputs: {n: {type: int}}}}
   some: {run: {command: [run], files: [lib], outputs: {n: {type: int}}}}
+  python: {run: {command: [run], files: [lib], runtime: {python: own.txt}}}
   named: {run: {command: [run], files: [p.yaml], outputs: {n: {type: int}}}}
   score: {evaluate: {command: [score], metrics: [f1]}}
   fit: {train: {command: [fit], pool: gpu, outputs: {m: {type: model, path: m}}}}
@@ -56,6 +58,21 @@ pools:
   cpu: {local: {nodes: 2}, runtime: {python: cpu.txt}}
 `
 
+// keyedFolder has all files. What is in requirements files is read.
+type keyedFolder struct{}
+
+func (keyedFolder) Exists(string) bool                { return true }
+func (keyedFolder) LeftOut(string) (why, help string) { return "", "" }
+func (keyedFolder) ReadFile(path string) ([]byte, error) {
+	text, ok := map[string]string{
+		"own.txt": "numpy\n-r more/deep.txt\n", "more/deep.txt": "--constraint=deeper.txt # pinned\n", "more/deeper.txt": "-r ../own.txt\n", "cpu.txt": "-rmore/deeper.txt\n",
+	}[path]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(text), nil
+}
+
 func files(names ...string) []artifact.File {
 	var all []artifact.File
 	for _, name := range names {
@@ -68,7 +85,7 @@ func files(names ...string) []artifact.File {
 func theKeyed() keyed {
 	return keyed{
 		pipeline: keyedPipeline, env: keyedEnvironment, python: "3.13", envFile: "env.yaml",
-		files: files("p.yaml", "env.yaml", "fit", "lib/a", "gpu.txt", "cpu.txt", "run.yaml"),
+		files: files("p.yaml", "env.yaml", "fit", "lib/a", "gpu.txt", "cpu.txt", "own.txt", "more/deep.txt", "more/deeper.txt", "run.yaml"),
 	}
 }
 
@@ -76,7 +93,7 @@ func theKeyed() keyed {
 func (k keyed) parts(t *testing.T, step string) map[string]string {
 	t.Helper()
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
-	program, diags := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(k.pipeline)}, dsl.File{Name: k.envFile, Source: []byte(k.env)}, nil)
+	program, diags := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(k.pipeline)}, dsl.File{Name: k.envFile, Source: []byte(k.env)}, keyedFolder{})
 	if program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
@@ -153,6 +170,9 @@ func TestKeys(t *testing.T) {
 		{"the image of the pool", "fit", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
 		{"the requirements file of the pool", "fit", nil, edit("python: gpu.txt", "python: cpu.txt"), []string{"pools.gpu.runtime"}},
 		{"what is in it", "fit", nil, file("gpu.txt"), []string{"files"}},
+		{"what its own requirements file includes", "python", nil, file("more/deep.txt"), []string{"files"}},
+		{"what that includes", "python", nil, file("more/deeper.txt"), []string{"files"}},
+		{"what the pool's includes", "here", nil, file("more/deeper.txt"), []string{"files"}},
 		{"what is in it, where the step names its files", "here", nil, file("cpu.txt"), []string{"files"}},
 		{"the image of another pool", "here", nil, edit("train:1", "train:2"), nil},
 		{"the image of the pool, where the step has its own", "own", nil, edit("train:1", "train:2"), nil},

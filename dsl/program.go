@@ -40,6 +40,8 @@ type Program struct {
 	params   map[string]Param
 	// concurrency has the group, which may read params.
 	concurrency entries
+	// requirements are the requirements files of steps and pools, each with the files that it includes.
+	requirements map[string][]string
 }
 
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
@@ -115,6 +117,8 @@ type checker struct {
 	shapes     int // of rows
 	counts     map[*step]map[string]*cleanCounts
 	cleanings  map[*step]*cleaning
+	// requirements: as in Program.
+	requirements map[string][]string
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
@@ -126,7 +130,7 @@ type checker struct {
 
 func (c *checker) check() *Program {
 	c.ts, c.envs, c.counts = newTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
-	c.cleanings = map[*step]*cleaning{}
+	c.cleanings, c.requirements = map[*step]*cleaning{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)
@@ -153,7 +157,7 @@ func (c *checker) check() *Program {
 	c.d.reportMisspelt()
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
-		concurrency: c.concurrency,
+		concurrency: c.concurrency, requirements: c.requirements,
 	}
 }
 

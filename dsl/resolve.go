@@ -79,7 +79,7 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 		out.Summary = strings.Join(strings.Fields(fmt.Sprint(line)), " ")
 	}
 	if command, ok := s.known.(interface{ workspaceFiles() []string }); ok {
-		out.Files = command.workspaceFiles()
+		out.Files = p.WithIncluded(command.workspaceFiles())
 	}
 	if s.Kind == KindClean {
 		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {

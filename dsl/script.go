@@ -110,6 +110,9 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 	}
 	if cmd.Runtime.Python != "" {
 		c.checkFile(s, cmd.Runtime.Python, "runtime", "python")
+		if at := lookup(s.body, "runtime", "python"); at != nil {
+			c.readRequirements(at, cmd.Runtime.Python)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
 		} else if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
 			c.src.errorf(at, "left-out", help, "the pool `%s` installs %q, which goes along with no run: %s", name, file, why)
 		}
+		c.readRequirements(at, file)
 	}
 	spec.checkNode(c, s, name, pool.Node)
 }

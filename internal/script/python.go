@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -177,10 +178,9 @@ func readRequirements(work, file string) (string, error) {
 			case words[0] == "-e", words[0] == "--editable", strings.HasPrefix(words[0], "."), strings.HasPrefix(words[0], "/"):
 				return "", &UserError{Message: fmt.Sprintf(
 					"%s: %q would install a folder; import it from the workspace, where the command runs, or name a published package", name, strings.TrimSpace(line))}
-			case len(words) > 1 && (words[0] == "-r" || words[0] == "--requirement" || words[0] == "-c" || words[0] == "--constraint"):
-				todo = append(todo, filepath.Join(filepath.Dir(name), words[1]))
 			}
 		}
+		todo = append(todo, dsl.Included(name, text)...)
 	}
 	return all.String(), nil
 }

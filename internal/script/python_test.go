@@ -95,7 +95,7 @@ func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	work := folder(t, map[string]string{"a.txt": "# none\nnumpy>=1.2\n-c deep/b.txt\n", "deep/b.txt": "-r ../a.txt\ntorch<3\n"})
+	work := folder(t, map[string]string{"a.txt": "# none\nnumpy>=1.2\n-cdeep/b.txt\n", "deep/b.txt": "-r ../a.txt\ntorch<3\n"})
 	if got, err := readRequirements(work, "a.txt"); err != nil || !strings.Contains(got, "numpy") || !strings.Contains(got, "torch") {
 		t.Errorf("%q, %v", got, err)
 	}

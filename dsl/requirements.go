@@ -1,0 +1,69 @@
+package dsl
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// includeOptions are those of a requirements file by which pip reads another file.
+var includeOptions = []string{"--requirement", "--constraint", "-r", "-c"}
+
+// Included returns the files that a requirements file includes, as it is seen from the same folder as that.
+func Included(name string, text []byte) []string {
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		for _, option := range includeOptions {
+			rest, is := strings.CutPrefix(line, option)
+			if words := strings.Fields(strings.TrimLeft(rest, " \t=")); is && len(words) > 0 {
+				all = append(all, path.Join(path.Dir(name), words[0]))
+				break
+			}
+		}
+	}
+	return all
+}
+
+// readRequirements notes which files a requirements file includes, which a result depends on as it does on that, and reports those that
+// a run would lack; at is what names the requirements file.
+func (c *checker) readRequirements(at *yaml.Node, file string) {
+	root := path.Clean(file)
+	if _, known := c.requirements[root]; known || !isInside(root) {
+		return
+	}
+	c.requirements[root] = nil
+	seen := []string{root}
+	for i := 0; i < len(seen); i++ {
+		data, err := c.ws.ReadFile(seen[i])
+		if err != nil {
+			continue // whoever installs it says why
+		}
+		for _, name := range Included(seen[i], data) {
+			if slices.Contains(seen, name) {
+				continue
+			}
+			seen = append(seen, name)
+			switch why, help := c.ws.LeftOut(name); {
+			case !isInside(name):
+				c.src.errorf(at, "path", "copy it into the pipeline's folder", "%q includes %q, which is outside the pipeline's folder", file, name)
+			case !c.ws.Exists(name):
+				c.src.errorf(at, "missing-file", "pip looks for it beside the file that includes it", "%q includes %q, and there is no such file", file, name)
+			case why != "":
+				c.src.errorf(at, "left-out", help, "%q includes %q, which goes along with no run: %s", file, name, why)
+			}
+		}
+	}
+	c.requirements[root] = seen[1:]
+}
+
+// WithIncluded adds to workspace files those that the requirements files among them include.
+func (p *Program) WithIncluded(files []string) []string {
+	all := slices.Clone(files)
+	for _, file := range files {
+		all = append(all, p.requirements[path.Clean(file)]...)
+	}
+	return all
+}
