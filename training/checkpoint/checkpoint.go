@@ -97,12 +97,12 @@ func PutProgress(ctx context.Context, s *store.Store, k training.Key, p Progress
 	return s.PutJSON(ctx, path.Join(generation(k), "progress.json"), p, store.WriteOptions{})
 }
 
-// GetProgress returns how far a generation is known to have come; zero when it never said.
+// GetProgress returns how far a generation is known to have come; zero when it never said, or what it said is damaged.
 func GetProgress(ctx context.Context, s *store.Store, k training.Key) (Progress, error) {
 	var p Progress
 	err := s.GetJSON(ctx, path.Join(generation(k), "progress.json"), &p)
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
+	if gone(err) {
+		return Progress{}, nil
 	}
 	return p, err
 }

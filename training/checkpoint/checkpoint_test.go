@@ -165,6 +165,18 @@ func TestDamagedCommitIsPassedOver(t *testing.T) {
 	}
 }
 
+// A damaged record of how far a generation came, which its checkpoints are not read by, does not keep the training from going on.
+func TestDamagedProgressIsNone(t *testing.T) {
+	b := newBench(t, t)
+	if err := checkpoint.PutProgress(t.Context(), b.store, key(1), checkpoint.Progress{Step: 12}); err != nil {
+		t.Fatal(err)
+	}
+	b.overwrite(b.store, "checkpoints/r/fit/g1/progress.json", `{"step": 12, "at": "20`)
+	if p, err := checkpoint.GetProgress(t.Context(), b.store, key(1)); err != nil || p != (checkpoint.Progress{}) {
+		t.Errorf("got %+v, %v, want none", p, err)
+	}
+}
+
 func (b *bench) overwrite(s *store.Store, key, text string) {
 	b.f.Helper()
 	if err := s.Driver().Write(b.t.Context(), key, strings.NewReader(text), store.WriteOptions{}); err != nil {
