@@ -77,8 +77,8 @@ func Run(ctx context.Context, o Options) error {
 	return context.Cause(ctx)
 }
 
-// Probe sends the first rows of the split to one version, and says as ErrUnfit what it refuses of them. Other failures are for a rollout
-// to count.
+// Probe sends the first rows of the split to one version, and says as ErrUnfit what it refuses of them, and when none of them has a label
+// that is to be sent along. Other failures are for a rollout to count.
 func Probe(ctx context.Context, o Options, version string) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
@@ -88,12 +88,15 @@ func Probe(ctx context.Context, o Options, version string) error {
 	if err != nil {
 		return err
 	}
-	n := 0
+	n, labelled := 0, 0
 	for row, err := range rows.Read(r.Dir, r.Split) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnfit, err)
 		}
 		n++
+		if label := string(row[r.Label]); label != "null" && label != `""` {
+			labelled++
+		}
 		body, err := r.request(inputs, row)
 		if err != nil {
 			return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, n, r.Split, err)
@@ -106,7 +109,13 @@ func Probe(ctx context.Context, o Options, version string) error {
 			break
 		}
 	}
-	return context.Cause(ctx)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if r.Label != "" && n > 0 && labelled == 0 {
+		return fmt.Errorf("%w: none of the first %d rows of split %s has a value in its label column %q", ErrUnfit, n, r.Split, r.Label)
+	}
+	return nil
 }
 
 // refusal is what an answer says of why a request was refused: the protocol's error, else all of it.

@@ -191,4 +191,14 @@ func TestProbe(t *testing.T) {
 	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "row 2 of split test: m refuses it: as told") {
 		t.Errorf("%v, want ErrUnfit", err)
 	}
+	unlabelled := options(t, &server{})
+	for i, content := range []string{`{"text":"a","spam":null}`, `{"text":"b","spam":""}`} {
+		if err := os.WriteFile(filepath.Join(unlabelled.Dir, "test", fmt.Sprintf("part-%d.jsonl", i)), []byte(content+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = Probe(t.Context(), unlabelled, "2")
+	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), `none of the first 2 rows of split test has a value in its label column "spam"`) {
+		t.Errorf("no labels: %v, want ErrUnfit", err)
+	}
 }
