@@ -47,9 +47,14 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 	}
 	defer cleanup()
 	options.Start, options.Progress = before.Sent, sent.Store
-	err = replay.Run(ctx, options)
-	if ctx.Err() != nil {
-		return temporal.NewCanceledError(contract.RolloutReplayed{Sent: sent.Load()})
+	return replayEnd(ctx, replay.Run(ctx, options), sent.Load())
+}
+
+// replayEnd is how the replayed traffic ended, after so many requests. Only what the server has canceled ends as canceled, which it never
+// tries again; what was given up or paused is to go on.
+func replayEnd(ctx context.Context, err error, sent int64) error {
+	if ctx.Err() != nil && temporal.IsCanceledError(context.Cause(ctx)) {
+		return temporal.NewCanceledError(contract.RolloutReplayed{Sent: sent})
 	}
 	return unfit(ctx, err)
 }
