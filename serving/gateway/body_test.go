@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,16 +23,31 @@ func serveBench(t *testing.T, b *bench, behaviour string) *httptest.Server {
 	return server
 }
 
+// reply is what came back of a request.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
 // post sends a whole request over a connection of its own.
-func post(t *testing.T, server *httptest.Server, body string) *http.Response {
+func post(t *testing.T, server *httptest.Server, body string) reply {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Post(server.URL+inferPath, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	return read(t, resp)
+}
+
+func read(t *testing.T, resp *http.Response) reply {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
 // dribble is a client that has sent the head of a request and a part of its body, and was told that the rest is waited for.
@@ -65,9 +81,8 @@ func TestClientsThatAreSlowToSendHoldUpNobody(t *testing.T) {
 	for range maxInFlight + 44 {
 		dribble(t, server, len(request), request[:10])
 	}
-	if resp := post(t, server, request); resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(resp.Body)
-		t.Errorf("%d %s", resp.StatusCode, body)
+	if got := post(t, server, request); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 
@@ -104,8 +119,9 @@ func TestAModelMayTakeLongerThanARequestMayArrive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-			t.Errorf("%d, %v", resp.StatusCode, err)
+		defer resp.Body.Close()
+		if got := read(t, resp); got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
 		}
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			inferPath, len(request), request); err != nil {
@@ -122,17 +138,16 @@ func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 	b.bodies.left.Store(room)
 	conn, _ := dribble(t, server, 1000, strings.Repeat(" ", 20))
 	b.until(t, func() bool { return b.bodies.left.Load() == room-20 })
-	resp := post(t, server, request)
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d with %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
+	if got := post(t, server, request); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
+		t.Errorf("%d with %v, want 503 with Retry-After", got.status, got.header)
 	}
 	b.until(t, func() bool { return b.bodies.left.Load() == room-20 })
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b.until(t, func() bool { return b.bodies.left.Load() == room })
-	if resp := post(t, server, request); resp.StatusCode != http.StatusOK {
-		t.Errorf("%d", resp.StatusCode)
+	if got := post(t, server, request); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 	b.until(t, func() bool { return b.bodies.left.Load() == room })
 }
@@ -153,7 +168,7 @@ func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	}
 	revision := b.State().Serving
 	b.until(t, func() bool { return b.Stats().At(revision).Versions["1"].Requests == 1 }) // it is being answered
-	b.until(t, func() bool { return post(t, server, request).StatusCode == http.StatusOK })
+	b.until(t, func() bool { return post(t, server, request).status == http.StatusOK })
 }
 
 func TestInferencesUnderWayAreBounded(t *testing.T) {
@@ -161,12 +176,11 @@ func TestInferencesUnderWayAreBounded(t *testing.T) {
 	b.places = make(chan struct{}, 1)
 	server := serveBench(t, b, "echo")
 	b.places <- struct{}{}
-	resp := post(t, server, request)
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d with %v, want 503 with Retry-After", resp.StatusCode, resp.Header)
+	if got := post(t, server, request); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
+		t.Errorf("%d with %v, want 503 with Retry-After", got.status, got.header)
 	}
 	<-b.places
-	if resp := post(t, server, request); resp.StatusCode != http.StatusOK {
-		t.Errorf("%d", resp.StatusCode)
+	if got := post(t, server, request); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
