@@ -33,7 +33,7 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 }
 
 func compileRow(base *functionSet, e Expr, params map[string]any) (*RowProgram, error) {
-	env, err := extend(base.Env, rowNames)
+	env, err := extend(base.Env, rowNames, cel.CustomTypeAdapter(newTypeSystem())) // which puts maps in order
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,23 @@ func TestRow(t *testing.T) {
 	}
 }
 
+// The objects of a row come in the order of their keys: the same rows make the same dataset.
+func TestObjectsAreInOrder(t *testing.T) {
+	row := map[string]any{"counts": map[string]any{"e": "5", "a": "1", "d": "4", "b": "2", "c": "3"}}
+	row["list"] = []any{row["counts"]}
+	for _, expr := range []Expr{`row.counts.map(k, row.counts[k]).join()`, `row.list[0].map(k, row.list[0][k]).join()`, `row.list.map(m, m.map(k, m[k]).join())[0]`} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if got, err := p.Eval(row); err != nil || got != "12345" {
+				t.Fatalf("%s: got %v, %v", expr, got, err)
+			}
+		}
+	}
+}
+
 // TestRowParams: a parameter that travelled as JSON has the type it had when its expression was checked.
 func TestRowParams(t *testing.T) {
 	declared := map[string]Param{"n": {Type: "int"}, "window": {Type: "duration"}, "sizes": {Type: "list", Items: "int"}, "since": {Type: "timestamp"}}
