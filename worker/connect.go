@@ -28,6 +28,7 @@ type ConnectOptions struct {
 	Dir    string       // the state folder, ".sluice"
 	Logger *slog.Logger // of the SDK's client
 	Codec  *codec.Codec // of payloads; nil for Temporal's own form
+	Python string       // the virtual environment of the users' programs, absolute, which a holder publishes
 
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
@@ -228,7 +229,7 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 	}
 	c.Info = holder.Info{
 		PID: os.Getpid(), TemporalAddress: c.server.Address(), UIAddress: c.server.UIAddress(),
-		Namespace: client.DefaultNamespace, TokenFile: tokenFile, CodecKeys: keyFile,
+		Namespace: client.DefaultNamespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python,
 	}
 	if c.Client, err = dialOwner(ctx, c.Info, c.token, o); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func Forecast(ctx context.Context, s *store.Store, state string, req SubmitReque
 	}
 	in := activities.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !ClusterNamed() { // there it is done elsewhere
-		in.Python = (&script.Interpreter{Env: FindPython()}).Digest
+		in.Python = (&script.Interpreter{Env: pythonOf(state)}).Digest
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
 		return program, activities.Forecast{}, err

@@ -5,12 +5,16 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // FindPython returns the virtual environment whose programs the users' commands find first in PATH: $SLUICE_PYTHON_ENV, or else the
 // folder .venv in the working folder or the nearest folder above it. Empty when there is none.
 func FindPython() string {
 	if env := os.Getenv(onnx.EnvironmentVariable); env != "" {
+		if whole, err := filepath.Abs(env); err == nil {
+			return whole
+		}
 		return env
 	}
 	dir, err := os.Getwd()
@@ -28,4 +32,13 @@ func FindPython() string {
 		}
 		dir = parent
 	}
+}
+
+// pythonOf returns the virtual environment that steps get which are done now: that of the process that holds the state folder, or else the
+// one that FindPython finds.
+func pythonOf(state string) string {
+	if info, held, err := holder.Find(state); err == nil && held {
+		return info.Python
+	}
+	return FindPython()
 }

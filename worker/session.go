@@ -120,7 +120,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
 		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
-		settings: o.settings,
+		Python: s.python.Env, settings: o.settings,
 	})
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@ type Info struct {
 	Namespace       string `json:"namespace"`                 // Temporal's
 	TokenFile       string `json:"token_file"`                // absolute path
 	CodecKeys       string `json:"codec_keys,omitempty"`      // absolute path of the key file; empty without encryption
+	Python          string `json:"python,omitempty"`          // absolute path of the virtual environment of the users' programs; empty for the python3 in PATH
 	GatewayAddress  string `json:"gateway_address,omitempty"` // "http://127.0.0.1:8080"; empty while nothing is served
 }
 
