@@ -250,6 +250,8 @@ func parseJSON(text string, into any) error {
 // quoted shows a value in a message.
 func quoted(value any) string {
 	switch value := value.(type) {
+	case nil:
+		return "null"
 	case typed:
 		return strconv.Quote(value.text)
 	case string:

@@ -23,7 +23,7 @@ func TestStoppedWorkerIsNoFailure(t *testing.T) {
 		return s
 	}
 	server := open(Options{Idle: true})
-	defer server.Close() //nolint:errcheck // nothing depends on it any more
+	defer server.Close()
 	first := open(Options{Work: true})
 	began, ended, again := filepath.Join(dir, "began"), filepath.Join(dir, "ended"), filepath.Join(dir, "again")
 	run := submit(t, first, SubmitRequest{PipelineFile: project(t, `
@@ -55,8 +55,8 @@ steps:
 		t.Fatal(err)
 	}
 	second := open(Options{Work: true})
-	defer second.Close() //nolint:errcheck // nothing depends on it any more
-	defer first.Close()  //nolint:errcheck // nothing depends on it any more
+	defer second.Close()
+	defer first.Close()
 	out, record := wait(t, second, run.Run)
 	if out.Status != dsl.StatusSucceeded {
 		t.Errorf("the run ended as %s: %s; attempts %+v", out.Status, out.Error, record.Steps[0].Attempts)

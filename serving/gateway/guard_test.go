@@ -77,6 +77,7 @@ func TestLabelsNeedTheKey(t *testing.T) {
 		status                    int
 	}{
 		{"with the key", labelled, LabelHeader(key), 200},
+		{"with the scheme in other letters", labelled, "bearer " + key, 200},
 		{"without", labelled, "", 401},
 		{"with another", labelled, LabelHeader("x"), 401},
 		{"no label", request, "", 200},
@@ -85,7 +86,7 @@ func TestLabelsNeedTheKey(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", tc.name, w.Code, w.Body, tc.status)
 		}
 	}
-	if c := b.Stats().At(doc.Revision).Versions["1"]; c.Requests != 2 || c.Wrong != 1 || c.Refused != 0 {
+	if c := b.Stats().At(doc.Revision).Versions["1"]; c.Requests != 3 || c.Wrong != 2 || c.Refused != 0 {
 		t.Errorf("counts %+v", c)
 	}
 }

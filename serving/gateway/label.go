@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
@@ -79,8 +80,9 @@ func LabelHeader(key string) string { return "Bearer " + key }
 
 // mayLabel refuses labels of senders without the key: labels decide whether a release is kept.
 func (g *Gateway) mayLabel(r *http.Request, parameters map[string]any) error {
-	want := LabelHeader(g.opts.LabelKey)
-	if parameters["label"] == nil || g.opts.LabelKey == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) == 1 {
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	isKey := strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(g.opts.LabelKey)) == 1
+	if parameters["label"] == nil || g.opts.LabelKey == "" || isKey {
 		return nil
 	}
 	return &oip.Error{Status: http.StatusUnauthorized, Message: "parameters.label decides on releases, so it is taken only with the header" +
