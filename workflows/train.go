@@ -181,7 +181,7 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
-	return contract.Error(contract.ErrInfrastructure, fmt.Sprintf(
+	return contract.Error(contract.ErrPreempted, fmt.Sprintf(
 		"%d gangs in a row were lost without a new checkpoint, each from step %d on, the last because: %s. Either the program takes its machines "+
 			"down, or they do not last until it saves: let it write checkpoints more often, or buy `capacity: on_demand`",
 		n, t.current.FromStep, last.Reason), nil)

@@ -365,8 +365,8 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			s := &stage{from: tt.from, ranks: lost, falls: true}
 			err := s.train(t, s.environment(t), dsl.Retry{})
-			if contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(contract.Message(err), "without a new checkpoint") {
-				t.Errorf("ended with %v, want an error that tells of the missing checkpoints", err)
+			if contract.ErrorType(err) != contract.ErrPreempted || !strings.Contains(contract.Message(err), "without a new checkpoint") {
+				t.Errorf("ended with %v, want a preemption that tells of the missing checkpoints", err)
 			}
 			if s.acquired != tt.lives {
 				t.Errorf("%d gangs were bought, want %d", s.acquired, tt.lives)

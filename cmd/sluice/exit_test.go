@@ -19,6 +19,7 @@ func TestCodeOfRun(t *testing.T) {
 		{dsl.StatusSkipped, "", exitOK}, // by its concurrency group
 		{dsl.StatusFailed, contract.ErrGate, exitGate},
 		{dsl.StatusFailed, contract.ErrUser, exitUser},
+		{dsl.StatusFailed, contract.ErrPreempted, exitPreempted},
 		{dsl.StatusFailed, "", exitInfrastructure},
 		{dsl.StatusCanceled, contract.ErrCanceled, exitCanceled},
 	}
