@@ -1,9 +1,13 @@
 package integration
 
 import (
+	"net"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // holdUntil is a script that notes that it runs, and ends when the file appears.
@@ -186,4 +190,74 @@ func TestCtrlCEndsTheStay(t *testing.T) {
 	second.awaits("goes on in this one")
 	write(t, filepath.Join(s.dir, "go2"), "")
 	second.expect(0)
+}
+
+// TestStoppedHolder stops the process that carries a run for longer than a call to Temporal lasts. Neither it, nor a command that follows
+// the run from another process, takes that for the run's end.
+func TestStoppedHolder(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "program")
+	script := "script=" + holdUntil(s.dir)
+	first := s.run(script)
+	id := first.runID()
+	first.awaitProgram()
+	second := s.run(script)
+	second.awaits("resumed run " + id)
+	resume := stop(t, first.cmd.Process.Pid)
+	defer resume()
+	second.awaits("no answer")
+	time.Sleep(90 * time.Second) // a call has 65 s, and the client's retries 60 s
+	resume()
+	second.awaits("answers again")
+	first.awaits("answers again")
+	s.letGo()
+	first.expect(0)
+	second.expect(0)
+	if record := s.show(); record.Run != id || record.Status != "succeeded" || record.Steps["work"].Attempts.ByErrorType["infrastructure"] != 0 {
+		t.Errorf("run %s is %s, its attempts %+v: %s", record.Run, record.Status, record.Steps["work"].Attempts, record.Error)
+	}
+}
+
+// awaitHolder waits until a command holds the sandbox's state folder, and returns the address of its Temporal.
+func (c *command) awaitHolder() (address string) {
+	c.s.t.Helper()
+	c.await("a holder", func() bool {
+		info, held, err := holder.Find(c.s.state)
+		address = info.TemporalAddress
+		return err == nil && held && info.PID == c.cmd.Process.Pid
+	})
+	return address
+}
+
+// TestMovedHolder: between two looks of a follower the holder is killed and another one is there, at another address.
+func TestMovedHolder(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "program")
+	up := s.start("up")
+	address := up.awaitHolder()
+	run := s.run("script=" + holdUntil(s.dir))
+	id := run.runID()
+	run.awaitProgram()
+	resume := stop(t, run.cmd.Process.Pid)
+	defer resume()
+	kill(t, up.cmd.Process.Pid, syscall.SIGKILL)
+	<-up.done
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	up = s.start("up")
+	if now := up.awaitHolder(); now == address {
+		t.Fatalf("the holder is at %s again, which is taken", now)
+	}
+	resume()
+	run.awaits("goes on in the Sluice that holds the folder now")
+	s.letGo()
+	run.expect(0)
+	if record := s.show(); record.Run != id || record.Status != "succeeded" {
+		t.Errorf("run %s is %s: %s", record.Run, record.Status, record.Error)
+	}
+	kill(t, up.cmd.Process.Pid, syscall.SIGINT)
+	up.expect(0)
 }

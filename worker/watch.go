@@ -150,9 +150,9 @@ func (s *Session) heartbeat(
 }
 
 // Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the
-// workflow could not close is closed here.
+// workflow could not close is closed here. A server that does not answer is asked again until ctx ends.
 func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
-	waited := s.Client.GetWorkflow(ctx, contract.RunWorkflowID(run), "").Get(ctx, nil)
+	waited := s.awaitEnd(ctx, contract.RunWorkflowID(run))
 	if !over(waited) {
 		return contract.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
 	}
@@ -168,6 +168,24 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 		return end, s.closeRecord(ctx, run, end)
 	}
 	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
+}
+
+// awaitPause is the pause before a server that did not answer is asked again. Before that, the client has tried for a minute.
+const awaitPause = time.Second
+
+// awaitEnd waits for a workflow to end, and returns how it did, or why there is no telling.
+func (s *Session) awaitEnd(ctx context.Context, workflow string) error {
+	for {
+		err := s.Client.GetWorkflow(ctx, workflow, "").Get(ctx, nil)
+		if over(err) || !isBusy(err) && !errors.As(err, new(*serviceerror.Unavailable)) {
+			return err
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // over reports whether err, of waiting for a workflow, says that the workflow has ended or is forgotten, and not that there is no

@@ -2,11 +2,17 @@ package worker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -82,6 +88,53 @@ func TestWaitWithoutServer(t *testing.T) {
 	if err := deserted.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestWaitAsksAgain: a server that does not answer now says nothing of the run; one that refuses does.
+func TestWaitAsksAgain(t *testing.T) {
+	t.Parallel()
+	refused := serviceerror.NewPermissionDenied("not you", "")
+	for _, silent := range []error{
+		serviceerror.NewUnavailable("connection refused"),
+		serviceerror.NewDeadlineExceeded("context deadline exceeded while waiting for connections to become ready"),
+		serviceerror.NewResourceExhausted(enums.RESOURCE_EXHAUSTED_CAUSE_SYSTEM_OVERLOADED, "busy"),
+		context.DeadlineExceeded,
+	} {
+		t.Run(silent.Error(), func(t *testing.T) {
+			t.Parallel()
+			server := &answers{errs: []error{silent, fmt.Errorf("get history: %w", silent), refused}}
+			s := &Session{Connection: &Connection{Client: server}}
+			if _, err := s.Wait(t.Context(), "r1"); !errors.Is(err, refused) || len(server.errs) > 0 {
+				t.Errorf("waiting ended with %v, %d answers before it was refused", err, len(server.errs))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			server = &answers{errs: slices.Repeat([]error{silent}, 100), asked: cancel}
+			s = &Session{Connection: &Connection{Client: server}}
+			if _, err := s.Wait(ctx, "r1"); !errors.Is(err, context.Canceled) {
+				t.Errorf("waiting that nobody wants any more ended with %v", err)
+			}
+		})
+	}
+}
+
+// answers is a server that answers those who wait for workflows, one after the other, with errors.
+type answers struct {
+	client.Client
+	client.WorkflowRun
+
+	errs  []error
+	asked func()
+}
+
+func (a *answers) GetWorkflow(context.Context, string, string) client.WorkflowRun { return a }
+
+func (a *answers) Get(context.Context, any) error {
+	if a.asked != nil {
+		a.asked()
+	}
+	err := a.errs[0]
+	a.errs = a.errs[1:]
+	return err
 }
 
 // TestWatchNothing: of a run that is not there, everything says so.

@@ -138,8 +138,8 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		out, err := f.session.Wait(ctx, f.sub.Run)
 		ended <- ending{out, err}
 	}()
-	polled, lost := make(chan look), make(chan error, 1)
-	go f.poll(ctx, polled, lost)
+	polled, notes, lost := make(chan look), make(chan string), make(chan error, 1)
+	go f.poll(ctx, polled, notes, lost)
 	frames := time.NewTicker(frameEvery)
 	defer frames.Stop()
 
@@ -154,6 +154,8 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		case err = <-f.session.Failed():
 			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
 		case err = <-lost:
+		case note := <-notes:
+			err = f.say(note)
 		case last = <-polled:
 			err = f.show(last)
 		case <-frames.C:
@@ -186,12 +188,14 @@ type ending struct {
 }
 
 // poll asks the run where it is, again and again. A question that fails is asked again, because a run does not depend on being
-// watched, unless the process that was to answer is gone.
-func (f *follower) poll(ctx context.Context, polled chan<- look, lost chan<- error) {
+// watched, unless the process that was to answer is gone. Notes tell of long silences.
+func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- string, lost chan<- error) {
 	again := time.NewTicker(pollEvery)
 	defer again.Stop()
+	silence := silence{heard: time.Now()}
 	for {
 		state, err := f.session.State(ctx, f.sub.Run)
+		note := silence.note(err == nil, time.Now())
 		if err == nil {
 			select {
 			case polled <- f.look(ctx, state):
@@ -201,6 +205,13 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, lost chan<- err
 		} else if err := f.orphaned(); err != nil {
 			lost <- err
 			return
+		}
+		if note != "" {
+			select {
+			case notes <- note:
+			case <-ctx.Done():
+				return
+			}
 		}
 		select {
 		case <-again.C:
@@ -223,12 +234,14 @@ func (f *follower) adopt(s *worker.Session) error {
 	return f.say(errOrphaned.Error() + "; the run goes on in " + where)
 }
 
-// orphaned is errOrphaned when the run was carried by another process of this folder, and that is gone.
+// orphaned is errOrphaned when the run was carried by another process of this folder, and that is gone. One that has taken its place at
+// the same address needs no new session.
 func (f *follower) orphaned() error {
 	if f.session.Holder != nil || worker.ClusterNamed() {
 		return nil
 	}
-	if _, held, err := holder.Find(f.session.Dir); err != nil || held {
+	now, held, err := holder.Find(f.session.Dir)
+	if err != nil || held && now.TemporalAddress == f.session.Info.TemporalAddress {
 		return err
 	}
 	return errOrphaned
