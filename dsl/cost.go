@@ -124,7 +124,7 @@ func callCost(function string, args []ref.Val, limit uint64) uint64 {
 	case "indexOf", "lastIndexOf":
 		m.add(product(textSize(args[0]), max(10, textSize(args[1]))) / 10)
 	case "matches":
-		m.add(product(textSize(args[0])/10+1, textSize(args[1])/4+1))
+		m.spent = patternOf(stringOf(args[1])).cost(args[0])
 	case "reverse", "lists.range", "slice":
 		m.add(sizeOf(args[len(args)-1]))
 	default:

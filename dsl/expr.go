@@ -59,8 +59,9 @@ var (
 
 // envWithin has the same functions for expressions that may cost no more than limit.
 func envWithin(limit uint64) (*functionSet, error) {
+	library, matches := matching(limit)
 	env, err := cel.NewCustomEnv(
-		cel.StdLib(),
+		cel.StdLib(cel.StdLibSubset(library)), matches,
 		cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableMacroCallTracking(),

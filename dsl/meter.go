@@ -64,7 +64,7 @@ func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpret
 	}
 	options = append(before, options...)
 	options = append(options,
-		interpreter.CompileRegexConstants(interpreter.MatchesRegexOptimization), // what is no regular expression is found now
+		interpreter.CompileRegexConstants(constantPatterns(f.limit)...),
 		interpreter.EvalStateObserver(interpreter.EvalStateFactory(func() interpreter.EvalState {
 			return &evaluation{meteredProgram: p, values: make([]ref.Val, len(p.steps))}
 		})))

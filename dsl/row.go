@@ -55,7 +55,7 @@ func compileRow(base *functionSet, e Expr, params map[string]any) (*RowProgram, 
 			return v, err
 		}}, nil
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize))
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(base.limit)...))
 	if err != nil {
 		return nil, err
 	}
