@@ -60,23 +60,23 @@ func (e *Engine) salt(ctx context.Context) ([]byte, error) {
 	return s.Salt, err
 }
 
-// hashKeyParts are the parts of a cleaning's key for the secrets that its hashes are made with: what another value hashed is another
-// result. A value that cannot be read here has a part like no other, and nothing is taken over; the cleaning itself says why.
-func (e *Engine) hashKeyParts(ctx context.Context, env *dsl.Environment, resolved dsl.Resolved) (map[string]string, error) {
-	var spec dsl.Clean
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
-		return nil, contract.Error(contract.ErrInvalid, "the resolved spec cannot be read", err)
-	}
-	variables, err := spec.HashKeys()
+// hashKeyParts are the parts of a step's key for the secrets that its hashes, or those of the child that it runs, are made with: what
+// another value hashed is another result. A value that cannot be read here, or whose secret is not known, has a part like no other, and
+// nothing is taken over; the cleaning itself says why.
+func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
+	secrets, open, err := hashKeys(program, node, resolved)
 	if err != nil {
-		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
 	}
 	within, cancel := context.WithTimeout(ctx, secretLimit)
 	defer cancel()
 	parts := map[string]string{}
-	for _, variable := range variables {
-		part := "secrets." + variable + ".value"
-		value, err := e.Secrets.Value(within, env, resolved.Secrets[variable])
+	if open {
+		parts["secrets.value"] = rand.Text()
+	}
+	for what, name := range secrets {
+		part := "secrets." + what + ".value"
+		value, err := e.Secrets.Value(within, program.Environment(), name)
 		if err != nil {
 			parts[part] = rand.Text()
 			continue
@@ -86,4 +86,34 @@ func (e *Engine) hashKeyParts(ctx context.Context, env *dsl.Environment, resolve
 		}
 	}
 	return parts, nil
+}
+
+// hashKeys are the secrets that a step's hashes are made with: of a cleaning by its own variables, of a child by their names. open is
+// true when a child may have more.
+func hashKeys(program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error) {
+	secrets = map[string]string{}
+	switch node.Kind {
+	case dsl.KindClean:
+		var spec dsl.Clean
+		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+			return nil, false, err
+		}
+		variables, err := spec.HashKeys()
+		for _, variable := range variables {
+			secrets[variable] = resolved.Secrets[variable]
+		}
+		return secrets, false, err
+	case dsl.KindPipeline:
+		var spec dsl.ChildPipeline
+		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+			return nil, false, err
+		}
+		names, open := program.ChildHashKeys(node.ID, spec.Params)
+		for _, name := range names {
+			secrets[name] = name
+		}
+		return secrets, open, nil
+	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	}
+	return nil, false, nil
 }

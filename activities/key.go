@@ -47,13 +47,11 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	add("params", resolved.Params)
 	add("env", resolved.Env)
 	add("secrets", resolved.Secrets)
-	if node.Kind == dsl.KindClean {
-		values, err := e.hashKeyParts(ctx, sub.program.Environment(), resolved)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(parts, values)
+	hashed, err := e.hashKeyParts(ctx, sub.program, node, resolved)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(parts, hashed)
 	if resolved.Cache.Version != "" {
 		parts["cache.version"] = short([]byte(resolved.Cache.Version))
 	}

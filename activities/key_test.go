@@ -66,6 +66,7 @@ func (keyedFolder) LeftOut(string) (why, help string) { return "", "" }
 func (keyedFolder) ReadFile(path string) ([]byte, error) {
 	text, ok := map[string]string{
 		"own.txt": "numpy\n-r more/deep.txt\n", "more/deep.txt": "--constraint=deeper.txt # pinned\n", "more/deeper.txt": "-r ../own.txt\n", "cpu.txt": "-rmore/deeper.txt\n",
+		"hash.yaml": hashingChild, "hand.yaml": handingChild, "after.yaml": afterChild,
 	}[path]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -92,7 +93,12 @@ func theKeyed() keyed {
 // parts are those of a step's key.
 func (k keyed) parts(t *testing.T, step string) map[string]string {
 	t.Helper()
-	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+	return k.partsIn(t, newBench(t, "steps: {one: {run: {command: [one]}}}\n"), step)
+}
+
+// partsIn are those of a step's key in a store.
+func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
+	t.Helper()
 	program, diags := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(k.pipeline)}, dsl.File{Name: k.envFile, Source: []byte(k.env)}, keyedFolder{})
 	if program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
@@ -215,6 +221,78 @@ func TestKeys(t *testing.T) {
 			}
 			if (keyOf(before) != keyOf(after)) != (tt.want != nil) {
 				t.Errorf("another key: %v, want %v", keyOf(before) != keyOf(after), tt.want != nil)
+			}
+		})
+	}
+}
+
+// hashingChild hashes with the secret that its parameter names.
+const hashingChild = `sluice: pipeline/v1
+name: hash
+params: {which: {type: string, secret: true, default: one}}
+steps:
+  mask: {clean: {transforms: [{type: ReadFromJson, config: {path: /rows}}, {type: MaskPII, config: {fields: [text], action: hash, key: K}}, {type: WriteToJson}]}, secrets: {K: "${params.which}"}}
+`
+
+// handingChild has children of its own, whose secrets it names and leaves to them.
+const handingChild = `sluice: pipeline/v1
+name: hand
+params: {own: {type: string, secret: true, default: three}}
+steps:
+  reads: {run: {command: [reads]}, secrets: {K: "${params.own}"}}
+  default: {pipeline: {file: hash.yaml}}
+  constant: {pipeline: {file: hash.yaml, params: {which: two}}}
+`
+
+// afterChild hashes in a step that comes after the others.
+const afterChild = `sluice: pipeline/v1
+name: after
+steps: {a: {run: {command: [a]}}}
+finally:
+  mask: {clean: {transforms: [{type: ReadFromJson, config: {path: /rows}}, {type: MaskPII, config: {fields: [text], action: hash, key: K}}, {type: WriteToJson}]}, secrets: {K: one}}
+`
+
+// TestKeysOfChildrenHaveTheirHashKeys: what a child of whatever depth makes hashes with is in the key of the step that runs it.
+func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
+	const mask = `clean: {transforms: [{type: ReadFromJson, config: {path: /rows}}, {type: MaskPII, config: {fields: "${['text']}", action: hash, key: K}}, {type: WriteToJson}]}, secrets: {K: one}`
+	one, two, unknown := "secrets.one.value", "secrets.two.value", "secrets.value"
+	tests := []struct {
+		name, step, change string
+		want               []string
+	}{
+		{"steps in place", `pipeline: {steps: {mask: {` + mask + `}}}`, "ONE", []string{one}},
+		{"steps in place, another secret", `pipeline: {steps: {mask: {` + mask + `}}}`, "TWO", nil},
+		{"steps after the main ones", `pipeline: {file: after.yaml}`, "ONE", []string{one}},
+		{"in place, in place", `pipeline: {steps: {inner: {pipeline: {steps: {mask: {` + mask + `}}}}}}`, "ONE", []string{one}},
+		{"a file, by default", `pipeline: {file: hash.yaml}`, "ONE", []string{one}},
+		{"a file, by default, another secret", `pipeline: {file: hash.yaml}`, "TWO", nil},
+		{"a file, by a param", `pipeline: {file: hash.yaml, params: {which: two}}`, "TWO", []string{two}},
+		{"a file, by an expression", `pipeline: {file: hash.yaml, params: {which: "${params.name}"}}`, "TWO", []string{two}},
+		{"a file, by a param that is not the default", `pipeline: {file: hash.yaml, params: {which: two}}`, "ONE", nil},
+		{"a file of files, by default", `pipeline: {file: hand.yaml}`, "ONE", []string{one}},
+		{"a file of files, by a param", `pipeline: {file: hand.yaml}`, "TWO", []string{two}},
+		{"a file of files, what nobody hashes with", `pipeline: {file: hand.yaml}`, "THREE", nil},
+		{"a file in place, by an expression", `pipeline: {params: {n: two}, steps: {inner: {pipeline: {file: hash.yaml, params: {which: "${params.n}"}}}}}`, "", []string{unknown}},
+		{"a value that is not there", `pipeline: {file: hash.yaml, params: {which: absent}}`, "", []string{"secrets.absent.value"}},
+		{"no hashes", `pipeline: {steps: {a: {run: {command: [a]}, secrets: {K: one}}}}`, "ONE", nil},
+		{"masks without hashes", `pipeline: {steps: {a: {` + strings.NewReplacer("action: hash, key: K", "action: mask", "secrets: {K: one}", "timeout: 1h").Replace(mask) + `}}}`, "ONE", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			is := keyed{
+				pipeline: "sluice: pipeline/v1\nname: p\nparams: {name: {type: string, default: two}}\nsteps:\n  kid: {" + tt.step + "}\n",
+				env:      "sluice: environment/v1\nname: e\nsecrets: {one: {env: TEST_ONE}, two: {env: TEST_TWO}, three: {env: TEST_THREE}, absent: {env: TEST_ABSENT}}\n", files: []artifact.File{},
+			}
+			for _, name := range []string{"ONE", "TWO", "THREE"} {
+				t.Setenv("TEST_"+name, "was-"+name)
+			}
+			b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+			before := is.partsIn(t, b, "kid")
+			if tt.change != "" {
+				t.Setenv("TEST_"+tt.change, "is-another")
+			}
+			if diff := cmp.Diff(tt.want, differing(before, is.partsIn(t, b, "kid"))); diff != "" {
+				t.Errorf("parts that changed (-want +got):\n%s", diff)
 			}
 		})
 	}

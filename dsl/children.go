@@ -61,6 +61,7 @@ type compiledChild struct {
 	effects effects
 	// unpriced is a training in it of which nobody can tell what it costs, or nil.
 	unpriced *unpriced
+	hashKeys hashKeys
 	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
 
@@ -248,7 +249,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
 	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
-	ch.effects, ch.unpriced = c.effects(), c.unpricedTraining()
+	ch.effects, ch.unpriced, ch.hashKeys = c.effects(), c.unpricedTraining(), c.hashKeys()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}

@@ -42,6 +42,8 @@ type Program struct {
 	concurrency entries
 	// requirements are the requirements files of steps and pools, each with the files that it includes.
 	requirements map[string][]string
+	// hashKeys are those of the children, by the steps that run them.
+	hashKeys map[string]hashKeys
 }
 
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
@@ -157,7 +159,7 @@ func (c *checker) check() *Program {
 	c.d.reportMisspelt()
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
-		concurrency: c.concurrency, requirements: c.requirements,
+		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
 	}
 }
 
