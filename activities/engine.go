@@ -100,7 +100,7 @@ func (s *submitted) given(program *dsl.Program) (map[string]any, dsl.Diagnostics
 	if s.Values != nil {
 		return program.ChildParams(s.Values)
 	}
-	return program.Params(s.Params)
+	return program.SubmittedParams(s.Params)
 }
 
 // workspace is a submitted folder, as the language looks into it for child pipelines.

@@ -68,9 +68,18 @@ var scalarTypes = map[string]*cel.Type{
 // Params checks the parameters given for a run on a command line, and fills in defaults. Values are plain JSON: string (also of a
 // duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
 func (p *Program) Params(given map[string]string) (map[string]any, Diagnostics) {
+	return p.typedParams(given, false)
+}
+
+// SubmittedParams are the Params of a run that was submitted. An earlier version took numbers that begin with 0, and they stand.
+func (p *Program) SubmittedParams(given map[string]string) (map[string]any, Diagnostics) {
+	return p.typedParams(given, true)
+}
+
+func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
-		values[name] = typed{text}
+		values[name] = typed{text, leadingZeros}
 	}
 	return p.ChildParams(values)
 }

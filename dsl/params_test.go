@@ -23,13 +23,15 @@ params:
   note: {type: string, required: false}
   token: {type: string, secret: true, default: npm-token}
   mail: {type: dataset, required: false}
+  least: {type: int, required: false}
+  share: {type: double, required: false}
 steps:
   a:
     run:
       command:
         - "${params.since} ${params.window} ${params.since - params.window}"
         - "${params.regions.join('+')} ${params.sizes.map(s, string(s * 2)).join('+')} ${params.rates['lr'] / 2.0}"
-        - "${params.size} ${params.tag} ${params.?note.orValue('none')} ${params.?mail.digest.orValue('none')}"
+        - "${params.size} ${params.tag} ${params.?note.orValue('none')} ${params.?least.orValue(1)} ${params.?share.orValue(1.0)} ${params.?mail.digest.orValue('none')}"
     secrets: {TOKEN: "${params.token}"}
 `
 
@@ -68,6 +70,14 @@ func TestTypedParams(t *testing.T) {
 		{"empty lists", map[string]string{"regions": "", "sizes": "[]"}, map[string]any{"regions": []any{}, "sizes": []any{}}, nil},
 		{"a map", map[string]string{"rates": `{"a": 1, "b": 0.5}`}, map[string]any{"rates": map[string]any{"a": 1.0, "b": 0.5}}, nil},
 		{"scalars", map[string]string{"window": "90m", "size": "large", "tag": "v20", "note": "a=b"}, map[string]any{"window": "1h30m", "size": "large", "tag": "v20", "note": "a=b"}, nil},
+		{"leading zeros", map[string]string{"sizes": "1,-010", "least": "007", "share": "00.5"}, nil, []string{
+			"the parameter `least` is `007`, which is not the same number to everyone who reads YAML: write 7",
+			"the parameter `share` is `00.5`, which is not the same number to everyone who reads YAML: write 0.5",
+			"the parameter `sizes` holds `-010`, which is not the same number to everyone who reads YAML: write -10",
+		}},
+		{"zeros elsewhere", map[string]string{"sizes": "0,100", "least": "-0", "share": "1e03", "tag": "v010", "note": "010"}, map[string]any{
+			"sizes": []any{int64(0), int64(100)}, "least": int64(0), "share": 1000.0, "tag": "v010", "note": "010",
+		}, nil},
 		{"wrong", map[string]string{
 			"since": "yesterday", "window": "1 day", "regions": "[1", "sizes": "1,x", "rates": "[1]", "size": "medium", "tag": "xv1", "token": "aws", "mail": "x",
 		}, nil, []string{
@@ -107,6 +117,17 @@ func TestTypedParams(t *testing.T) {
 	}
 }
 
+// TestSubmittedParams: what a build took that let numbers begin with 0 is read as it was then.
+func TestSubmittedParams(t *testing.T) {
+	got, diags := compileParams(t).SubmittedParams(map[string]string{"since": "2026-01-31T11:00:00Z", "sizes": "1,010", "least": "007"})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	if diff := cmp.Diff([]any{[]any{int64(1), int64(10)}, int64(7)}, []any{got["sizes"], got["least"]}); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestChildParams: what a parent gives is held to the same declarations, and travels as JSON.
 func TestChildParams(t *testing.T) {
 	p := compileParams(t)
@@ -125,7 +146,7 @@ func TestChildParams(t *testing.T) {
 	if err := json.Unmarshal(raw, &travelled); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"2026-01-31T12:00:00Z 24h 2026-01-30T12:00:00Z", "eu 2+4 1.5", "small v1 n sha256:ab"}
+	want := []string{"2026-01-31T12:00:00Z 24h 2026-01-30T12:00:00Z", "eu 2+4 1.5", "small v1 n 1 1 sha256:ab"}
 	for _, params := range []map[string]any{params, travelled} {
 		r, err := p.Resolve("a", Vars{Params: params})
 		if err != nil {

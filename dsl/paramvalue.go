@@ -17,7 +17,10 @@ import (
 )
 
 // typed is a parameter's value as a person typed it.
-type typed struct{ text string }
+type typed struct {
+	text         string
+	leadingZeros bool // its numbers may begin with 0
+}
 
 // convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
 func (p Param) convert(value any) (v any, message string) {
@@ -31,9 +34,17 @@ func (p Param) convert(value any) (v any, message string) {
 	}
 	v, err := convertScalar(p.Type, value)
 	if err != nil {
-		return nil, fmt.Sprintf("is %s, and must be %s", quoted(value), p.what())
+		return nil, "is " + whyNot(err, value, p.what())
 	}
 	return v, p.bounds(v)
+}
+
+// whyNot says why a value cannot be read as what it must be.
+func whyNot(err error, value any, must string) string {
+	if spelling, ok := errors.AsType[*spellingError](err); ok {
+		return fmt.Sprintf("`%s`, which %s: write %s", spelling.written, disputed, spelling.decimal)
+	}
+	return fmt.Sprintf("%s, and must be %s", quoted(value), must)
 }
 
 // what the parameter is, for messages.
@@ -81,6 +92,9 @@ var errWrongType = errors.New("wrong type")
 func convertScalar(typ string, value any) (any, error) {
 	switch value := value.(type) {
 	case typed:
+		if number := typ == "int" || typ == "double"; number && !value.leadingZeros && leadingZero.MatchString(value.text) {
+			return nil, &spellingError{value.text, withoutLeadingZeros(value.text)}
+		}
 		return parseParam(typ, value.text)
 	case string:
 		switch typ {
@@ -159,7 +173,7 @@ func (p Param) convertList(value any) (any, string) {
 	case typed:
 		text := strings.TrimSpace(given.text)
 		if !strings.HasPrefix(text, "[") {
-			items = splitList(text)
+			items = splitList(text, given.leadingZeros)
 			break
 		}
 		if err := parseJSON(text, &items); err != nil {
@@ -172,20 +186,20 @@ func (p Param) convertList(value any) (any, string) {
 	for i, item := range items {
 		v, err := convertScalar(p.items(), item)
 		if err != nil {
-			return nil, fmt.Sprintf("holds %s, and must be a list of %s", quoted(item), p.items())
+			return nil, "holds " + whyNot(err, item, "a list of "+p.items())
 		}
 		out[i] = v
 	}
 	return out, ""
 }
 
-func splitList(text string) []any {
+func splitList(text string, leadingZeros bool) []any {
 	if text == "" {
 		return nil
 	}
 	var items []any
 	for item := range strings.SplitSeq(text, ",") {
-		items = append(items, typed{strings.TrimSpace(item)})
+		items = append(items, typed{strings.TrimSpace(item), leadingZeros})
 	}
 	return items
 }

@@ -20,3 +20,13 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitsAreDecimal: what has a unit is a text to everyone who reads YAML, and its digits are decimal.
+func TestUnitsAreDecimal(t *testing.T) {
+	if d, err := ParseDuration("010s"); err != nil || d.String() != "10s" {
+		t.Errorf("010s is %s, %v", d, err)
+	}
+	if share, err := ParseShare("010%"); err != nil || share.String() != "10%" {
+		t.Errorf("010%% is %s, %v", share, err)
+	}
+}

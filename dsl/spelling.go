@@ -15,9 +15,9 @@ import (
 // and a text in the other.
 type spellingError struct{ written, decimal string }
 
-func (e *spellingError) Error() string {
-	return fmt.Sprintf("`%s` is not the same number to everyone who reads YAML", e.written)
-}
+const disputed = "is not the same number to everyone who reads YAML"
+
+func (e *spellingError) Error() string { return fmt.Sprintf("`%s` %s", e.written, disputed) }
 
 func spellingHint(err error) string {
 	var spelling *spellingError
@@ -34,10 +34,7 @@ func decimalOf(n *yaml.Node) string {
 	if n.Tag != "!!int" && n.Tag != "!!float" {
 		return ""
 	}
-	decimal := strings.ReplaceAll(n.Value, "_", "")
-	for leadingZero.MatchString(decimal) {
-		decimal = strings.Replace(decimal, "0", "", 1)
-	}
+	decimal := withoutLeadingZeros(strings.ReplaceAll(n.Value, "_", ""))
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(decimal, "+-"), "0b"):
 		return "it in decimal digits"
@@ -45,6 +42,13 @@ func decimalOf(n *yaml.Node) string {
 		return ""
 	}
 	return decimal
+}
+
+func withoutLeadingZeros(number string) string {
+	for leadingZero.MatchString(number) {
+		number = strings.Replace(number, "0", "", 1)
+	}
+	return number
 }
 
 // asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since
