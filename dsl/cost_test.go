@@ -46,6 +46,35 @@ func TestRowCost(t *testing.T) {
 	}
 }
 
+// Lists that hold the same list many times over are not compared, which would take hours for elements that nobody made.
+func TestComparisonCost(t *testing.T) {
+	env, err := envWithin(100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := make([]any, 1000)
+	for i := range list {
+		list[i] = "x"
+	}
+	for expr, want := range map[Expr]any{
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) == m.map(r, m))`:              nil,
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) != m.map(r, m))`:              nil,
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) in [m.map(r, m)])`:            nil,
+		Expr(`[row.list]` + strings.Repeat(`.map(l, l + l)`, 20) + `.exists(l, 1 in l)`): nil,
+		`row.list.all(x, x in ["x", "y"]) && row.list.map(x, x) == row.list`:             true,
+		`row.list.exists(x, x != "x") || row.list in [row.list.map(x, "y")]`:             false,
+		`[1].all(x, "list" in row && !("other" in row))`:                                 true,
+	} {
+		p, err := compileRow(env, expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(map[string]any{"list": list}); got != want || errors.Is(err, ErrCost) != (want == nil) {
+			t.Errorf("%s: got %v, %v", expr, got, err)
+		}
+	}
+}
+
 // What takes an element once has room for a row of megabytes.
 func TestDistinctWords(t *testing.T) {
 	words := make([]string, 400_000)

@@ -60,6 +60,7 @@ func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpret
 	p := &meteredProgram{steps: make([]meteredStep, ast.MaxID(tree)+1), limit: f.limit}
 	before := []interpreter.PlannerOption{
 		interpreter.CustomDecoratorV2(planOrElse),
+		interpreter.CustomDecoratorV2(limitComparisons(f.limit)),
 		interpreter.CustomDecoratorV2(p.note), // before an optimization makes something else of a call
 	}
 	options = append(before, options...)
