@@ -13,7 +13,8 @@ import (
 )
 
 // Forecast says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
-// that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the parameters are wrong.
+// that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the
+// parameters are wrong.
 func Forecast(ctx context.Context, s *store.Store, state string, req SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
 	if against != "" {
 		run, err := activities.LoadRun(ctx, s, against)

@@ -20,8 +20,8 @@ const ignoreFile = ".sluiceignore"
 // alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
 var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
 
-// secretNames are files and folders that hold keys and passwords by convention, in small letters and in others. They stay out, since a workspace goes to a store that others
-// read and onto every node; a line such as !.env in .sluiceignore takes one along.
+// secretNames are files and folders that hold keys and passwords by convention, in small letters and in others. They stay out, since a
+// workspace goes to a store that others read and onto every node; a line such as !.env in .sluiceignore takes one along.
 var secretNames = []string{
 	".env*", "*.env", "*.pem", "*.pem.*", "*.key", "*.key.*", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.secret", "*.tfstate", "*.tfstate.*",
 	"id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".ssh", ".aws", ".azure", ".gcloud", ".gnupg", ".kube", ".docker", ".netrc", "_netrc", ".npmrc", ".pypirc",

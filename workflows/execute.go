@@ -165,7 +165,7 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 	before := j.state.Summary
 	j.state.Summary = "waits: another run holds " + id
 	var child workflow.ChildWorkflowFuture
-	if workflow.GetVersion(ctx, changeVacancy, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !since(ctx, changeVacancy) {
 		child, err = startAgain(ctx, start)
 	} else {
 		child, err = j.turns.startWhenFree(ctx, id, start)

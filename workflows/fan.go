@@ -147,7 +147,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
 	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
 		lost := 1
-		if in.Node.Fan != dsl.FanRepeat && workflow.GetVersion(ctx, changeLostLane, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		if in.Node.Fan != dsl.FanRepeat && since(ctx, changeLostLane) {
 			lost = in.To - in.Next // what passed in it is not known
 		}
 		out = contract.LaneOutput{Failed: lost, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}

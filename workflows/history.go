@@ -31,7 +31,7 @@ func isLong(ctx workflow.Context, before formerly) bool {
 	case length && before == longByLength, suggested && before == longBySuggestion:
 		return true
 	case length || suggested:
-		return workflow.GetVersion(ctx, changeLong, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+		return since(ctx, changeLong)
 	}
 	return false
 }

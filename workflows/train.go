@@ -254,7 +254,7 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 // continued while the training is under way.
 func (t *train) report(ctx workflow.Context) {
 	n := t.current.Index
-	if t.in.Unheard || n&(n-1) != 0 && workflow.GetVersion(ctx, changeNotes, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+	if t.in.Unheard || n&(n-1) != 0 && since(ctx, changeNotes) {
 		return
 	}
 	text := fmt.Sprintf("generation %d on %s", n, strings.Join(t.nodes, ", "))

@@ -289,7 +289,7 @@ func (l *life) hasMany(ctx workflow.Context) bool {
 
 // isSpared reports whether what can be left out of the history is to be, for it has become long.
 func (l *life) isSpared(ctx workflow.Context) bool {
-	return l.hasMany(ctx) && workflow.GetVersion(ctx, changeLong, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	return l.hasMany(ctx) && since(ctx, changeLong)
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.

@@ -11,9 +11,9 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Applied is applied/<home>/<pipeline>/<trigger>.json, of a cluster's without the home: a trigger as it was last applied, with all that it takes to apply it again, on a server
-// that has lost it. As a record of the store it also keeps what the trigger will run from garbage collection: the submission, and by way
-// of it the workspace.
+// Applied is applied/<home>/<pipeline>/<trigger>.json, on a cluster without the home: a trigger as it was last applied, with all that it
+// takes to apply it again on a server that has lost it. As a record of the store it also keeps what the trigger will run from garbage
+// collection: the submission, and by way of it the workspace.
 type Applied struct {
 	// Spec is the trigger as the pipeline declared it.
 	Spec dsl.Trigger `json:"spec"`
