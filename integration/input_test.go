@@ -67,7 +67,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s.run().expect(2).says(fmt.Sprintf("127.0.0.1:%d", s.port), "in use", "another port")
+	s.run().expect(2).says(fmt.Sprintf("127.0.0.1:%d", s.port), "in use", "another `port`")
 	if record := s.show(); record.Steps["ship"].ErrorType != "invalid" || record.Steps["ship"].Attempts.Total != 1 || record.Steps["export"].Status != "succeeded" {
 		t.Errorf("record: %+v", record)
 	}

@@ -82,7 +82,7 @@ func TestSignalsLeave(t *testing.T) {
 			id := run.runID()
 			run.awaitProgram()
 			kill(t, run.cmd.Process.Pid, signal)
-			run.expect(130)
+			run.expect(128 + int(signal))
 			run.says("left run "+id, "the run goes on")
 			s.nothingLeft()
 
