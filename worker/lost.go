@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,17 +59,11 @@ func (s *Session) dead(ctx context.Context, run string) (why string, err error) 
 
 // closeRecord writes down the end of a run whose workflow cannot do so any more, and that of its child runs, unless those go on.
 func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunOutput) error {
-	open, err := store.RecordsIn[contract.RunRecord](ctx, s.Store, "runs/"+run, func(key string) bool {
-		id, is := strings.CutSuffix(strings.TrimPrefix(key, "runs/"), "/run.json")
-		return is && (id == run || strings.HasPrefix(id, run+"."))
-	})
+	open, err := s.openRecords(ctx, run)
 	if err != nil {
 		return err
 	}
 	for _, record := range open {
-		if record.Status != dsl.StatusRunning {
-			continue
-		}
 		if record.Run != run {
 			why, err := s.dead(ctx, record.Run)
 			if err != nil && !errors.Is(err, ErrElsewhere) {
@@ -84,4 +79,13 @@ func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunO
 		}
 	}
 	return nil
+}
+
+// openRecords are those of a run and of its child runs, as far as they have not ended.
+func (s *Session) openRecords(ctx context.Context, run string) ([]contract.RunRecord, error) {
+	all, err := store.RecordsIn[contract.RunRecord](ctx, s.Store, "runs/"+run, func(key string) bool {
+		id, is := strings.CutSuffix(strings.TrimPrefix(key, "runs/"), "/run.json")
+		return is && (id == run || strings.HasPrefix(id, run+"."))
+	})
+	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Status != dsl.StatusRunning }), err
 }

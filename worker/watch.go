@@ -196,15 +196,16 @@ func over(err error) bool {
 	return err == nil || errors.As(err, &ended) || errors.As(err, &gone)
 }
 
-// Cancel asks a run to end; one that was asked before, to stop what its on_failure or finally steps still do, too. One that has ended
-// already, even so long ago that Temporal has forgotten it, is no error; one that only another server can cancel is ErrElsewhere.
+// Cancel asks a run to end; one that was asked before, to stop what on_failure or finally steps of it or its children still do, too. One
+// that has ended already, even so long ago that Temporal has forgotten it, is no error; one that only another server can cancel is
+// ErrElsewhere.
 func (s *Session) Cancel(ctx context.Context, run string) error {
 	id := contract.RunWorkflowID(run)
 	now, err := s.Client.DescribeWorkflowExecution(ctx, id, "")
 	switch {
 	case err != nil:
 	case now.GetWorkflowExtendedInfo().GetCancelRequested(): // Temporal would not tell the workflow again
-		err = s.Client.SignalWorkflow(ctx, id, "", contract.CancelSignal, nil)
+		err = s.cancelFurther(ctx, run)
 	default:
 		err = s.Client.CancelWorkflow(ctx, id, "")
 	}
@@ -218,6 +219,21 @@ help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lo
 	}
 	if err != nil {
 		return fmt.Errorf("cancel run %s: %w", run, err)
+	}
+	return nil
+}
+
+// cancelFurther stops what comes after the main steps of a run, and of those of its children that are done with theirs.
+func (s *Session) cancelFurther(ctx context.Context, run string) error {
+	open, err := s.openRecords(ctx, run)
+	if err != nil {
+		return err
+	}
+	for _, record := range open {
+		err := s.Client.SignalWorkflow(ctx, contract.RunWorkflowID(record.Run), "", contract.CancelSignal, nil)
+		if err != nil && (record.Run == run || !isNotFound(err)) {
+			return err
+		}
 	}
 	return nil
 }

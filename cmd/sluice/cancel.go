@@ -22,8 +22,8 @@ func newCancel() *cobra.Command {
 		Short: "Cancel a run and wait until it has ended",
 		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
 period; a rollout gives traffic back to what served before. The steps of on_failure and finally run all the same: cancel again to stop
-those that are running now, and a child pipeline in its own finally by the name of the child's run. RUN is a run's name or the beginning of it, or a pipeline's name, which
-means its newest run that has not ended.
+those that are running now, also in child pipelines. RUN is a run's name or the beginning of it, or a pipeline's name, which means its
+newest run that has not ended.
 
 The record of a run that Temporal has lost is closed. Where several state folders keep their runs in one store, a run of another folder is
 canceled there; --lost closes its record when that folder is gone for good.`,
