@@ -223,15 +223,24 @@ help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lo
 	return nil
 }
 
-// cancelFurther stops what comes after the main steps of a run, and of those of its children that are done with theirs.
+// cancelFurther stops what comes after the main steps of a run, and of those of its children that are done with theirs. The run is told
+// first: that works also while the store is away, which knows its children.
 func (s *Session) cancelFurther(ctx context.Context, run string) error {
-	open, err := s.openRecords(ctx, run)
-	if err != nil {
+	tell := func(run string) error {
+		return s.Client.SignalWorkflow(ctx, contract.RunWorkflowID(run), "", contract.CancelSignal, nil)
+	}
+	if err := tell(run); err != nil {
 		return err
 	}
+	open, err := s.openRecords(ctx, run)
+	if err != nil {
+		return fmt.Errorf("find its child runs: %w", err)
+	}
 	for _, record := range open {
-		err := s.Client.SignalWorkflow(ctx, contract.RunWorkflowID(record.Run), "", contract.CancelSignal, nil)
-		if err != nil && (record.Run == run || !isNotFound(err)) {
+		if record.Run == run {
+			continue
+		}
+		if err := tell(record.Run); err != nil && !isNotFound(err) { // one that has ended meanwhile
 			return err
 		}
 	}
