@@ -9,10 +9,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
@@ -54,9 +52,7 @@ type segmentFn struct {
 	job     Job
 	plan    *plan
 	session *session
-	workers *errgroup.Group
-	mu      sync.Mutex
-	results []unitResult
+	workers workers[unitResult]
 }
 
 // readFn runs a segment that begins at a source. Its elements are sources, numbered.
@@ -98,9 +94,8 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 func (s *segmentFn) entry() *node { return &s.plan.nodes[s.plan.segments[s.Index].entry] }
 
 // StartBundle starts the workers.
-func (s *segmentFn) StartBundle(_ context.Context, _ func(string, []byte)) {
-	s.workers = &errgroup.Group{}
-	s.workers.SetLimit(s.job.Parallelism)
+func (s *segmentFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
+	s.workers.start(ctx, s.job.Parallelism)
 }
 
 // ProcessElement hands one source to a worker and emits what others have finished.
@@ -161,48 +156,41 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 
 // FinishBundle waits for the workers and emits the rest.
 func (s *segmentFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
-	err := s.workers.Wait()
+	err := s.workers.wait()
 	s.emit(ctx, emit)
 	return s.session.failed(err)
 }
 
 // start runs work on a unit in a worker, when one is free.
 func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork) error) {
-	s.workers.Go(func() (err error) {
+	s.workers.do(func(context.Context) (result unitResult, err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic in segment %d, unit %d: %v\n%s", s.Index, unit, p, debug.Stack())
 			}
 		}()
 		if s.session.over() {
-			return nil
+			return result, nil
 		}
 		u, err := s.newUnit(ctx, unit)
 		if err != nil {
-			return err
+			return result, err
 		}
 		if err := errors.Join(u.do(work), u.close()); err != nil {
-			return s.session.failed(err)
+			return result, s.session.failed(err)
 		}
 		err = errors.Join(u.putMarksAside(), u.keepProfiles(), u.counts.keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
 		if err != nil {
-			return s.session.failed(err)
+			return result, s.session.failed(err)
 		}
 		s.session.unitDone()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.results = append(s.results, u.unitResult)
-		return nil
+		return u.unitResult, nil
 	})
 }
 
-// emit emits the marks and counts of the units that are done. Only Beam's own goroutine may call an emitter.
+// emit emits the marks and counts of the units that are done.
 func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
-	s.mu.Lock()
-	results := s.results
-	s.results = nil
-	s.mu.Unlock()
-	for _, r := range results {
+	for _, r := range s.workers.take() {
 		for _, ref := range r.aside {
 			emit(ref.key, ref.data)
 		}

@@ -128,9 +128,17 @@ type writeFn struct {
 	// Job is the job's JSON.
 	Job []byte
 
-	work    string
-	workers int
-	columns columns
+	session     *session
+	work        string
+	parallelism int
+	columns     columns
+	workers     workers[written]
+}
+
+// written is what is known of a shard.
+type written struct {
+	profile []byte // as JSON
+	counts  ledger
 }
 
 // Setup compiles the profile's columns.
@@ -143,57 +151,84 @@ func (f *writeFn) Setup(context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.work, f.workers = job.WorkDir, job.Parallelism
+	f.session, f.work, f.parallelism = sessionOf(job.WorkDir), job.WorkDir, job.Parallelism
 	f.columns, err = compileColumns(job.Spec.Profile.Columns, params)
 	return err
 }
 
-// ProcessElement takes the marks of one shard, whose path in the dataset follows the end in the key. Memory: 40 bytes for each row of a
-// part of the shard, and some chunks of rows.
+// StartBundle starts the workers.
+func (f *writeFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
+	f.workers.start(ctx, f.parallelism)
+}
+
+// ProcessElement hands the marks of one shard, whose path in the dataset follows the end in the key, to a worker, and emits what others
+// have finished.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	s := sessionOf(f.work)
-	done, err := s.turn(ctx)
+	refs, err := collect(packed)
 	if err != nil {
-		return err
+		return f.session.failed(err)
 	}
-	defer done()
-	_, path, _ := strings.Cut(key, "/")
-	p, err := f.write(ctx, s, key, path, packed)
-	if err != nil {
-		return s.failed(fmt.Errorf("write %s: %w", path, err))
-	}
-	counts := ledger{{countKept, filepath.Dir(path)}: p.Rows}
-	counts.inc(ctx)
-	if err := counts.keep(f.work, "write/"+path); err != nil {
-		return s.failed(err)
-	}
-	s.unitDone()
-	text, err := json.Marshal(p)
-	if err != nil {
-		return s.failed(err)
-	}
-	emit("", text)
+	f.workers.do(func(ctx context.Context) (written, error) {
+		_, path, _ := strings.Cut(key, "/")
+		w, err := f.shard(ctx, key, path, refs)
+		if err != nil {
+			err = f.session.failed(fmt.Errorf("write %s: %w", path, err))
+		}
+		return w, err
+	})
+	f.emit(ctx, emit)
 	return nil
 }
 
-func (f *writeFn) write(ctx context.Context, s *session, key, path string, packed func(*[]byte) bool) (*profile.Profile, error) {
+// FinishBundle waits for the workers and emits the rest.
+func (f *writeFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
+	err := f.workers.wait()
+	f.emit(ctx, emit)
+	return err
+}
+
+// emit emits what is done.
+func (f *writeFn) emit(ctx context.Context, emit func(string, []byte)) {
+	for _, w := range f.workers.take() {
+		emit("", w.profile)
+		w.counts.inc(ctx)
+	}
+}
+
+// shard writes a shard and says what is in it. Memory: 40 bytes for each row of a part of the shard, and some chunks of rows.
+func (f *writeFn) shard(ctx context.Context, key, path string, refs []reference) (w written, err error) {
+	done, err := f.session.turn(ctx)
+	if err != nil {
+		return w, err
+	}
+	defer done()
+	p, err := f.write(ctx, key, path, refs)
+	if err != nil {
+		return w, err
+	}
+	w.counts = ledger{{countKept, filepath.Dir(path)}: p.Rows}
+	if err := w.counts.keep(f.work, "write/"+path); err != nil {
+		return w, err
+	}
+	f.session.unitDone()
+	w.profile, err = json.Marshal(p)
+	return w, err
+}
+
+func (f *writeFn) write(ctx context.Context, key, path string, refs []reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
 	p := profile.New(part)
 	path = filepath.Join(f.work, "out", path)
-	w := rowsWriter{work: f.work, workers: f.workers, columns: f.columns, part: part, profile: p}
+	w := rowsWriter{work: f.work, workers: f.parallelism, columns: f.columns, part: part, profile: p}
 	if linesPath(path) != path {
 		w.shapes = shapes{}
 	}
-	refs, err := collect(packed)
-	if err != nil {
-		return nil, err
-	}
-	done := s.writing.shard(sizeOfAll(refs) / markHead)
+	done := f.session.writing.shard(sizeOfAll(refs) / markHead)
 	w.wrote = func(n int) {
-		s.rowsKept(n)
+		f.session.rowsKept(n)
 		done(int64(n))
 	}
-	err = createSynced(linesPath(path), func(out io.Writer) error {
+	err := createSynced(linesPath(path), func(out io.Writer) error {
 		return parts(f.work, key, refs, func(refs []reference) error {
 			rows, err := shardRows(f.work, refs)
 			if err != nil {

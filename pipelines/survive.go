@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
-	"golang.org/x/sync/errgroup"
 )
 
 func init() {
@@ -24,19 +22,21 @@ type surviveFn struct {
 	Workers    int
 
 	session *session
-	workers *errgroup.Group
-	mu      sync.Mutex
-	kept    []pack // references to places
-	counts  []ledger
+	workers workers[survivors]
+}
+
+// survivors are what stays of a group.
+type survivors struct {
+	kept   []pack // references to places
+	counts ledger
 }
 
 // Setup finds the session.
 func (f *surviveFn) Setup(context.Context) { f.session = sessionOf(f.Work) }
 
 // StartBundle starts the workers.
-func (f *surviveFn) StartBundle(context.Context, func(string, []byte)) {
-	f.workers = &errgroup.Group{}
-	f.workers.SetLimit(f.Workers)
+func (f *surviveFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
+	f.workers.start(ctx, f.Workers)
 }
 
 // ProcessElement hands the marks of one group to a worker, and emits what others have finished.
@@ -45,37 +45,36 @@ func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed fun
 	if err != nil {
 		return f.session.failed(err)
 	}
-	f.workers.Go(func() error { return f.session.failed(f.survive(ctx, group, refs)) })
+	f.workers.do(func(ctx context.Context) (survivors, error) {
+		stay, err := f.survive(ctx, group, refs)
+		return stay, f.session.failed(err)
+	})
 	f.emit(ctx, emit)
 	return nil
 }
 
 // FinishBundle waits for the workers and emits the rest.
 func (f *surviveFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
-	err := f.workers.Wait()
+	err := f.workers.wait()
 	f.emit(ctx, emit)
 	return err
 }
 
-// emit emits what is done. Only Beam's own goroutine may call an emitter.
+// emit emits what is done.
 func (f *surviveFn) emit(ctx context.Context, emit func(string, []byte)) {
-	f.mu.Lock()
-	kept, counts := f.kept, f.counts
-	f.kept, f.counts = nil, nil
-	f.mu.Unlock()
-	for _, p := range kept {
-		emit(p.key, p.data)
-	}
-	for _, c := range counts {
-		c.inc(ctx)
+	for _, stay := range f.workers.take() {
+		for _, p := range stay.kept {
+			emit(p.key, p.data)
+		}
+		stay.counts.inc(ctx)
 	}
 }
 
 // survive decides for one group. Memory: the mark of each key that is held of a part of it.
-func (f *surviveFn) survive(ctx context.Context, group string, refs []reference) error {
+func (f *surviveFn) survive(ctx context.Context, group string, refs []reference) (stay survivors, err error) {
 	done, err := f.session.turn(ctx)
 	if err != nil {
-		return err
+		return stay, err
 	}
 	defer done()
 	keep, counts := placed{}, ledger{}
@@ -91,17 +90,11 @@ func (f *surviveFn) survive(ctx context.Context, group string, refs []reference)
 		counts[[2]string{countDropped, f.Rule}] += best.others
 		return err
 	})
-	var kept []pack
 	if err == nil {
-		kept, err = keep.putAside(f.Work, group)
+		stay.kept, err = keep.putAside(f.Work, group)
 	}
-	if err = errors.Join(err, counts.keep(f.Work, "survive/"+group)); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.kept, f.counts = append(f.kept, kept...), append(f.counts, counts)
-	return nil
+	stay.counts = counts
+	return stay, errors.Join(err, counts.keep(f.Work, "survive/"+group))
 }
 
 // bestMarks holds the mark of each key that comes first. It is a hash table whose hashes are the keys: a map of marks takes three times
