@@ -15,7 +15,7 @@ import (
 )
 
 // samples of each figure; one more goes before them to warm up.
-const samples = 5
+const samples = 7
 
 func main() {
 	program := flag.String("sluice", "bin/sluice", "the sluice whose start is measured")
