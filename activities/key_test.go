@@ -41,6 +41,10 @@ steps:
   own: {train: {command: [fit], pool: gpu, runtime: {image: "mine:1"}, files: [lib]}}
   here: {train: {command: [fit], pool: cpu, files: [lib]}}
   kid: {pipeline: {steps: {a: {run: {command: [a]}}}}}
+  reads: {pipeline: {steps: {a: {run: {command: [a], files: [p.yaml]}}}}}
+  deep: {pipeline: {steps: {a: {pipeline: {steps: {b: {clean: {inputs: {raw: "${steps.make.raw}"}, transforms: [
+    {type: ReadFromJson, config: {path: "${inputs.raw.path}/*.jsonl"}}, {type: Exec, name: e, config: {command: [e], files: [p.yaml]}},
+    {type: Exec, name: f, config: {command: [f]}}, {type: WriteToJson}]}}, make: {run: {command: [make], outputs: {raw: {type: dataset, path: raw}}}}}}}}}}
   tidy:
     clean:
       inputs: {raw: "${steps.make.raw}"}
@@ -196,6 +200,10 @@ func TestKeys(t *testing.T) {
 		{"one in a folder that is", "some", nil, file("lib/a"), []string{"files"}},
 		{"the pipeline's file", "run", nil, file("p.yaml"), nil},
 		{"the pipeline's file, named", "named", nil, file("p.yaml"), []string{"files"}},
+		{"the pipeline's file, of a child", "kid", nil, file("p.yaml"), nil},
+		{"the pipeline's file, that a child's step names", "reads", nil, file("p.yaml"), []string{"files"}},
+		{"the pipeline's file, that a program in a child's child names", "deep", nil, file("p.yaml"), []string{"files"}},
+		{"a file that a child's step does not name", "reads", nil, file("fit"), []string{"files"}},
 		{"the environment", "run", nil, file("env.yaml"), nil},
 		{"the environment, named", "named", edit("files: [p.yaml]", "files: [env.yaml]"), file("env.yaml"), []string{"files"}},
 		{"all, named", "some", edit("files: [lib]", "files: [.]"), file("fit"), []string{"files"}},

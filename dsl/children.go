@@ -62,6 +62,7 @@ type compiledChild struct {
 	// unpriced is a training in it of which nobody can tell what it costs, or nil.
 	unpriced *unpriced
 	hashKeys hashKeys
+	files    []string          // of the workspace that its steps name, and those of its children
 	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
 
@@ -249,7 +250,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
 	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
-	ch.effects, ch.unpriced, ch.hashKeys = c.effects(), c.unpricedTraining(), c.hashKeys()
+	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedTraining(), c.hashKeys(), c.namedFiles()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}

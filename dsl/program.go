@@ -44,6 +44,8 @@ type Program struct {
 	requirements map[string][]string
 	// hashKeys are those of the children, by the steps that run them.
 	hashKeys map[string]hashKeys
+	// childFiles are the workspace files that steps which run children depend on, where these are others than all.
+	childFiles map[string][]string
 }
 
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
@@ -160,6 +162,7 @@ func (c *checker) check() *Program {
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
 		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
+		childFiles: c.childFiles(),
 	}
 }
 

@@ -81,6 +81,9 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 	if command, ok := s.known.(interface{ workspaceFiles() []string }); ok {
 		out.Files = p.WithIncluded(command.workspaceFiles())
 	}
+	if s.Kind == KindPipeline {
+		out.Files = p.childFiles[s.ID]
+	}
 	if s.Kind == KindClean {
 		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {
 			return err

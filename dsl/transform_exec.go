@@ -72,12 +72,13 @@ func (spec *Clean) Execs() ([]Exec, error) {
 	return all, nil
 }
 
-// ProgramFiles are the workspace files that programs of a cleaning depend on; nil: all, if there is a program.
+// ProgramFiles are the workspace files that programs of a cleaning depend on. One that names none depends on all but the documents of the
+// run.
 func ProgramFiles(programs []Exec) []string {
 	var files []string
 	for _, p := range programs {
 		if len(p.Files) == 0 {
-			return nil
+			files = append(files, ".")
 		}
 		files = append(files, p.Files...)
 	}

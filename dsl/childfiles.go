@@ -1,0 +1,35 @@
+package dsl
+
+import "slices"
+
+// namedFiles are the workspace files that the steps of a pipeline name, and those of its children.
+func (c *checker) namedFiles() []string {
+	var files []string
+	for _, s := range c.steps {
+		switch spec := s.known.(type) {
+		case interface{ workspaceFiles() []string }:
+			files = append(files, spec.workspaceFiles()...)
+		case *Clean:
+			programs, _ := spec.Execs() // what is wrong with them is reported, and they run nowhere
+			files = append(files, ProgramFiles(programs)...)
+		case *ChildPipeline:
+			if child := c.compiled[s]; child != nil {
+				files = append(files, child.files...)
+			}
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// childFiles are what steps that run children depend on: all files, and those besides that steps of the child name, which may be the
+// documents of this run.
+func (c *checker) childFiles() map[string][]string {
+	all := map[string][]string{}
+	for s, child := range c.compiled {
+		if len(child.files) > 0 {
+			all[s.ID] = append([]string{"."}, child.files...)
+		}
+	}
+	return all
+}
