@@ -99,7 +99,12 @@ func limited(name string, args int, limit uint64, call func(...ref.Val) ref.Val)
 func callCost(function string, args []ref.Val, limit uint64) uint64 {
 	m := meter{spent: 1, limit: limit}
 	switch function {
-	case operators.In, "distinct", "sets.contains", "sets.intersects", "sets.equivalent", "json.encode", "format", "flatten", bestOf:
+	case operators.In:
+		m.all(args[0])
+		if _, ok := args[1].(traits.Mapper); !ok { // which is not walked through
+			m.all(args[1])
+		}
+	case "distinct", "sets.contains", "sets.intersects", "sets.equivalent", "json.encode", "format", "flatten", bestOf:
 		for _, a := range args {
 			m.all(a)
 		}
@@ -145,8 +150,18 @@ type meter struct{ spent, limit uint64 }
 
 func (m *meter) add(n uint64) { m.spent = sum(m.spent, n) }
 
+// fieldCost is what a field of an object costs more than an element of a list: it takes about as much longer to look up, or to put in order.
+const fieldCost = 30
+
 // all adds what reading a value costs with all that is in it.
 func (m *meter) all(v ref.Val) {
+	if isCollection(v) {
+		switch native := v.Value().(type) {
+		case map[string]any, []any:
+			m.native(native) // which is walked through faster
+			return
+		}
+	}
 	m.add(1 + textSize(v)/10)
 	switch v := v.(type) {
 	case traits.Lister:
@@ -154,8 +169,12 @@ func (m *meter) all(v ref.Val) {
 			m.all(it.Next())
 		}
 	case traits.Mapper:
+		if ordered, ok := v.(orderedMap); ok {
+			v = ordered.Mapper // any order will do
+		}
 		for it := v.Iterator(); m.spent <= m.limit && it.HasNext() == types.True; {
 			key := it.Next()
+			m.add(fieldCost)
 			m.all(key)
 			m.all(v.Get(key))
 		}
@@ -163,6 +182,32 @@ func (m *meter) all(v ref.Val) {
 		if v.HasValue() {
 			m.all(v.GetValue())
 		}
+	}
+}
+
+// native is all, of a value as a row has it.
+func (m *meter) native(v any) {
+	m.add(1)
+	switch v := v.(type) {
+	case string:
+		m.add(uint64(len(v)) / 10)
+	case []any:
+		for _, element := range v {
+			if m.spent > m.limit {
+				return
+			}
+			m.native(element)
+		}
+	case map[string]any:
+		for key, value := range v {
+			if m.spent > m.limit {
+				return
+			}
+			m.add(fieldCost + 1 + uint64(len(key))/10)
+			m.native(value)
+		}
+	case ref.Val:
+		m.all(v)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	celfunctions "github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 )
 
@@ -52,12 +53,28 @@ type meteredStep struct {
 	constant bool
 	function string // that it calls, if any
 	args     []int64
+	walked   bool   // its value is what a comprehension walks through
+	made     uint64 // how many places the list or object has that it writes out, and one for itself
+	list     bool   // its function makes a list
+}
+
+// maxMade bounds the places of the lists and objects that an evaluation makes. Each takes some 20 to 200 bytes, and most are in memory at once.
+const maxMade = 10_000_000
+
+// listMakers are the functions that make a new list.
+var listMakers = map[string]bool{
+	"lists.range": true, "reverse": true, "slice": true, "flatten": true, "distinct": true, "sort": true, sortedBy: true, "split": true,
 }
 
 // meter readies an expression that was checked in env, which has the same functions and variables besides.
 func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpreter.PlannerOption) (*meteredProgram, error) {
 	tree := checked.NativeRep()
 	p := &meteredProgram{steps: make([]meteredStep, ast.MaxID(tree)+1), limit: f.limit}
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			p.steps[e.AsComprehension().IterRange().ID()].walked = true
+		}
+	}))
 	before := []interpreter.PlannerOption{
 		interpreter.CustomDecoratorV2(planOrElse),
 		interpreter.CustomDecoratorV2(limitComparisons(f.limit)),
@@ -89,11 +106,13 @@ func (p *meteredProgram) note(i interpreter.InterpretableV2) (interpreter.Interp
 	case interpreter.InterpretableConst:
 		p.steps[i.ID()].constant = true
 	case interpreter.InterpretableCall:
-		s := meteredStep{function: i.Function()}
+		s := &p.steps[i.ID()]
+		s.function, s.args, s.list = i.Function(), nil, listMakers[i.Function()]
 		for _, arg := range i.Args() {
 			s.args = append(s.args, arg.ID())
 		}
-		p.steps[i.ID()] = s
+	case interpreter.InterpretableConstructor:
+		p.steps[i.ID()].made = 1 + uint64(len(i.InitVals()))
 	}
 	return i, nil
 }
@@ -125,6 +144,7 @@ func (p *meteredProgram) eval(vars cel.Activation) (v ref.Val, seen *evaluation,
 type evaluation struct {
 	*meteredProgram
 	spent  uint64
+	made   uint64 // places of lists and objects
 	values []ref.Val
 	args   []ref.Val // of the call that is being counted
 }
@@ -146,7 +166,16 @@ func (e *evaluation) SetValue(id int64, v ref.Val) {
 		}
 		cost = callCost(step.function, e.args, e.limit)
 	}
-	if e.spent = sum(e.spent, cost); e.spent > e.limit {
+	if step.walked {
+		if object, ok := v.(traits.Mapper); ok {
+			cost = sum(cost, product(fieldCost, sizeOf(object))) // its fields are put in order
+		}
+	}
+	e.made += step.made
+	if step.list {
+		e.made += sizeOf(v)
+	}
+	if e.spent = sum(e.spent, cost); e.spent > e.limit || e.made > maxMade {
 		panic(errCancelled)
 	}
 }
@@ -170,5 +199,5 @@ func (e *evaluation) IDs() []int64 {
 // Reset implements interpreter.EvalState.
 func (e *evaluation) Reset() {
 	clear(e.values)
-	e.spent = 0
+	e.spent, e.made = 0, 0
 }

@@ -107,6 +107,63 @@ func TestLargestRow(t *testing.T) {
 	}
 }
 
+// A row ends what would take minutes for the objects in it; what looks at each field once it does not.
+func TestLargeObjects(t *testing.T) {
+	const n = 10_000
+	env, err := envWithin(2_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, copied, numbers, names := make(map[string]any, n), make(map[string]any, n), make([]any, n), make([]any, n)
+	for i := range n {
+		name := fmt.Sprint("name ", i)
+		object[name], copied[name], numbers[i], names[i] = int64(i), int64(i), int64(i), name
+	}
+	row := map[string]any{"o": object, "p": copied, "l": numbers, "names": names}
+	for expr, want := range map[Expr]any{
+		`row.o.exists(k, row.o != row.p)`:                 nil,
+		`row.l.exists(x, row.o.exists(k, true) && false)`: nil, // its fields are put in order each time
+		`row.o.map(k, row.o).distinct().size() > 0`:       nil,
+		`row.names.all(k, k in row.o)`:                    true,
+		`row.o == row.p && row.o.all(k, row.p[k] >= 0)`:   true,
+	} {
+		p, err := compileRow(env, expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(row); got != want || errors.Is(err, ErrCost) != (want == nil) {
+			t.Errorf("%s: got %v, %v", expr, got, err)
+		}
+	}
+}
+
+// A row ends what would take gigabytes for the lists that are made of it.
+func TestListsThatAreMade(t *testing.T) {
+	const n = 100_000
+	row := map[string]any{"l": make([]any, n)}
+	for expr, want := range map[Expr]any{
+		`row.l.map(x, row.l.map(y, [y])).size() > 0`:                            nil,
+		`lists.range(1000000).map(x, lists.range(1000000)).size() > 0`:          nil,
+		`row.l.map(x, row.l.reverse()).size() > 0`:                              nil,
+		`row.l.map(x, "a,b".split(",")).map(x, x.size() + row.l.size()).size()`: int64(n),
+	} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := p.Eval(row)
+		runtime.ReadMemStats(&after)
+		if got != want || errors.Is(err, ErrCost) != (want == nil) {
+			t.Errorf("%s: got %v, %v", expr, got, err)
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 2000 {
+			t.Errorf("%s: %d MiB were allocated", expr, made)
+		}
+	}
+}
+
 // `when` may take as much as what else is evaluated once, and a gate less: it makes no call that alone would be more.
 func TestMeteredConditions(t *testing.T) {
 	p := mustCompile(t, strings.Join([]string{
