@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -134,7 +135,16 @@ func (e *engine) longestHistory() (workflows int, longest int64) {
 	return len(all), longest
 }
 
-// memory is the most that this process has held in memory, in MiB.
+// forgetMemory gives back what the tests before have left, and begins to measure the peak of this process anew: clear_refs in proc(5).
+func forgetMemory(t *testing.T) {
+	t.Helper()
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// memory is the most that this process has held in memory since forgetMemory, in MiB.
 func memory(t *testing.T) int {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/self/status")

@@ -48,6 +48,7 @@ func TestScale(t *testing.T) {
 	instances, steps := sized(10_000, 500), sized(2000, 200)
 	for name, source := range map[string]string{"foreach": foreach(instances), "chain": chain(steps)} {
 		t.Run(name, func(t *testing.T) {
+			forgetMemory(t)
 			var done atomic.Int64
 			e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
 				done.Add(1)
