@@ -96,9 +96,9 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 		return nil
 	}
 	defer leave()
-	if r.literal && !d.fixed {
-		d.fixed = true
-		defer func() { d.fixed = false }()
+	if fixed := (d.fixed || r.literal) && t != refType; fixed != d.fixed {
+		d.fixed = fixed
+		defer func() { d.fixed = !fixed }()
 	}
 	if short := d.forms[t]; short != nil {
 		if v, done := short(n, r); done {

@@ -16,7 +16,7 @@ import (
 //	default=X   the value when it is absent
 //	enum=a|b    the values allowed
 //	min=, max=  bounds of a number
-//	literal     no ${}: it must be known before a run starts
+//	literal     no ${}: it must be known before a run starts; artifacts below it cannot be, and are not meant
 //	raw         ${} is not special: the text belongs to another language
 //	names       the map's keys, or the list's items, are identifiers
 //	bool        an expression that must be a bool

@@ -64,7 +64,7 @@ var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
 
 // of is the schema of a value; fixed means that no ${} may stand in it.
 func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
-	fixed = fixed || r.literal
+	fixed = (fixed || r.literal) && t != refType
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
