@@ -21,33 +21,69 @@ var buildScript string
 // errorLines is how much of a tool's last words goes into an error.
 const errorLines = 20
 
+const (
+	defaultCalibrationSplit = "train"
+	defaultCalibrationCount = 200
+)
+
 // buildJob is what build.py reads.
 type buildJob struct {
-	Source    string `json:"source"`
-	Target    string `json:"target"`
-	Optimize  string `json:"optimize"`
-	Precision string `json:"precision"`
+	Source      string   `json:"source"`
+	Target      string   `json:"target"`
+	Optimize    string   `json:"optimize"`
+	Precision   string   `json:"precision"`
+	KeepFP32    []string `json:"keep_fp32"`
+	Calibration string   `json:"calibration"` // file of rows, as the child writes them
 }
 
-// build writes a variant of the source model to target.
-func build(ctx context.Context, python, source, target string, v dsl.Variant) error {
-	if v.ONNX == nil {
-		return &ModelError{"it does not say how it is built; give it `onnx: {}`"}
+// buildONNX writes a variant of the source model to target. scratch is a folder for what is needed on the way.
+func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v dsl.ONNXVariant) error {
+	b := buildJob{
+		Source: source, Target: target, Precision: cmp.Or(v.Precision, "fp32"), KeepFP32: append([]string{}, v.KeepFP32...),
+		Optimize: v.Optimize,
 	}
-	job, err := json.Marshal(buildJob{
-		Source:    source,
-		Target:    target,
-		Optimize:  cmp.Or(v.ONNX.Optimize, "all"),
-		Precision: cmp.Or(v.ONNX.Precision, "fp32"),
-	})
+	switch {
+	case b.Precision == "fp16":
+		b.Optimize = cmp.Or(b.Optimize, "none") // operators are called as in the source model
+	case v.Calibration != nil:
+		b.Optimize = cmp.Or(b.Optimize, "basic")
+	default:
+		b.Optimize = cmp.Or(b.Optimize, "all")
+	}
+	if v.Calibration != nil {
+		var err error
+		if b.Calibration, err = job.calibrationRows(ctx, source, scratch, *v.Calibration); err != nil {
+			return err
+		}
+	}
+	return runTools(ctx, job.Python, b)
+}
+
+// calibrationRows writes the rows of a calibration as inputs of the source model, and returns the file.
+func (job Job) calibrationRows(ctx context.Context, source, scratch string, c dsl.Calibration) (string, error) {
+	dataset, file := filepath.Join(scratch, "dataset"), filepath.Join(scratch, "calibration.jsonl")
+	if err := job.Store.Fetch(ctx, c.Dataset, dataset); err != nil {
+		return "", fmt.Errorf("fetch the calibration dataset: %w", err)
+	}
+	samples := dsl.Samples{Split: cmp.Or(c.Split, defaultCalibrationSplit), Count: cmp.Or(c.Count, defaultCalibrationCount)}
+	_, err := job.inChild(ctx, request{Export: &Export{Model: source, Dataset: dataset, Samples: samples, File: file}})
+	if err != nil {
+		return "", named(err, "calibration")
+	}
+	return file, nil
+}
+
+// runTools runs build.py.
+func runTools(ctx context.Context, python string, b buildJob) error {
+	input, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
 	said := proc.NewTail(errorLines)
 	child, err := proc.Start(ctx, proc.Command{
-		Path: python, Args: []string{"-c", buildScript}, Dir: filepath.Dir(target),
+		Path: python, Args: []string{"-c", buildScript}, Dir: filepath.Dir(b.Target),
 		Env:   append(os.Environ(), "PYTHONHASHSEED=0", onnx.NoTelemetry+"=1"), // the order of a set must not get into a model
-		Stdin: bytes.NewReader(job), Stdout: said, Stderr: said,
+		Stdin: bytes.NewReader(input), Stdout: said, Stderr: said,
 	})
 	if err != nil {
 		return fmt.Errorf("start the project's Python: %w", err)

@@ -12,42 +12,63 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
-// Arg is the first argument of the child process that measures. A main that sees it calls Main and nothing else.
+// Arg is the first argument of the child process that loads models. A main that sees it calls Main and nothing else.
 const Arg = "__measure"
 
 // maxReply bounds what the child may say.
 const maxReply = 1 << 20
 
+// request is what the child reads from stdin: one of the two.
+type request struct {
+	Measure *Measurement `json:"measure,omitempty"`
+	Export  *Export      `json:"export,omitempty"`
+}
+
 // reply is what the child writes to stdout.
 type reply struct {
 	Measured []Measured `json:"measured,omitempty"`
+	Exported Exported   `json:"exported,omitzero"`
 	// Fault is a ModelError's message, Error any other's.
 	Fault string `json:"fault,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// Main is the child process: it reads a Measurement from stdin as JSON, makes it, and writes what came of it to stdout.
+// Main is the child process: it reads a request from stdin as JSON, does it, and writes what came of it to stdout.
 func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	var m Measurement
-	if err := json.NewDecoder(stdin).Decode(&m); err != nil {
-		return fmt.Errorf("read the measurement: %w", err)
+	var asked request
+	if err := json.NewDecoder(stdin).Decode(&asked); err != nil {
+		return fmt.Errorf("read the request: %w", err)
 	}
 	var r reply
-	measured, err := Measure(ctx, m)
+	var err error
+	switch {
+	case asked.Measure != nil:
+		r.Measured, err = Measure(ctx, *asked.Measure)
+	case asked.Export != nil:
+		r.Exported, err = asked.Export.write(ctx)
+	}
 	if fault, ok := errors.AsType[*ModelError](err); ok {
 		r.Fault = fault.Message
 	} else if err != nil {
 		r.Error = err.Error()
 	}
-	r.Measured = measured
 	return json.NewEncoder(stdout).Encode(r)
 }
 
-// measureInChild runs Main in a process of its own.
-func measureInChild(ctx context.Context, job Job, models []Model) ([]Measured, error) {
-	input, err := json.Marshal(Measurement{Models: models, Dataset: job.Dataset, Samples: job.Spec.Samples})
+// measure runs Measure in a process of its own.
+func (job Job) measure(ctx context.Context, models []Model) ([]Measured, error) {
+	r, err := job.inChild(ctx, request{Measure: &Measurement{Models: models, Dataset: job.Dataset, Samples: job.Spec.Samples}})
+	if err == nil && len(r.Measured) != len(models) {
+		err = fmt.Errorf("the process that runs the models measured %d of %d", len(r.Measured), len(models))
+	}
+	return r.Measured, err
+}
+
+// inChild runs Main in a process of its own.
+func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
+	input, err := json.Marshal(asked)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	var output bytes.Buffer
 	said := proc.NewTail(errorLines)
@@ -55,30 +76,28 @@ func measureInChild(ctx context.Context, job Job, models []Model) ([]Measured, e
 		Path: job.Executable, Args: []string{Arg}, Stdin: bytes.NewReader(input), Stdout: &bounded{&output}, Stderr: said,
 	})
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	exit, err := child.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return reply{}, context.Cause(ctx)
 	case err != nil:
-		return nil, err
+		return reply{}, err
 	case !exit.OK():
-		return nil, ended("the process that runs the models", exit, said)
+		return reply{}, ended("the process that runs the models", exit, said)
 	}
 	var r reply
 	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
-		return nil, fmt.Errorf("the process that runs the models gave no answer: %w", err)
+		return reply{}, fmt.Errorf("the process that runs the models gave no answer: %w", err)
 	}
 	switch {
 	case r.Fault != "":
-		return nil, &ModelError{r.Fault}
+		return reply{}, &ModelError{r.Fault}
 	case r.Error != "":
-		return nil, errors.New(r.Error)
-	case len(r.Measured) != len(models):
-		return nil, fmt.Errorf("the process that runs the models measured %d of %d", len(r.Measured), len(models))
+		return reply{}, errors.New(r.Error)
 	}
-	return r.Measured, nil
+	return r, nil
 }
 
 // ended is the error of a child that did not end well. One that was killed was in the way of something, of the kernel's for want of

@@ -87,21 +87,32 @@ func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
 	models := []Model{{Name: "the source model", File: source}}
 	for _, name := range names {
 		job.Progress("building " + name)
-		file := filepath.Join(job.Dir, name, "model.onnx")
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return dsl.CompileOutput{}, fmt.Errorf("build variant %s: %w", name, err)
-		}
-		if err := build(ctx, job.Python, source, file, job.Spec.Variants[name]); err != nil {
+		file, err := job.build(ctx, name, source)
+		if err != nil {
 			return dsl.CompileOutput{}, named(err, "build variant "+name)
 		}
 		models = append(models, Model{Name: "variant " + name, File: file})
 	}
 	job.Progress("measuring " + strings.Join(names, ", "))
-	measured, err := measureInChild(ctx, job, models)
+	measured, err := job.measure(ctx, models)
 	if err != nil {
 		return dsl.CompileOutput{}, named(err, "measure the variants")
 	}
 	return job.output(ctx, names, models, measured)
+}
+
+// build makes a variant and returns its model file, in a folder of the variant's own.
+func (job Job) build(ctx context.Context, name, source string) (string, error) {
+	v := job.Spec.Variants[name]
+	if v.ONNX == nil {
+		return "", &ModelError{"it does not say how it is built; give it `onnx: {}`"}
+	}
+	file, scratch := filepath.Join(job.Dir, name, "model.onnx"), filepath.Join(job.Dir, "."+name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.MkdirAll(scratch, 0o700)); err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }() // the step removes what is left
+	return file, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
 }
 
 // output checks the tolerances, stores the variants and selects one.
@@ -137,11 +148,11 @@ func (job Job) output(ctx context.Context, names []string, models []Model, measu
 }
 
 func variantOutput(file string, model artifact.Ref, m Measured) (dsl.VariantOutput, error) {
-	info, err := os.Stat(file)
+	size, err := modelBytes(file)
 	if err != nil {
-		return dsl.VariantOutput{}, fmt.Errorf("measure the size of a model: %w", err)
+		return dsl.VariantOutput{}, err
 	}
-	return dsl.VariantOutput{Model: model, Parity: m.Parity, Latency: m.Latency, Throughput: m.Throughput, Bytes: info.Size()}, nil
+	return dsl.VariantOutput{Model: model, Parity: m.Parity, Latency: m.Latency, Throughput: m.Throughput, Bytes: size}, nil
 }
 
 // tolerated compares a variant's parity with what it declared.

@@ -54,7 +54,13 @@ func python(t *testing.T) string {
 func samples(t *testing.T, count int, row func(rng *rand.Rand) map[string]any) string {
 	t.Helper()
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(1, 2))
+	writeSplit(t, dir, "test", count, row)
+	return dir
+}
+
+func writeSplit(t *testing.T, dir, split string, count int, row func(rng *rand.Rand) map[string]any) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, uint64(len(split))))
 	var lines strings.Builder
 	for range count {
 		line, err := json.Marshal(row(rng))
@@ -63,17 +69,24 @@ func samples(t *testing.T, count int, row func(rng *rand.Rand) map[string]any) s
 		}
 		lines.Write(append(line, '\n'))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "test"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, split), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "test", "part-0.jsonl"), []byte(lines.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, split, "part-0.jsonl"), []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 func vectors(rng *rand.Rand) map[string]any {
 	x := make([]float64, 16)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return map[string]any{"x": x}
+}
+
+func images(rng *rand.Rand) map[string]any {
+	x := make([]float64, 64)
 	for i := range x {
 		x[i] = rng.NormFloat64()
 	}

@@ -3,7 +3,6 @@ package compile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -52,19 +51,16 @@ type Measured struct {
 func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 	models := make([]*model, len(m.Models))
 	for i, described := range m.Models {
-		session, err := onnx.Open(described.File, onnx.Options{})
-		if errors.Is(err, onnx.ErrNoLibrary) {
-			return nil, err
-		}
+		session, err := openModel(described)
 		if err != nil {
-			return nil, &ModelError{described.Name + ": " + err.Error()}
+			return nil, err
 		}
 		defer func() { _ = session.Close() }() // the process ends soon
 		models[i] = &model{name: described.Name, session: session, parity: dsl.Parity{Cosine: 1}}
 	}
-	samples, err := readSamples(m, models[0].session)
+	samples, err := readSamples(m.Dataset, m.Samples, models[0].session)
 	if err != nil {
-		return nil, err
+		return nil, named(err, "samples")
 	}
 	if err := warmUp(ctx, models, samples); err != nil {
 		return nil, err
@@ -98,23 +94,24 @@ type model struct {
 	parity  dsl.Parity      // Top1 counts until results
 }
 
-func readSamples(m Measurement, session *onnx.Session) ([][]oip.Tensor, error) {
-	split, count := cmp.Or(m.Samples.Split, defaultSplit), cmp.Or(m.Samples.Count, defaultCount)
+// readSamples returns rows of a dataset, each as the inputs of a model.
+func readSamples(dataset string, of dsl.Samples, session *onnx.Session) ([][]oip.Tensor, error) {
+	split, count := cmp.Or(of.Split, defaultSplit), cmp.Or(of.Count, defaultCount)
 	var samples [][]oip.Tensor
-	for row, err := range rows.Read(m.Dataset, split) {
+	for row, err := range rows.Read(dataset, split) {
 		if err != nil {
-			return nil, &ModelError{"samples: " + err.Error()}
+			return nil, &ModelError{err.Error()}
 		}
 		tensors, err := rows.Tensors(session.Inputs(), row)
 		if err != nil {
-			return nil, &ModelError{fmt.Sprintf("samples: row %d of split %s: %v", len(samples)+1, split, err)}
+			return nil, &ModelError{fmt.Sprintf("row %d of split %s: %v", len(samples)+1, split, err)}
 		}
 		if samples = append(samples, tensors); len(samples) == count {
 			break
 		}
 	}
 	if len(samples) == 0 {
-		return nil, &ModelError{fmt.Sprintf("samples: split %s is empty", split)}
+		return nil, &ModelError{fmt.Sprintf("split %s is empty", split)}
 	}
 	return samples, nil
 }

@@ -44,12 +44,28 @@ type Variant struct {
 	Tolerance Tolerance `json:"tolerance,omitzero"`
 }
 
-// ONNXVariant sets ONNX Runtime's optimiser and quantiser.
+// ONNXVariant sets ONNX Runtime's optimiser, quantisers and float16 converter.
 type ONNXVariant struct {
-	// Optimize: none, basic, extended or all (default).
-	Optimize string `json:"optimize,omitempty" dsl:"default=all,enum=none|basic|extended|all"`
-	// Precision: fp32 (default) or int8 (dynamic quantisation of weights).
-	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|int8"`
+	// Optimize: none, basic, extended or all. Default all; with `calibration` basic, and with `precision: fp16` none. These two take no
+	// more than basic: what the other levels write is for one kind of processor, and what loads the model optimizes it for its own.
+	Optimize string `json:"optimize,omitempty" dsl:"enum=none|basic|extended|all"`
+	// Precision: fp32 (default), fp16 (inputs and outputs stay fp32) or int8: dynamic quantisation of the weights of everything but
+	// convolutions, or static quantisation where `calibration` is given.
+	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
+	// KeepFP32 lists operators, such as Softmax, that `precision: fp16` leaves in fp32. The model must have each of them.
+	KeepFP32 []string `json:"keep_fp32,omitempty"`
+	// Calibration makes `precision: int8` static: weights per channel and activations too, convolutions among them, in QDQ form.
+	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// Calibration picks the rows from which static quantisation takes the ranges of activations.
+type Calibration struct {
+	// Dataset the rows are taken from.
+	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
+	// Split of the dataset: not the one of `samples`, or parity is measured on what was calibrated with. Default train.
+	Split string `json:"split,omitempty" dsl:"default=train"`
+	// Count of rows, from the first. Default 200.
+	Count int `json:"count,omitempty" dsl:"default=200,min=1"`
 }
 
 // Tolerance bounds how far a variant's outputs may be from the source model's. What is not declared is not checked; zero is a bound.
@@ -83,7 +99,7 @@ type VariantOutput struct {
 	Latency Latency      `json:"latency"`
 	// Throughput in rows per second at batch 1 on one thread.
 	Throughput float64 `json:"throughput"`
-	// Bytes of the model file.
+	// Bytes of the model file and of the files that hold its external data.
 	Bytes int64 `json:"bytes"`
 }
 
@@ -119,12 +135,43 @@ func (spec *CompileModel) check(c *checker, s *step) {
 		c.src.errorf(variants, "variant", "such as fp32: {onnx: {}}", "there are no variants to build")
 	}
 	for i := 0; i+1 < len(variants.Content); i += 2 {
-		if name, body := variants.Content[i], variants.Content[i+1]; body.Kind == yaml.MappingNode && lookup(body, "onnx") == nil && lookup(body, "tensorrt") == nil {
-			c.src.errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
+		if name, body := variants.Content[i], variants.Content[i+1]; body.Kind == yaml.MappingNode {
+			c.checkVariant(name, body)
 		}
 	}
 	names := slices.Sorted(maps.Keys(spec.Variants))
 	if at := lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
 		c.src.errorf(at, "variant", suggest(spec.Select, append(names, "fastest", "smallest")), "%q is neither fastest, smallest nor a variant", spec.Select)
 	}
+}
+
+// checkVariant reports a variant that nothing builds, and keys that its precision has no use for.
+func (c *checker) checkVariant(name, body *yaml.Node) {
+	onnx := lookup(body, "onnx")
+	if onnx == nil && lookup(body, "tensorrt") == nil {
+		c.src.errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
+	}
+	if onnx == nil || onnx.Kind != yaml.MappingNode {
+		return
+	}
+	precision := scalarOf(onnx, "precision")
+	if at := lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
+		c.src.errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
+	}
+	if at := lookup(onnx, "calibration"); at != nil && precision != "int8" {
+		c.src.errorf(at, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
+	}
+	portable := precision == "fp16" || lookup(onnx, "calibration") != nil
+	if at := lookup(onnx, "optimize"); at != nil && portable && (at.Value == "extended" || at.Value == "all") {
+		c.src.errorf(at, "variant", "write `optimize: basic`, or leave it out",
+			"`optimize: %s` cannot be combined with `precision: fp16` or `calibration`", at.Value)
+	}
+}
+
+// scalarOf is the text of a key of a mapping; empty where there is none.
+func scalarOf(mapping *yaml.Node, key string) string {
+	if at := lookup(mapping, key); at != nil && at.Kind == yaml.ScalarNode {
+		return at.Value
+	}
+	return ""
 }

@@ -105,6 +105,31 @@ def mlp():
     )
 
 
+def conv():
+    """x [N, 1, 8, 8] -> logits [N, 3] through two convolutions: something that static quantisation is for."""
+    rng = np.random.default_rng(11)
+    weights = {
+        "w1": rng.normal(0, 0.5, (8, 1, 3, 3)), "b1": rng.normal(0, 0.1, 8),
+        "w2": rng.normal(0, 0.3, (16, 8, 3, 3)), "b2": rng.normal(0, 0.1, 16),
+        "w3": rng.normal(0, 0.3, (16, 3)), "b3": rng.normal(0, 0.1, 3),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c2"], ["r2"]),
+        helper.make_node("GlobalAveragePool", ["r2"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w3", "b3"], ["logits"]),
+    ]
+    save(
+        "conv", nodes,
+        [tensor("x", TensorProto.FLOAT, ["N", 1, 8, 8])],
+        [tensor("logits", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
+
+
 def loop():
     """n -> n, by counting to it: an inference that lasts as long as it is asked to."""
     body = helper.make_graph(
@@ -135,4 +160,5 @@ text_classifier("text_wrong", 0.1)
 words()
 echo()
 mlp()
+conv()
 loop()

@@ -20,6 +20,7 @@ const (
 	Words     = "words"      // Text in ONNX Runtime's own operators, with weights to quantise
 	Echo      = "echo"       // every element type, unchanged
 	MLP       = "mlp"        // x [N,16] -> logits [N,3]
+	Conv      = "conv"       // x [N,1,8,8] -> logits [N,3]
 	Loop      = "loop"       // n -> n, by counting to it
 )
 
