@@ -3,6 +3,7 @@ package oip
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // element is what the codec must know of one element type.
@@ -12,6 +13,7 @@ type element struct {
 	unmarshal func(flat []byte) (data any, n int, err error)
 	float64s  func(data any) []float64
 	zeros     func(n int) any
+	concat    func(a, b any) any
 }
 
 var elements = map[Datatype]element{
@@ -40,6 +42,7 @@ func plain[T any](float func(T) float64) element {
 		marshal:   func(data any) (json.RawMessage, error) { return json.Marshal(data) },
 		unmarshal: func(flat []byte) (any, int, error) { return decode[T](flat) },
 		zeros:     func(n int) any { return make([]T, n) },
+		concat:    func(a, b any) any { return slices.Concat(a.([]T), b.([]T)) },
 	}
 	if float != nil {
 		e.float64s = func(data any) []float64 {

@@ -151,3 +151,21 @@ func FuzzParseRequest(f *testing.F) {
 		}
 	})
 }
+
+func TestConcat(t *testing.T) {
+	a := Tensor{Name: "x", Shape: []int64{1, 2}, Data: []float32{1, 2}}
+	got, err := Concat(a, Tensor{Name: "x", Shape: []int64{2, 2}, Data: []float32{3, 4, 5, 6}})
+	want := Tensor{Name: "x", Shape: []int64{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+	for _, b := range []Tensor{
+		{Name: "x", Shape: []int64{1, 3}, Data: []float32{1, 2, 3}},
+		{Name: "x", Shape: []int64{2}, Data: []float32{1, 2}},
+		{Name: "x", Shape: []int64{1, 2}, Data: []float64{1, 2}},
+	} {
+		if got, err := Concat(a, b); err == nil {
+			t.Errorf("%+v continues %+v: %+v", b, a, got)
+		}
+	}
+}

@@ -82,6 +82,16 @@ func (t Tensor) Float64s() ([]float64, bool) {
 	return e.float64s(t.Data), true
 }
 
+// Concat puts the rows of b behind those of a. Both have the same element type, and the same shape but for the first dimension.
+func Concat(a, b Tensor) (Tensor, error) {
+	if len(a.Shape) == 0 || len(a.Shape) != len(b.Shape) || !slices.Equal(a.Shape[1:], b.Shape[1:]) || a.Datatype() != b.Datatype() {
+		return Tensor{}, fmt.Errorf("tensor %q of shape %v and %s does not continue one of shape %v and %s", b.Name, b.Shape, b.Datatype(), a.Shape, a.Datatype())
+	}
+	shape := slices.Clone(a.Shape)
+	shape[0] += b.Shape[0]
+	return Tensor{Name: a.Name, Shape: shape, Data: elements[a.Datatype()].concat(a.Data, b.Data)}, nil
+}
+
 // Check reports why the tensor has no JSON form: NaN and the infinities have none.
 func (t Tensor) Check() error {
 	if t.Datatype() == "" {
