@@ -1,0 +1,227 @@
+// Package trtexec drives TensorRT's command line tool: which flags each of its major versions takes, and what the files mean that it
+// writes. TensorRT 10 takes precision as a flag; 11 takes it from the graph alone and refuses the flags.
+package trtexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+// The major versions that are known.
+const (
+	Major10 = 10
+	Major11 = 11
+)
+
+// debianPath is where the packages of TensorRT put trtexec, which is in no PATH.
+const debianPath = "/usr/src/tensorrt/bin/trtexec"
+
+// errorLines is how much of a program's output goes into an error.
+const errorLines = 20
+
+// maxOutput bounds what is kept of a program's output where that is read.
+const maxOutput = 1 << 20
+
+// UnavailableError says that this machine cannot build engines, and why. Trying again does not help.
+type UnavailableError struct{ Message string }
+
+// Error implements error.
+func (e *UnavailableError) Error() string { return e.Message }
+
+// Platform is what an engine is bound to: on any other it is to be built again.
+type Platform struct {
+	GPU               string `json:"gpu"`
+	ComputeCapability string `json:"compute_capability"`
+	Driver            string `json:"driver"`
+	TensorRT          string `json:"tensorrt"` // version of TensorRT, with dots
+}
+
+// Tool is trtexec on this machine, with the GPU that it runs on.
+type Tool struct {
+	Platform Platform
+	Major    int
+
+	path string
+	uuid string // of the GPU
+}
+
+// Find looks for trtexec, in PATH and where TensorRT's packages put it, and for the first GPU, or the first of CUDA_VISIBLE_DEVICES.
+// Its error is an UnavailableError where there is none.
+func Find(ctx context.Context) (*Tool, error) {
+	path, err := findPath()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tool{path: path}
+	if err := t.findGPU(ctx); err != nil {
+		return nil, err
+	}
+	said, err := t.output(ctx, t.path, "--help")
+	if err != nil {
+		return nil, err
+	}
+	t.Platform.TensorRT, t.Major, err = version(said)
+	return t, err
+}
+
+func findPath() (string, error) {
+	if path, err := exec.LookPath("trtexec"); err == nil {
+		return path, nil
+	}
+	if _, err := os.Stat(debianPath); err == nil {
+		return debianPath, nil
+	}
+	return "", &UnavailableError{"trtexec is neither in PATH nor at " + debianPath + ": install TensorRT 10 or 11 on the machine " +
+		"that runs the worker; the Python packages of TensorRT do not have it"}
+}
+
+// Finder finds the platform of this machine, and looks again when trtexec is another file.
+type Finder struct {
+	mu       sync.Mutex
+	path     string
+	changed  time.Time
+	platform Platform
+}
+
+// Platform returns what an engine would be bound to that was built here now. Its errors are Find's.
+func (f *Finder) Platform(ctx context.Context) (Platform, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path, err := findPath()
+	if err != nil {
+		return Platform{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return Platform{}, err
+	}
+	if path == f.path && info.ModTime().Equal(f.changed) {
+		return f.platform, nil
+	}
+	t, err := Find(ctx)
+	if err != nil {
+		return Platform{}, err
+	}
+	f.path, f.changed, f.platform = path, info.ModTime(), t.Platform
+	return f.platform, nil
+}
+
+// findGPU asks nvidia-smi for the GPU that trtexec is to use. Both count GPUs differently, so from here on it is called by its UUID.
+func (t *Tool) findGPU(ctx context.Context) error {
+	args := []string{"--query-gpu=uuid,name,compute_cap,driver_version", "--format=csv,noheader"}
+	if first, _, _ := strings.Cut(os.Getenv("CUDA_VISIBLE_DEVICES"), ","); first != "" {
+		args = append(args, "--id="+first)
+	}
+	said, err := t.output(ctx, "nvidia-smi", args...)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return &UnavailableError{"nvidia-smi was not found: an engine is built on the GPU that it is for"}
+	}
+	if err != nil {
+		return err
+	}
+	reader := csv.NewReader(strings.NewReader(said))
+	reader.TrimLeadingSpace = true
+	first, err := reader.Read()
+	if err != nil || len(first) != 4 {
+		return fmt.Errorf("nvidia-smi names no GPU: %s", strings.TrimSpace(said))
+	}
+	t.uuid, t.Platform.GPU, t.Platform.ComputeCapability, t.Platform.Driver = first[0], first[1], first[2], first[3]
+	return nil
+}
+
+// banner begins everything that trtexec prints. Its version is one number, 100300 for 10.3.0, or has dots.
+var banner = regexp.MustCompile(`RUNNING TensorRT\.trtexec \[TensorRT v([0-9.]+)\]`)
+
+// version reads the version from trtexec's output.
+func version(said string) (dotted string, major int, err error) {
+	found := banner.FindStringSubmatch(said)
+	if found == nil {
+		return "", 0, &UnavailableError{"trtexec --help does not print the version of TensorRT"}
+	}
+	dotted = found[1]
+	if n, err := strconv.Atoi(dotted); err == nil {
+		dotted = fmt.Sprintf("%d.%d.%d", n/10_000, n/100%100, n%100)
+		if n < 10_000 { // as TensorRT before 10 wrote it
+			dotted = fmt.Sprintf("%d.%d.%d", n/1000, n/100%10, n%100)
+		}
+	}
+	first, _, _ := strings.Cut(dotted, ".")
+	major, err = strconv.Atoi(first)
+	if err != nil || !slices.Contains([]int{Major10, Major11}, major) {
+		return "", 0, &UnavailableError{"trtexec is of TensorRT " + dotted + "; 10 and 11 are supported"}
+	}
+	return dotted, major, nil
+}
+
+// ExitError says that trtexec did not end well.
+type ExitError struct {
+	Exit proc.Exit
+	// Said are the last lines of its output.
+	Said string
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return fmt.Sprintf("trtexec ended with %s:\n%s", e.Exit, e.Said) }
+
+// Run runs trtexec in a folder. The error is an ExitError where it did not end well.
+func (t *Tool) Run(ctx context.Context, dir string, args []string) error {
+	tail := proc.NewTail(errorLines)
+	exit, err := run(ctx, proc.Command{
+		Path: t.path, Args: args, Dir: dir, Stdout: tail, Stderr: tail,
+		Env: append(os.Environ(), "CUDA_VISIBLE_DEVICES="+t.uuid),
+	})
+	if err != nil {
+		return err
+	}
+	if !exit.OK() {
+		return &ExitError{Exit: exit, Said: tail.String()}
+	}
+	return nil
+}
+
+// output runs a program that says something about this machine.
+func (t *Tool) output(ctx context.Context, path string, args ...string) (string, error) {
+	var said bytes.Buffer
+	tail := proc.NewTail(errorLines)
+	exit, err := run(ctx, proc.Command{Path: path, Args: args, Stdout: &limited{buffer: &said}, Stderr: tail})
+	if err != nil {
+		return "", err
+	}
+	if !exit.OK() {
+		return "", fmt.Errorf("%s ended with %s: %s", path, exit, strings.TrimSpace(said.String()+tail.String()))
+	}
+	return said.String(), nil
+}
+
+func run(ctx context.Context, c proc.Command) (proc.Exit, error) {
+	child, err := proc.Start(ctx, c)
+	if err != nil {
+		return proc.Exit{}, err
+	}
+	exit, err := child.Wait()
+	if ctx.Err() != nil {
+		return proc.Exit{}, context.Cause(ctx)
+	}
+	return exit, err
+}
+
+// limited drops what comes after maxOutput bytes.
+type limited struct{ buffer *bytes.Buffer }
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.buffer.Write(p[:min(len(p), max(0, maxOutput-l.buffer.Len()))])
+	return len(p), nil
+}

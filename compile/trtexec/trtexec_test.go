@@ -1,0 +1,95 @@
+package trtexec
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVersion(t *testing.T) {
+	for _, tc := range []struct {
+		banner, dotted string
+		major          int
+	}{
+		{"&&&& RUNNING TensorRT.trtexec [TensorRT v100300] # trtexec --help", "10.3.0", 10},
+		{"&&&& RUNNING TensorRT.trtexec [TensorRT v110201] [b3] # trtexec --help", "11.2.1", 11},
+		{"&&&& RUNNING TensorRT.trtexec [TensorRT v11.1.0.106] [b48] # trtexec --help", "11.1.0.106", 11},
+		{"&&&& RUNNING TensorRT.trtexec [TensorRT v8602] # trtexec --help", "", 0},
+		{"&&&& RUNNING TensorRT.trtexec [TensorRT v120000] # trtexec --help", "", 0},
+		{"usage: trtexec", "", 0},
+	} {
+		dotted, major, err := version("[I] something\n" + tc.banner + "\n=== Model Options ===\n")
+		_, unavailable := errors.AsType[*UnavailableError](err)
+		if dotted != tc.dotted || major != tc.major || unavailable != (tc.major == 0) {
+			t.Errorf("%s: %q, %d, %v", tc.banner, dotted, major, err)
+		}
+	}
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.json")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadOutputs(t *testing.T) {
+	got, err := ReadOutputs(file(t, `[
+  { "name" : "nan", "dimensions" : "1x2", "values" : [ 0.5, -1e-06 ] }
+, { "name" : "b", "dimensions" : "2", "values" : [ 1, 0 ] }
+]`))
+	want := []Output{{"nan", []int64{1, 2}, []float64{0.5, -1e-6}}, {"b", []int64{2}, []float64{1, 0}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+	for content, infinite := range map[string]bool{
+		`[{ "name" : "a", "dimensions" : "1x2", "values" : [ 0.5, -nan ] }]`:         true,
+		`[{ "name" : "a", "dimensions" : "1x2", "values" : [ inf, 1 ] }]`:            true,
+		`[{ "name" : "a", "dimensions" : "1x2", "values" : [ 0.5 ] }]`:               false,
+		`[{ "name" : "a", "dimensions" : "scalar", "values" : [ 0.5 ] }]`:            false,
+		`[{ "name" : "a, inf", "dimensions" : "1x2", "values" : [ 0.5, 0.5 ] }`:      false,
+		`[{ "name" : "a", "dimensions" : "1x2", "values" : [ 0.5, 0.5 ] }, { "name"`: false,
+	} {
+		_, err := ReadOutputs(file(t, content))
+		if _, is := errors.AsType[*NotFiniteError](err); err == nil || is != infinite {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}
+
+func TestReadProfile(t *testing.T) {
+	got, err := ReadProfile(file(t, `[ { "count" : 7 }
+, { "name" : "a", "timeMs" : 1, "averageMs" : 0.1, "medianMs" : 0.1, "percentage" : 25 }
+, { "name" : "b", "timeMs" : 3, "averageMs" : 0.3, "medianMs" : 0.3, "percentage" : 75 } ]`))
+	if diff := cmp.Diff([]Layer{{"b", 0.3, 0.75}, {"a", 0.1, 0.25}}, got); diff != "" || err != nil {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestReadLayers(t *testing.T) {
+	got, err := ReadLayers(file(t, `{"Layers": ["a", {"Name": "b", "Outputs": []},
+{"Name": "c", "Outputs": [{"Format/Datatype": "Row major linear FP16 format"}]},
+{"Name": "d", "Outputs": [{"Format/Datatype": "Thirty-two wide channel vectorized row major Int8 format"}]}], "Bindings": []}`))
+	if diff := cmp.Diff(map[string]int{"": 2, "FP16": 1, "INT8": 1}, got); diff != "" || err != nil {
+		t.Errorf("%v; (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestNoInference(t *testing.T) {
+	for _, content := range []string{`[]`, `[{"startH2dMs": 1, "endD2hMs": 1, "latencyMs": 0}]`, `{`} {
+		if got, err := ReadTimes(file(t, content)); err == nil {
+			t.Errorf("%s: %+v", content, got)
+		}
+	}
+}
+
+func TestNamesWithColons(t *testing.T) {
+	if got := (Shapes{"b:0": {1, 2}, "a": {3}}).spec(); got != "a:3,'b:0':1x2" {
+		t.Error(got)
+	}
+}
