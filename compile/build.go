@@ -34,6 +34,7 @@ type buildJob struct {
 	Precision   string   `json:"precision"`
 	KeepFP32    []string `json:"keep_fp32"`
 	Calibration string   `json:"calibration"` // file of rows, as the child writes them
+	Explicit    bool     `json:"explicit"`    // quantise as TensorRT reads it
 }
 
 // buildONNX writes a variant of the source model to target. scratch is a folder for what is needed on the way.
@@ -95,7 +96,7 @@ func runTools(ctx context.Context, python string, b buildJob) error {
 	case err != nil:
 		return err
 	case !exit.OK():
-		return ended("ONNX Runtime's tools", exit, said)
+		return ended("ONNX Runtime's tools", exit, said.String())
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 """Builds one variant of an ONNX model with ONNX Runtime's own tools.
 
-Reads a job from stdin as JSON: {"source", "target", "optimize", "precision", "keep_fp32", "calibration"}. Writes the variant to the
-file `target`, or fails with a message on stderr. What it writes depends on the source, the job and the tools' versions only.
+Reads a job from stdin as JSON: {"source", "target", "optimize", "precision", "keep_fp32", "calibration", "explicit"}. Writes the
+variant to the file `target`, or fails with a message on stderr. What it writes depends on the source, the job and the tools' versions only.
 
 A source with external data has variants with external data: no protobuf message is larger than 2 GiB. It lies beside the target, in
 one file of the target's name with ".data" behind it.
@@ -123,7 +123,12 @@ class Rows(CalibrationDataReader):
         return {t["name"]: numpy.array(t["data"], ROW_TYPES[t["datatype"]]).reshape(t["shape"]) for t in json.loads(line)}
 
 
-def quantize_calibrated(source, target, rows):
+# What TensorRT quantises, and how it reads that: symmetric, weights as they are with a QDQ pair behind them, and no quantised bias.
+EXPLICIT = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
+EXPLICIT_OPTIONS = {"ActivationSymmetric": True, "WeightSymmetric": True, "AddQDQPairToWeight": True, "QuantizeBias": False}
+
+
+def quantize_calibrated(source, target, rows, explicit):
     """Makes weights and what goes between the operators 8-bit integers, by the ranges that the rows have.
 
     Nothing is optimised after it: what loads the model fuses QDQ pairs with operators in the way of its own processor.
@@ -131,6 +136,7 @@ def quantize_calibrated(source, target, rows):
     quantize_static(
         str(source), str(target), Rows(rows), quant_format=QuantFormat.QDQ, per_channel=True,
         activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, use_external_data_format=is_external(source),
+        op_types_to_quantize=EXPLICIT if explicit else None, extra_options=EXPLICIT_OPTIONS if explicit else None,
     )
 
 
@@ -194,7 +200,7 @@ def build(job):
         if job["precision"] == "fp16":
             halve(prepare(source, folder, job["optimize"]), made, job["keep_fp32"])
         elif job["calibration"]:
-            quantize_calibrated(prepare(source, folder, job["optimize"]), made, job["calibration"])
+            quantize_calibrated(prepare(source, folder, job["optimize"]), made, job["calibration"], job["explicit"])
         else:
             if job["precision"] == "int8":
                 quantize(prepare(source, folder), folder / "quantized.onnx")

@@ -85,7 +85,7 @@ func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	case !exit.OK():
-		return reply{}, ended("the process that runs the models", exit, said)
+		return reply{}, ended("the process that runs the models", exit, said.String())
 	}
 	var r reply
 	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
@@ -102,7 +102,7 @@ func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
 
 // ended is the error of a child that did not end well. One that was killed was in the way of something, of the kernel's for want of
 // memory at most times; what else ends a child is the model's doing.
-func ended(what string, exit proc.Exit, said *proc.Tail) error {
+func ended(what string, exit proc.Exit, said string) error {
 	message := fmt.Sprintf("%s ended with %s:\n%s", what, exit, said)
 	if exit.Signal == syscall.SIGKILL {
 		return errors.New(message)

@@ -1,8 +1,8 @@
-// Package compile turns an ONNX model into named variants with ONNX Runtime's own tools, proves each against the source model on
-// sample rows, and measures them side by side.
+// Package compile turns an ONNX model into named variants with ONNX Runtime's own tools and TensorRT's trtexec, proves each against the
+// source model on sample rows, and measures them: those of ONNX Runtime side by side, engines by trtexec on their GPU.
 //
-// Variants are built by the project's Python (build.py) and measured by a child of this very executable (Main), so that no model and
-// no tool can take the worker along.
+// Variants are built by the project's Python (build.py) and trtexec, and measured by trtexec and a child of this very executable (Main),
+// so that no model and no tool can take the worker along.
 package compile
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -84,58 +85,96 @@ func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
 	if err != nil {
 		return dsl.CompileOutput{}, &ModelError{err.Error()}
 	}
+	var on *bench
+	if job.hasEngines() {
+		if on, err = job.openBench(ctx, source); err != nil {
+			return dsl.CompileOutput{}, named(err, "build engines")
+		}
+	}
+	variants := make([]built, len(names))
 	models := []Model{{Name: "the source model", File: source}}
-	for _, name := range names {
+	for i, name := range names {
 		job.Progress("building " + name)
-		file, err := job.build(ctx, name, source)
-		if err != nil {
+		if variants[i], err = job.build(ctx, on, name, source); err != nil {
 			return dsl.CompileOutput{}, named(err, "build variant "+name)
 		}
-		models = append(models, Model{Name: "variant " + name, File: file})
+		if variants[i].measured == nil {
+			models = append(models, Model{Name: "variant " + name, File: variants[i].file})
+		}
 	}
 	job.Progress("measuring " + strings.Join(names, ", "))
 	measured, err := job.measure(ctx, models)
 	if err != nil {
 		return dsl.CompileOutput{}, named(err, "measure the variants")
 	}
-	return job.output(ctx, names, models, measured)
+	reference, measured := measured[0], measured[1:]
+	for i := range variants {
+		if variants[i].measured == nil {
+			variants[i].measured, measured = &measured[0], measured[1:]
+		}
+	}
+	return job.output(ctx, names, variants, built{file: source, measured: &reference})
 }
 
-// build makes a variant and returns its model file, in a folder of the variant's own.
-func (job Job) build(ctx context.Context, name, source string) (string, error) {
-	v := job.Spec.Variants[name]
-	if v.ONNX == nil {
-		return "", &ModelError{"it does not say how it is built; give it `onnx: {}`"}
+// built is a variant in a folder of its own.
+type built struct {
+	file string
+	// meta is of its artifact, beside its name.
+	meta map[string]string
+	// engine and measured are of an engine. Models of ONNX Runtime are measured later, side by side.
+	engine   *dsl.EngineOutput
+	measured *Measured
+}
+
+func (job Job) hasEngines() bool {
+	for _, v := range job.Spec.Variants {
+		if v.TensorRT != nil {
+			return true
+		}
 	}
-	file, scratch := filepath.Join(job.Dir, name, "model.onnx"), filepath.Join(job.Dir, "."+name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.MkdirAll(scratch, 0o700)); err != nil {
-		return "", err
+	return false
+}
+
+// build makes a variant. on is there where any variant is an engine.
+func (job Job) build(ctx context.Context, on *bench, name, source string) (built, error) {
+	v := job.Spec.Variants[name]
+	dir, scratch := filepath.Join(job.Dir, name), filepath.Join(job.Dir, "."+name)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(scratch, 0o700)); err != nil {
+		return built{}, err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }() // the step removes what is left
-	return file, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
+	switch {
+	case v.ONNX != nil:
+		file := filepath.Join(dir, "model.onnx")
+		return built{file: file}, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
+	case v.TensorRT != nil:
+		return job.buildEngine(ctx, on, name, filepath.Join(dir, plan.File), scratch, *v.TensorRT)
+	}
+	return built{}, &ModelError{"it does not say how it is built; give it `onnx: {}`"}
 }
 
 // output checks the tolerances, stores the variants and selects one.
-func (job Job) output(ctx context.Context, names []string, models []Model, measured []Measured) (dsl.CompileOutput, error) {
+func (job Job) output(ctx context.Context, names []string, variants []built, source built) (dsl.CompileOutput, error) {
 	var broken []error
 	for i, name := range names {
-		broken = append(broken, tolerated(name, measured[i+1].Parity, job.Spec.Variants[name].Tolerance))
+		broken = append(broken, tolerated(name, variants[i].measured.Parity, job.Spec.Variants[name].Tolerance))
 	}
 	if err := errors.Join(broken...); err != nil {
 		return dsl.CompileOutput{}, err
 	}
 	out := dsl.CompileOutput{Variants: map[string]dsl.VariantOutput{}}
 	var err error
-	if out.Source, err = variantOutput(models[0].File, job.Spec.Model, measured[0]); err != nil {
+	if out.Source, err = variantOutput(source, job.Spec.Model); err != nil {
 		return dsl.CompileOutput{}, err
 	}
 	for i, name := range names {
 		meta := map[string]string{"variant": name}
-		ref, err := job.Store.PutTree(ctx, artifact.Model, filepath.Dir(models[i+1].File), meta, nil)
+		maps.Copy(meta, variants[i].meta)
+		ref, err := job.Store.PutTree(ctx, artifact.Model, filepath.Dir(variants[i].file), meta, nil)
 		if err != nil {
 			return dsl.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
 		}
-		if out.Variants[name], err = variantOutput(models[i+1].File, ref, measured[i+1]); err != nil {
+		if out.Variants[name], err = variantOutput(variants[i], ref); err != nil {
 			return dsl.CompileOutput{}, err
 		}
 	}
@@ -147,12 +186,14 @@ func (job Job) output(ctx context.Context, names []string, models []Model, measu
 	return out, nil
 }
 
-func variantOutput(file string, model artifact.Ref, m Measured) (dsl.VariantOutput, error) {
-	size, err := modelBytes(file)
+func variantOutput(b built, model artifact.Ref) (dsl.VariantOutput, error) {
+	size, err := modelBytes(b.file)
 	if err != nil {
 		return dsl.VariantOutput{}, err
 	}
-	return dsl.VariantOutput{Model: model, Parity: m.Parity, Latency: m.Latency, Throughput: m.Throughput, Bytes: size}, nil
+	return dsl.VariantOutput{
+		Model: model, Parity: b.measured.Parity, Latency: b.measured.Latency, Throughput: b.measured.Throughput, Bytes: size, TensorRT: b.engine,
+	}, nil
 }
 
 // tolerated compares a variant's parity with what it declared.

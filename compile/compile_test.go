@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
@@ -23,6 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	trtexectest.Main()
 	if len(os.Args) > 1 && os.Args[1] == Arg {
 		if err := Main(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

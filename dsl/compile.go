@@ -40,6 +40,8 @@ type Samples struct {
 type Variant struct {
 	// ONNX builds with ONNX Runtime's own tools.
 	ONNX *ONNXVariant `json:"onnx,omitempty"`
+	// TensorRT builds an engine with TensorRT's trtexec, 10 or 11, on the GPU of the machine that runs the step.
+	TensorRT *TensorRTVariant `json:"tensorrt,omitempty"`
 	// Tolerance is what parity must keep; outside it the step fails.
 	Tolerance Tolerance `json:"tolerance,omitzero"`
 }
@@ -56,6 +58,30 @@ type ONNXVariant struct {
 	KeepFP32 []string `json:"keep_fp32,omitempty"`
 	// Calibration makes `precision: int8` static: weights per channel and activations too, convolutions among them, in QDQ form.
 	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// TensorRTVariant sets TensorRT's builder. An engine runs on the kind of GPU that it was built on alone.
+type TensorRTVariant struct {
+	// Precision: fp32 (default), fp16, or int8, which takes `calibration`.
+	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
+	// Calibration gives the rows for `precision: int8`.
+	Calibration *Calibration `json:"calibration,omitempty"`
+	// Shapes are what the engine takes, for a model whose inputs have open dimensions.
+	Shapes *TensorRTShapes `json:"shapes,omitempty"`
+	// Workspace is the most memory that a layer may use. Default is all the GPU's.
+	Workspace Size `json:"workspace,omitempty" dsl:"min=1"`
+	// BuilderLevel is how long the builder looks for faster kernels, 0 to 5. Default 3.
+	BuilderLevel *int `json:"builder_level,omitempty" dsl:"min=0,max=5"`
+}
+
+// TensorRTShapes are dimensions by input: the smallest an engine takes, those it is tuned for, and the largest.
+type TensorRTShapes struct {
+	// Min is the smallest shape of each input.
+	Min map[string][]int `json:"min"`
+	// Opt is the shape of each input that the engine is tuned for.
+	Opt map[string][]int `json:"opt"`
+	// Max is the largest shape of each input. Its first dimension bounds the batches that a server makes.
+	Max map[string][]int `json:"max"`
 }
 
 // Calibration picks the rows from which static quantisation takes the ranges of activations.
@@ -97,10 +123,33 @@ type VariantOutput struct {
 	Model   artifact.Ref `json:"model" dsl:"artifact=model"`
 	Parity  Parity       `json:"parity"`
 	Latency Latency      `json:"latency"`
-	// Throughput in rows per second at batch 1 on one thread.
+	// Throughput in rows per second at batch 1, on one thread or, of an engine, on its GPU.
 	Throughput float64 `json:"throughput"`
 	// Bytes of the model file and of the files that hold its external data.
 	Bytes int64 `json:"bytes"`
+	// TensorRT says of an engine what it was built on and where its time goes.
+	TensorRT *EngineOutput `json:"tensorrt,omitempty"`
+}
+
+// EngineOutput is what is known of a TensorRT engine beside its speed.
+type EngineOutput struct {
+	GPU               string `json:"gpu"`
+	ComputeCapability string `json:"compute_capability"`
+	Driver            string `json:"driver"`
+	// Version of TensorRT.
+	Version string `json:"version"`
+	// Layers by the element type of what they put out, such as FP16; "other" where TensorRT does not say.
+	Layers map[string]int `json:"layers"`
+	// Slowest layers, at most ten.
+	Slowest []EngineLayer `json:"slowest"`
+}
+
+// EngineLayer is a layer of an engine and its part in the time of an inference.
+type EngineLayer struct {
+	Name   string  `json:"name"`
+	MeanMS float64 `json:"mean_ms"`
+	// Share of the time of all layers, between 0 and 1.
+	Share float64 `json:"share"`
 }
 
 // Parity compares a variant's outputs with the source model's on the samples.
@@ -147,13 +196,20 @@ func (spec *CompileModel) check(c *checker, s *step) {
 
 // checkVariant reports a variant that nothing builds, and keys that its precision has no use for.
 func (c *checker) checkVariant(name, body *yaml.Node) {
-	onnx := lookup(body, "onnx")
-	if onnx == nil && lookup(body, "tensorrt") == nil {
+	onnx, tensorrt := lookup(body, "onnx"), lookup(body, "tensorrt")
+	switch {
+	case onnx == nil && tensorrt == nil:
 		c.src.errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
+	case onnx != nil && tensorrt != nil:
+		c.src.errorf(name, "variant", "make it two variants", "the variant `%s` has both `onnx` and `tensorrt`", name.Value)
+	case onnx != nil && onnx.Kind == yaml.MappingNode:
+		c.checkONNXVariant(onnx)
+	case tensorrt != nil && tensorrt.Kind == yaml.MappingNode:
+		c.checkTensorRTVariant(tensorrt)
 	}
-	if onnx == nil || onnx.Kind != yaml.MappingNode {
-		return
-	}
+}
+
+func (c *checker) checkONNXVariant(onnx *yaml.Node) {
 	precision := scalarOf(onnx, "precision")
 	if at := lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
 		c.src.errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
@@ -166,6 +222,57 @@ func (c *checker) checkVariant(name, body *yaml.Node) {
 		c.src.errorf(at, "variant", "write `optimize: basic`, or leave it out",
 			"`optimize: %s` cannot be combined with `precision: fp16` or `calibration`", at.Value)
 	}
+}
+
+func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
+	precision, calibration := scalarOf(tensorrt, "precision"), lookup(tensorrt, "calibration")
+	switch {
+	case precision == "int8" && calibration == nil:
+		c.src.errorf(lookup(tensorrt, "precision"), "variant", "add `calibration: {dataset: ...}`",
+			"`precision: int8` needs rows to calibrate with")
+	case precision != "int8" && calibration != nil:
+		c.src.errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
+	}
+	shapes := lookup(tensorrt, "shapes")
+	if shapes == nil || shapes.Kind != yaml.MappingNode {
+		return
+	}
+	low, opt, high := dimensionsOf(shapes, "min"), dimensionsOf(shapes, "opt"), dimensionsOf(shapes, "max")
+	if low == nil || opt == nil || high == nil {
+		return // missing, or not lists of numbers, which is reported
+	}
+	for _, input := range slices.Sorted(maps.Keys(opt)) {
+		at := lookup(shapes, "opt", input)
+		switch a, b, z := low[input], opt[input], high[input]; {
+		case a == nil || z == nil:
+			c.src.errorf(at, "variant", "", "`min`, `opt` and `max` must have the same inputs, and `%s` is not in all of them", input)
+		case len(a) != len(b) || len(b) != len(z):
+			c.src.errorf(at, "variant", "", "`%s` has %d dimensions in `min`, %d in `opt` and %d in `max`", input, len(a), len(b), len(z))
+		case !ascending(a, b) || !ascending(b, z):
+			c.src.errorf(at, "variant", "", "`%s`: no dimension may be less than in `min` or more than in `max`", input)
+		}
+	}
+	if len(low) > len(opt) || len(high) > len(opt) {
+		c.src.errorf(lookup(shapes, "opt"), "variant", "", "`min`, `opt` and `max` must have the same inputs")
+	}
+}
+
+// dimensionsOf reads a mapping of inputs to dimensions; nil where it is not one.
+func dimensionsOf(shapes *yaml.Node, key string) map[string][]int {
+	var dims map[string][]int
+	if at := lookup(shapes, key); at == nil || at.Decode(&dims) != nil {
+		return nil
+	}
+	return dims
+}
+
+func ascending(low, high []int) bool {
+	for i := range low {
+		if low[i] < 1 || low[i] > high[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // scalarOf is the text of a key of a mapping; empty where there is none.

@@ -42,8 +42,7 @@ var kinds = []kindInfo{
 var (
 	laterKinds = []string{"tune"}
 	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[Variant](): {"tensorrt"},
-		reflect.TypeFor[Target]():  {"triton"},
+		reflect.TypeFor[Target](): {"triton"},
 	}
 )
 

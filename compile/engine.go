@@ -1,0 +1,344 @@
+package compile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/sluiceml/sluice/compile/trtexec"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/plan"
+)
+
+// maxLayers is how many of an engine's slowest layers are told.
+const maxLayers = 10
+
+// Files of the samples, and in the folder that trtexec works in.
+const (
+	inputsFile  = "inputs.jsonl"
+	outputsFile = "outputs.jsonl"
+	graphFile   = "graph.onnx"
+	cacheFile   = "timing.cache"
+	layersFile  = "layers.json"
+	timesFile   = "times.json"
+	profileFile = "profile.json"
+	outputFile  = "output.json"
+)
+
+// bench is what the engines of a step have in common: trtexec, its GPU, and the samples as it reads them.
+type bench struct {
+	tool   *trtexec.Tool
+	source string // ONNX file
+	model  Exported
+	dir    string // of inputsFile and outputsFile
+}
+
+// openBench looks for trtexec and writes the samples. Both come before anything is built: machine, model and samples decide whether an
+// engine can be.
+func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
+	tool, err := trtexec.Find(ctx)
+	if err != nil {
+		return nil, fromTool(err)
+	}
+	b := &bench{tool: tool, source: source, dir: filepath.Join(job.Dir, ".samples")}
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
+		return nil, err
+	}
+	r, err := job.inChild(ctx, request{Export: &Export{
+		Model: source, Dataset: job.Dataset, Samples: job.Spec.Samples,
+		File: filepath.Join(b.dir, inputsFile), Outputs: filepath.Join(b.dir, outputsFile),
+	}})
+	if err != nil {
+		return nil, named(err, "samples")
+	}
+	b.model = r.Exported
+	for _, t := range slices.Concat(b.model.Inputs, b.model.Outputs) {
+		if t.Datatype == oip.Bytes {
+			return nil, &ModelError{fmt.Sprintf("tensor %q of the model is text, which TensorRT does not know; compile a model that begins "+
+				"behind the tokenizer", t.Name)}
+		}
+	}
+	return b, nil
+}
+
+// engine is a TensorRT engine that is being built and measured.
+type engine struct {
+	*bench
+	job     Job
+	spec    dsl.TensorRTVariant
+	file    string // the engine
+	scratch string // folder that trtexec works in
+}
+
+// buildEngine builds an engine, runs it on the samples and measures it.
+func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec dsl.TensorRTVariant) (built, error) {
+	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
+	e := &engine{bench: on, job: job, spec: spec, file: file, scratch: scratch}
+	if err := e.checkShapes(); err != nil {
+		return built{}, err
+	}
+	if err := e.build(ctx); err != nil {
+		return built{}, err
+	}
+	job.Progress("measuring " + name)
+	measured, err := e.measure(ctx)
+	if err != nil {
+		return built{}, err
+	}
+	told, err := e.told()
+	if err != nil {
+		return built{}, err
+	}
+	meta, err := e.describe().Meta()
+	return built{file: file, meta: meta, engine: told, measured: &measured}, err
+}
+
+// fromTool makes an error of trtexec one of this package: a machine that has no TensorRT will not have it at the next attempt either.
+func fromTool(err error) error {
+	if fault, ok := errors.AsType[*trtexec.UnavailableError](err); ok {
+		return &ModelError{fault.Message}
+	}
+	if failed, ok := errors.AsType[*trtexec.ExitError](err); ok {
+		return ended("trtexec", failed.Exit, failed.Said)
+	}
+	return err
+}
+
+func (e *engine) path(name string) string { return filepath.Join(e.scratch, name) }
+
+// checkShapes compares the shapes of the variant with the inputs of the model.
+func (e *engine) checkShapes() error {
+	if e.spec.Shapes == nil {
+		for _, in := range e.model.Inputs {
+			if slices.ContainsFunc(in.Shape, func(d int64) bool { return d < 0 }) {
+				return &ModelError{fmt.Sprintf("input %q of the model has open dimensions, %v: give `shapes`, the smallest and the largest "+
+					"that the engine takes, and those that it is tuned for", in.Name, in.Shape)}
+			}
+		}
+		return nil
+	}
+	for _, in := range e.model.Inputs {
+		low, high := e.spec.Shapes.Min[in.Name], e.spec.Shapes.Max[in.Name]
+		if len(low) != len(in.Shape) || len(high) != len(in.Shape) {
+			return &ModelError{fmt.Sprintf("shapes: input %q of the model has the shape %v, the variant's has %d dimensions",
+				in.Name, in.Shape, len(low))}
+		}
+		for i, d := range in.Shape {
+			if d >= 0 && (int64(low[i]) != d || int64(high[i]) != d) {
+				return &ModelError{fmt.Sprintf("shapes: dimension %d of input %q is %d in the model, and cannot be another", i+1, in.Name, d)}
+			}
+		}
+	}
+	for name := range e.spec.Shapes.Opt {
+		if !slices.ContainsFunc(e.model.Inputs, func(t oip.TensorMetadata) bool { return t.Name == name }) {
+			return &ModelError{fmt.Sprintf("shapes: the model has no input %q", name)}
+		}
+	}
+	return nil
+}
+
+// build has trtexec build the engine, with the timing cache of its platform.
+func (e *engine) build(ctx context.Context) error {
+	graph, err := e.graph(ctx)
+	if err != nil {
+		return err
+	}
+	cached, err := e.job.fetchTimings(ctx, e.tool.Platform, e.path(cacheFile))
+	if err != nil {
+		return err
+	}
+	b := trtexec.Build{
+		ONNX: graph, Engine: e.file, Precision: e.spec.Precision, Workspace: int64(e.spec.Workspace), Level: e.spec.BuilderLevel,
+		TimingCache: cacheFile, Layers: layersFile,
+	}
+	if s := e.spec.Shapes; s != nil {
+		b.Min, b.Opt, b.Max = shapesOf(s.Min), shapesOf(s.Opt), shapesOf(s.Max)
+	}
+	err = e.tool.Run(ctx, e.scratch, e.tool.BuildFlags(b))
+	if failed, ok := errors.AsType[*trtexec.ExitError](err); ok && failed.Exit.Signal == 0 && cached {
+		// A timing cache that TensorRT does not take ends the build, and would end every other.
+		if err := os.Remove(e.path(cacheFile)); err != nil {
+			return err
+		}
+		err = e.tool.Run(ctx, e.scratch, e.tool.BuildFlags(b))
+	}
+	if err != nil {
+		return fromTool(err)
+	}
+	return e.job.storeTimings(ctx, e.tool.Platform, e.path(cacheFile))
+}
+
+// graph returns the ONNX file that the engine is built from: the source itself where the precision is a flag, and else one that has it.
+func (e *engine) graph(ctx context.Context) (string, error) {
+	if e.spec.Precision != trtexec.INT8 && (e.spec.Precision != trtexec.FP16 || e.tool.Major == trtexec.Major10) {
+		return e.source, nil
+	}
+	b := buildJob{Source: e.source, Target: e.path(graphFile), Precision: e.spec.Precision, KeepFP32: []string{}, Optimize: "none"}
+	if c := e.spec.Calibration; c != nil {
+		b.Optimize, b.Explicit = "basic", true
+		var err error
+		if b.Calibration, err = e.job.calibrationRows(ctx, e.source, e.scratch, *c); err != nil {
+			return "", err
+		}
+	} else if e.spec.Precision == trtexec.INT8 {
+		return "", &ModelError{"`precision: int8` needs `calibration`"}
+	}
+	return graphFile, runTools(ctx, e.job.Python, b)
+}
+
+func shapesOf(dims map[string][]int) trtexec.Shapes {
+	shapes := trtexec.Shapes{}
+	for name, own := range dims {
+		for _, d := range own {
+			shapes[name] = append(shapes[name], int64(d))
+		}
+	}
+	return shapes
+}
+
+// measure times the engine on the first sample, and compares what it puts out for all of them with the source model's.
+func (e *engine) measure(ctx context.Context) (Measured, error) {
+	parity := model{name: "the engine", parity: dsl.Parity{Cosine: 1}}
+	var measured Measured
+	rows := 0
+	for batch, err := range e.batches() {
+		if err != nil {
+			return Measured{}, err
+		}
+		if rows == 0 {
+			if measured, err = e.time(ctx, batch.first); err != nil {
+				return Measured{}, err
+			}
+		}
+		outputs, err := e.infer(ctx, batch.inputs)
+		if err != nil {
+			return Measured{}, err
+		}
+		for i := range batch.expected {
+			own, err := batch.outputsOf(outputs, i)
+			if err == nil {
+				err = parity.compare(batch.expected[i], own)
+			}
+			if err != nil {
+				return Measured{}, &ModelError{fmt.Sprintf("sample %d: %v", rows+i+1, err)}
+			}
+		}
+		rows += len(batch.expected)
+	}
+	parity.parity.Top1 /= float64(rows)
+	measured.Parity = parity.parity
+	return measured, nil
+}
+
+// time measures latency and throughput on one sample, and its layers.
+func (e *engine) time(ctx context.Context, inputs []oip.Tensor) (Measured, error) {
+	inference, err := e.inference(inputs)
+	if err != nil {
+		return Measured{}, err
+	}
+	if err := e.tool.Run(ctx, e.scratch, e.tool.TimeFlags(inference, timesFile, profileFile)); err != nil {
+		return Measured{}, fromTool(err)
+	}
+	times, err := trtexec.ReadTimes(e.path(timesFile))
+	return Measured{
+		Latency: dsl.Latency{P50MS: round(times.P50MS), P99MS: round(times.P99MS)}, Throughput: round(times.PerSecond),
+	}, err
+}
+
+// infer runs the engine once.
+func (e *engine) infer(ctx context.Context, inputs []oip.Tensor) ([]trtexec.Output, error) {
+	inference, err := e.inference(inputs)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.tool.Run(ctx, e.scratch, e.tool.OutputFlags(inference, outputFile)); err != nil {
+		return nil, fromTool(err)
+	}
+	outputs, err := trtexec.ReadOutputs(e.path(outputFile))
+	if infinite, ok := errors.AsType[*trtexec.NotFiniteError](err); ok {
+		return nil, &ModelError{infinite.Error()}
+	}
+	return outputs, err
+}
+
+// inference writes inputs as trtexec reads them.
+func (e *engine) inference(inputs []oip.Tensor) (trtexec.Inference, error) {
+	i := trtexec.Inference{Engine: e.file, Inputs: map[string]string{}}
+	if e.spec.Shapes != nil {
+		i.Shapes = trtexec.Shapes{}
+	}
+	for n, t := range inputs {
+		if s := e.spec.Shapes; s != nil {
+			for k, d := range t.Shape {
+				if d < int64(s.Min[t.Name][k]) || d > int64(s.Max[t.Name][k]) {
+					return i, &ModelError{fmt.Sprintf("a sample has the shape %v at input %q, and the engine takes %v to %v: change `shapes` or the samples",
+						t.Shape, t.Name, s.Min[t.Name], s.Max[t.Name])}
+				}
+			}
+			i.Shapes[t.Name] = t.Shape
+		}
+		name := fmt.Sprintf("input-%d.bin", n)
+		if err := writeRaw(e.path(name), t); err != nil {
+			return i, err
+		}
+		i.Inputs[t.Name] = name
+	}
+	return i, nil
+}
+
+// told is what the report and gates know of the engine.
+func (e *engine) told() (*dsl.EngineOutput, error) {
+	types, err := trtexec.ReadLayers(e.path(layersFile))
+	if err != nil {
+		return nil, err
+	}
+	profile, err := trtexec.ReadProfile(e.path(profileFile))
+	if err != nil {
+		return nil, err
+	}
+	p := e.tool.Platform
+	out := &dsl.EngineOutput{GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Layers: map[string]int{}}
+	for name, count := range types {
+		if name == "" {
+			name = "other"
+		}
+		out.Layers[name] += count
+	}
+	for _, l := range profile[:min(len(profile), maxLayers)] {
+		out.Slowest = append(out.Slowest, dsl.EngineLayer{Name: l.Name, MeanMS: round(l.MeanMS), Share: round(l.Share)})
+	}
+	return out, nil
+}
+
+// describe is what a server must know of the engine.
+func (e *engine) describe() plan.Engine {
+	p := e.tool.Platform
+	return plan.Engine{
+		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, TensorRT: p.TensorRT, Precision: e.spec.Precision,
+		Inputs: e.model.Inputs, Outputs: e.model.Outputs, MaxBatch: e.maxBatch(),
+	}
+}
+
+// maxBatch is the most rows that the engine takes at once; 0 where its first dimensions are not a batch's.
+func (e *engine) maxBatch() int64 {
+	if e.spec.Shapes == nil {
+		return 0
+	}
+	for _, t := range slices.Concat(e.model.Inputs, e.model.Outputs) {
+		if len(t.Shape) == 0 || t.Shape[0] >= 0 {
+			return 0
+		}
+	}
+	largest := int64(0)
+	for _, dims := range e.spec.Shapes.Max {
+		if d := int64(dims[0]); largest == 0 || d < largest {
+			largest = d
+		}
+	}
+	return largest
+}

@@ -1,0 +1,268 @@
+package compile
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/compile/trtexec"
+	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func rowsOf(name string, most int, dims ...int) *dsl.TensorRTShapes {
+	shape := func(n int) map[string][]int { return map[string][]int{name: append([]int{n}, dims...)} }
+	return &dsl.TensorRTShapes{Min: shape(1), Opt: shape(min(8, most)), Max: shape(most)}
+}
+
+// engines is a job with an engine of each precision, of a model with convolutions.
+func engines(t *testing.T) Job {
+	t.Helper()
+	job := newJob(t, onnxtest.Conv, samples(t, 20, images), nil)
+	shapes := rowsOf("x", 16, 1, 8, 8)
+	job.Spec.Variants = map[string]dsl.Variant{
+		"onnx": {ONNX: &dsl.ONNXVariant{}},
+		"fp32": {TensorRT: &dsl.TensorRTVariant{Shapes: shapes}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
+		"fp16": {TensorRT: &dsl.TensorRTVariant{Precision: "fp16", Shapes: shapes, Workspace: 3 << 19, BuilderLevel: new(0)}},
+		"int8": {
+			TensorRT:  &dsl.TensorRTVariant{Precision: "int8", Shapes: shapes, Calibration: job.calibrated(t, 64, images)},
+			Tolerance: dsl.Tolerance{Cosine: new(0.98)},
+		},
+	}
+	return job
+}
+
+// callsOf returns the flags of each run of trtexec but the first of a variant, which asks for the version.
+func callsOf(t *testing.T, path string) (all []string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		if !strings.Contains(line, "--help") {
+			all = append(all, strings.TrimSpace(line))
+		}
+	}
+	return all
+}
+
+func TestEngines(t *testing.T) {
+	for _, tc := range []struct {
+		version     string
+		fp16, int8  string // flags of the builder
+		differs     bool   // fp16 comes from the graph, so that the stand-in computes in it
+		under       string // flags of every inference
+		underAbsent string
+	}{
+		{"10.3.0", " --fp16", " --int8", false, " --useCudaGraph --useSpinWait", "--includeDataTransfers"},
+		{"11.1.0", "", "", true, " --includeDataTransfers", "--useCudaGraph"},
+	} {
+		t.Run(tc.version, func(t *testing.T) {
+			calls := trtexectest.Install(t, trtexectest.L4(tc.version))
+			job := engines(t)
+			out, err := Run(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkCalls(t, callsOf(t, calls), tc.fp16, tc.int8, tc.under, tc.underAbsent)
+			for _, name := range []string{"fp32", "fp16", "int8"} {
+				v := out.Variants[name]
+				want := &dsl.EngineOutput{
+					GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: tc.version,
+					Layers: map[string]int{strings.ToUpper(name): 1, "FP32": 1},
+					Slowest: []dsl.EngineLayer{
+						{Name: "first", MeanMS: 0.2, Share: 0.666667}, {Name: "second", MeanMS: 0.1, Share: 0.333333},
+					},
+				}
+				if name == "fp32" {
+					want.Layers = map[string]int{"FP32": 2}
+				}
+				if diff := cmp.Diff(want, v.TensorRT); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+				if v.Latency != (dsl.Latency{P50MS: 0.99, P99MS: 1.48}) || math.Abs(v.Throughput-1669.45) > 0.01 || v.Model.Files != 1 {
+					t.Errorf("%s: %+v", name, v)
+				}
+				job.checkArtifact(t, name, tc.version, v.Model)
+			}
+			if p := out.Variants["fp16"].Parity; (p.MaxAbs > 1e-5) != tc.differs || p.MaxAbs > 0.1 {
+				t.Errorf("parity of fp16 is %+v; a graph in fp16: %v", p, tc.differs)
+			}
+			if p := out.Variants["int8"].Parity; p.MaxAbs < 1e-5 || p.Top1 < 0.8 {
+				t.Errorf("parity of int8 is %+v, want that of a quantised graph", p)
+			}
+			if v := out.Variants["onnx"]; v.TensorRT != nil || v.Latency.P50MS <= 0 {
+				t.Errorf("onnx: %+v", v)
+			}
+		})
+	}
+}
+
+// checkCalls compares the flags of the builds, and those of the inferences.
+func checkCalls(t *testing.T, calls []string, fp16Flags, int8Flags, under, absent string) {
+	t.Helper()
+	const (
+		shapes = " --minShapes=x:1x1x8x8 --optShapes=x:8x1x8x8 --maxShapes=x:16x1x8x8"
+		always = " --skipInference --timingCacheFile=timing.cache --profilingVerbosity=detailed --exportLayerInfo=layers.json"
+	)
+	var builds []string
+	inferences := 0
+	for _, call := range calls {
+		if !strings.HasPrefix(call, "GPU-0a1b ") {
+			t.Errorf("%s: not on the GPU that was looked at", call)
+		}
+		if _, rest, ok := strings.Cut(call, always); ok {
+			builds = append(builds, rest)
+			continue
+		}
+		inferences++
+		if !strings.Contains(call, under) || strings.Contains(call, absent) {
+			t.Errorf("%s: want%s", call, under)
+		}
+	}
+	want := []string{shapes + " --memPoolSize=workspace:2 --builderOptimizationLevel=0" + fp16Flags, shapes, shapes + int8Flags}
+	if diff := cmp.Diff(want, builds); diff != "" {
+		t.Errorf("builds (-want +got):\n%s", diff)
+	}
+	if want := 3 * (1 + 2); inferences != want { // 20 samples at 16 a batch, and one that is timed
+		t.Errorf("%d inferences, want %d", inferences, want)
+	}
+}
+
+func (job Job) checkArtifact(t *testing.T, name, version string, ref artifact.Ref) {
+	t.Helper()
+	manifest, err := job.Store.Manifest(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := plan.Describe(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest.Meta["variant"] != name || manifest.Files[0].Path != plan.File || e.GPU != "NVIDIA L4" || e.ComputeCapability != "8.9" ||
+		e.Driver != "550.54.15" || e.TensorRT != version || e.Precision != name || e.MaxBatch != 16 ||
+		e.Inputs[0].Name != "x" || e.Outputs[0].Name != "logits" {
+		t.Errorf("%s: %+v, %+v", name, manifest, e)
+	}
+}
+
+// TestTimingCache: what TensorRT has measured is kept for the next engine on the same GPU and version, and no other.
+func TestTimingCache(t *testing.T) {
+	job := newJob(t, onnxtest.MLP, samples(t, 4, vectors), map[string]dsl.Variant{"trt": {TensorRT: &dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}}})
+	cache := func() string {
+		t.Helper()
+		job.Dir = t.TempDir()
+		if _, err := Run(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for info, err := range job.Store.Driver().List(t.Context(), "timings/") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var record timings
+			if err := job.Store.GetJSON(t.Context(), info.Key, &record); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "cache")
+			if found, err := job.fetchTimings(t.Context(), record.Platform, file); err != nil || !found {
+				t.Fatalf("%v, %v", found, err)
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, record.TensorRT+" "+string(rune('0'+strings.Count(string(content), "a measurement"))))
+		}
+		return strings.Join(all, ", ")
+	}
+	trtexectest.Install(t, trtexectest.L4("10.3.0"))
+	if got := cache() + "; " + cache(); got != "10.3.0 1; 10.3.0 2" {
+		t.Errorf("measurements: %s", got)
+	}
+	trtexectest.Install(t, trtexectest.L4("11.1.0"))
+	if got := cache(); got != "10.3.0 2, 11.1.0 1" && got != "11.1.0 1, 10.3.0 2" {
+		t.Errorf("measurements: %s", got)
+	}
+	// One that TensorRT does not take is made anew.
+	tool, err := trtexec.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(broken, []byte("broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := job.storeTimings(t.Context(), tool.Platform, broken); err != nil {
+		t.Fatal(err)
+	}
+	if got := cache(); got != "10.3.0 2, 11.1.0 1" && got != "11.1.0 1, 10.3.0 2" {
+		t.Errorf("measurements: %s", got)
+	}
+}
+
+func TestEngineFaults(t *testing.T) {
+	variant := func(v dsl.TensorRTVariant) map[string]dsl.Variant {
+		return map[string]dsl.Variant{"trt": {TensorRT: &v}}
+	}
+	l4 := trtexectest.L4("10.3.0")
+	other, none := l4, l4
+	other.Version, none.GPU = "8.6.1", ""
+	for _, tc := range []struct {
+		name, model string
+		row         func(*rand.Rand) map[string]any
+		machine     trtexectest.Options
+		variant     dsl.TensorRTVariant
+		want        string
+	}{
+		{"text", onnxtest.Text, texts, l4, dsl.TensorRTVariant{}, `tensor "text" of the model is text, which TensorRT does not know`},
+		{"open dimensions", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{}, `input "x" of the model has open dimensions, [-1 16]: give`},
+		{"another rank", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
+		{"another size", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
+		{"another input", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `input "x" of the model has the shape [-1 16]`},
+		{"a version that is not known", onnxtest.MLP, vectors, other, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			trtexectest.Install(t, tc.machine)
+			_, err := Run(t.Context(), newJob(t, tc.model, samples(t, 4, tc.row), variant(tc.variant)))
+			if fault, ok := errors.AsType[*ModelError](err); !ok || !strings.Contains(fault.Message, tc.want) {
+				t.Errorf("%v, want a ModelError with %q", err, tc.want)
+			}
+		})
+	}
+	t.Run("no GPU", func(t *testing.T) {
+		trtexectest.Install(t, none)
+		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(dsl.TensorRTVariant{})))
+		if _, ok := errors.AsType[*ModelError](err); ok || err == nil || !strings.Contains(err.Error(), "No devices were found") {
+			t.Errorf("%v, want an error of the machine's that may pass", err)
+		}
+	})
+	t.Run("no TensorRT", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(dsl.TensorRTVariant{})))
+		if fault, ok := errors.AsType[*ModelError](err); !ok || !strings.Contains(fault.Message, "trtexec is neither in PATH nor at") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("out of tolerance", func(t *testing.T) {
+		trtexectest.Install(t, trtexectest.L4("11.1.0"))
+		job := engines(t)
+		v := job.Spec.Variants["int8"]
+		v.Tolerance = dsl.Tolerance{MaxAbs: new(1e-9)}
+		job.Spec.Variants = map[string]dsl.Variant{"int8": v}
+		_, err := Run(t.Context(), job)
+		if e, ok := errors.AsType[*ToleranceError](err); !ok || e.Variant != "int8" {
+			t.Errorf("%v, want a ToleranceError", err)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package compile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sluiceml/sluice/compile/trtexec"
+	"github.com/sluiceml/sluice/store"
+)
+
+// timings is the record of a timing cache: what TensorRT has measured on a platform, which it need not measure again.
+type timings struct {
+	trtexec.Platform
+	Cache string `json:"cache"` // digest of the blob
+}
+
+// timingsKey is where the timing cache of a platform is. TensorRT takes that of no other.
+func timingsKey(p trtexec.Platform) (string, error) {
+	raw, err := json.Marshal(p)
+	sum := sha256.Sum256(raw)
+	return "timings/" + hex.EncodeToString(sum[:8]) + ".json", err
+}
+
+// fetchTimings writes the timing cache of a platform to a file, and reports whether there is one.
+func (job Job) fetchTimings(ctx context.Context, p trtexec.Platform, path string) (bool, error) {
+	key, err := timingsKey(p)
+	if err != nil {
+		return false, err
+	}
+	var record timings
+	err = job.Store.GetJSON(ctx, key, &record)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("the timing cache: %w", err)
+	}
+	blob, err := job.Store.Blob(ctx, record.Cache)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil // it is a cache
+	}
+	if err != nil {
+		return false, fmt.Errorf("the timing cache: %w", err)
+	}
+	defer blob.Close()
+	file, err := os.Create(path)
+	if err != nil {
+		return false, err
+	}
+	_, err = io.Copy(file, blob)
+	return true, errors.Join(err, file.Close())
+}
+
+// storeTimings keeps the timing cache of a platform for the next engine. Of two that are built at once, the later one's is kept.
+func (job Job) storeTimings(ctx context.Context, p trtexec.Platform, path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // TensorRT had nothing to measure
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	digest, _, err := job.Store.PutBlob(ctx, file)
+	if err != nil {
+		return fmt.Errorf("store the timing cache: %w", err)
+	}
+	key, err := timingsKey(p)
+	if err != nil {
+		return err
+	}
+	return job.Store.PutJSON(ctx, key, timings{Platform: p, Cache: digest}, store.WriteOptions{})
+}
