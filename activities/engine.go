@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -33,6 +34,8 @@ type Engine struct {
 	// Python names the interpreter of this machine and what is installed for it, which is part of the keys of steps that run programs
 	// here; nil where that is not known.
 	Python func(context.Context) (string, error)
+	// Platform is what engines are bound to that steps build here, and part of the keys of those steps; nil where that is not known.
+	Platform func(context.Context) (trtexec.Platform, error)
 	// Secrets finds the values that keys of results have fingerprints of.
 	Secrets *secret.Resolver
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -69,6 +70,8 @@ type ForecastInput struct {
 	Now   time.Time
 	// Python as in Engine. Nil: what is installed where the run would be done is not known here, and taken to be what it was.
 	Python func(context.Context) (string, error)
+	// Platform as in Engine. Nil as Python.
+	Platform func(context.Context) (trtexec.Platform, error)
 }
 
 // futureRun names the run that a forecast is about. It exists in the memory of the forecast's engine alone.
@@ -81,7 +84,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]dsl.Node{},
 		out: Forecast{Steps: map[string]Outlook{}},
 	}
-	f.engine.Python = in.Python
+	f.engine.Python, f.engine.Platform = in.Python, in.Platform
 	var err error
 	if f.past, err = loadPast(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
 		return f.out, err
@@ -264,7 +267,12 @@ func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, inst
 		return single{}, err
 	}
 	if f.Python == nil {
-		if err := f.past.addPython(ctx, in.At, parts); err != nil {
+		if err := f.past.addParts(ctx, in.At, parts, partPython); err != nil {
+			return single{}, err
+		}
+	}
+	if f.Platform == nil {
+		if err := f.past.addParts(ctx, in.At, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
 			return single{}, err
 		}
 	}

@@ -2,9 +2,11 @@ package activities
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -12,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -64,6 +67,9 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	}
 	pools.addTo(parts)
 	if err := e.addPython(ctx, parts, node.Kind, pools, resolved); err != nil {
+		return nil, err
+	}
+	if err := e.addPlatform(ctx, parts, node.Kind, resolved.Spec); err != nil {
 		return nil, err
 	}
 	if usesFiles(node.Kind) || resolved.Programs {
@@ -143,8 +149,57 @@ func (e *Engine) addPython(ctx context.Context, parts map[string]string, kind ds
 		return nil
 	}
 	digest, err := e.Python(ctx)
-	parts["python"] = digest
+	parts[partPython] = digest
 	return err
+}
+
+// The parts that say what a step is done with.
+const (
+	partPython            = "python"
+	partGPU               = "gpu"
+	partComputeCapability = "compute_capability"
+	partDriver            = "driver"
+	partTensorRT          = "tensorrt"
+)
+
+// addPlatform adds what a TensorRT engine is bound to, where the step builds one: on another GPU or version it is to be built again. A
+// child pipeline may. Where the GPU does not say what it is, nothing is taken over, and the step itself says why.
+func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind dsl.Kind, spec json.RawMessage) error {
+	builds, err := buildsEngines(kind, spec)
+	if err != nil || !builds || e.Platform == nil {
+		return err
+	}
+	platform, err := e.Platform(ctx)
+	var none *trtexec.UnavailableError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &none):
+		parts[partTensorRT] = "none"
+		return nil
+	case err != nil:
+		parts[partGPU] = rand.Text()
+		return nil
+	}
+	parts[partGPU], parts[partComputeCapability] = platform.GPU, platform.ComputeCapability
+	parts[partDriver], parts[partTensorRT] = platform.Driver, platform.TensorRT
+	return nil
+}
+
+func buildsEngines(kind dsl.Kind, raw json.RawMessage) (bool, error) {
+	if kind != dsl.KindCompile {
+		return kind == dsl.KindPipeline, nil
+	}
+	var spec dsl.CompileModel
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return false, contract.Error(contract.ErrInvalid, "the resolved spec of a compile step cannot be read", err)
+	}
+	for _, v := range spec.Variants {
+		if v.TensorRT != nil {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // usesFiles reports whether all steps of a kind see the workspace.

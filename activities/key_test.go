@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -24,6 +25,8 @@ type keyed struct {
 	params        map[string]string
 	files         []artifact.File
 	python        string
+	platform      trtexec.Platform
+	noTensorRT    bool
 	envFile       string
 	inline        bool
 }
@@ -52,6 +55,9 @@ steps:
         - {type: ReadFromJson, config: {path: "${inputs.raw.path}/*.jsonl"}}
         - {type: Filter, config: {keep: "row.n >= params.least"}}
         - {type: WriteToJson}
+  pack: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}}}}
+  engine: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}, b: {tensorrt: {}}}}}
+  net: {run: {command: [make], outputs: {m: {type: model, path: m}}}}
   make: {run: {command: [make], outputs: {raw: {type: dataset, path: raw}}}}
 `
 
@@ -90,7 +96,8 @@ func files(names ...string) []artifact.File {
 func theKeyed() keyed {
 	return keyed{
 		pipeline: keyedPipeline, env: keyedEnvironment, python: "3.13", envFile: "env.yaml",
-		files: files("p.yaml", "env.yaml", "fit", "lib/a", "gpu.txt", "cpu.txt", "own.txt", "more/deep.txt", "more/deeper.txt", "run.yaml"),
+		platform: trtexec.Platform{GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0"},
+		files:    files("p.yaml", "env.yaml", "fit", "lib/a", "gpu.txt", "cpu.txt", "own.txt", "more/deep.txt", "more/deeper.txt", "run.yaml"),
 	}
 }
 
@@ -114,8 +121,15 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 		t.Fatal(diags.Text(false))
 	}
 	b.engine.Python = func(context.Context) (string, error) { return k.python, nil }
+	b.engine.Platform = func(context.Context) (trtexec.Platform, error) {
+		if k.noTensorRT {
+			return trtexec.Platform{}, &trtexec.UnavailableError{}
+		}
+		return k.platform, nil
+	}
 	resolved, err := program.Resolve(step, dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{
 		"make": {Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
+		"net":  {Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"m": {"type": "model", "digest": "sha256:01"}}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +208,18 @@ func TestKeys(t *testing.T) {
 		{"Python, of a run", "run", nil, python, []string{"python"}},
 		{"Python, of an evaluation", "score", nil, python, []string{"python"}},
 		{"Python, of a child", "kid", nil, python, []string{"python"}},
+
+		{"the GPU, where no engine is built", "pack", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, nil},
+		{"the GPU", "engine", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, []string{"gpu"}},
+		{"its compute capability", "engine", nil, func(k *keyed) { k.platform.ComputeCapability = "9.0" }, []string{"compute_capability"}},
+		{"its driver", "engine", nil, func(k *keyed) { k.platform.Driver = "560.1" }, []string{"driver"}},
+		{"TensorRT", "engine", nil, func(k *keyed) { k.platform.TensorRT = "11.1.0" }, []string{"tensorrt"}},
+		{"TensorRT, of a child", "kid", nil, func(k *keyed) { k.platform.TensorRT = "11.1.0" }, []string{"tensorrt"}},
+		{
+			"a machine without TensorRT", "engine", nil, func(k *keyed) { k.noTensorRT = true },
+			[]string{"compute_capability", "driver", "gpu", "tensorrt"},
+		},
+		{"Python, of a compile step", "pack", nil, python, []string{"python"}},
 
 		{"a file", "run", nil, file("fit"), []string{"files"}},
 		{"a file that is not named", "some", nil, file("fit"), nil},

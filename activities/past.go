@@ -110,11 +110,13 @@ func (p *past) record(ctx context.Context, at contract.At) (*contract.StepRecord
 	return &last, err
 }
 
-// addPython adds to the parts of a key the Python that the step was last done with.
-func (p *past) addPython(ctx context.Context, at contract.At, parts map[string]string) error {
+// addParts adds to the parts of a key some of those that the step was last done with.
+func (p *past) addParts(ctx context.Context, at contract.At, parts map[string]string, names ...string) error {
 	last, err := p.record(ctx, at)
-	if last != nil && last.Parts["python"] != "" {
-		parts["python"] = last.Parts["python"]
+	for _, name := range names {
+		if last != nil && last.Parts[name] != "" {
+			parts[name] = last.Parts[name]
+		}
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
@@ -36,7 +37,7 @@ func Forecast(ctx context.Context, s *store.Store, state string, req SubmitReque
 	}
 	in := activities.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !ClusterNamed() { // there it is done elsewhere
-		in.Python = (&script.Interpreter{Env: pythonOf(state)}).Digest
+		in.Python, in.Platform = (&script.Interpreter{Env: pythonOf(state)}).Digest, new(trtexec.Finder).Platform
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
 		return program, activities.Forecast{}, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
@@ -34,7 +35,7 @@ func (s *Session) register() error {
 	python := s.python.Env
 	kept := activities.Patient(s.Store)
 	engine := activities.NewEngine(kept)
-	engine.Python, engine.Home = s.python.Digest, s.home()
+	engine.Python, engine.Platform, engine.Home = s.python.Digest, new(trtexec.Finder).Platform, s.home()
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
