@@ -1,8 +1,11 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -42,4 +45,15 @@ func percentOf(v, whole float64) float64 {
 		return 0
 	}
 	return 100 * v / whole
+}
+
+// layers says how many layers of an engine put out what: "12 FP16, 3 FP32".
+func layers(counts map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", counts[name], name)
+	}
+	return strings.Join(names, ", ")
 }

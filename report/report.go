@@ -73,6 +73,7 @@ var (
 		"f":        layered.Coordinate,
 		"endclass": endClass,
 		"endword":  endWord,
+		"layers":   layers,
 	}).Parse(pageSource))
 )
 

@@ -1,0 +1,40 @@
+package report
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// TestEngines: of an engine the page says what it was built on, and where its time goes.
+func TestEngines(t *testing.T) {
+	d := load(t, "promoted")
+	at := slices.IndexFunc(d.Steps, func(s contract.StepRecord) bool { return s.Kind == dsl.KindCompile })
+	var out dsl.CompileOutput
+	if err := json.Unmarshal(d.Steps[at].Outputs, &out); err != nil {
+		t.Fatal(err)
+	}
+	v := out.Variants["int8"]
+	v.TensorRT = &dsl.EngineOutput{
+		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: "10.3.0", Layers: map[string]int{"FP32": 3, "INT8": 12},
+		Slowest: []dsl.EngineLayer{{Name: "conv1 + relu1", MeanMS: 0.21, Share: 0.4}},
+	}
+	out.Variants["int8"] = v
+	var err error
+	if d.Steps[at].Outputs, err = json.Marshal(out); err != nil {
+		t.Fatal(err)
+	}
+	got := text(t, render(t, d))
+	for _, want := range []string{
+		"Engine int8 TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15). Layers by what they put out: 12 INT8, 3 FP32.",
+		"conv1 + relu1 0.21 ms 40",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
