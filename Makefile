@@ -52,7 +52,8 @@ test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 st
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
 
 .PHONY: soak
-soak: build setup ## stop server, store and pool for 90 s each at every stage of the example (40 minutes)
+soak: build setup ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)
+	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
 
 .PHONY: lint
