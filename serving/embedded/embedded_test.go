@@ -3,12 +3,16 @@ package embedded
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/servingtest"
 	"github.com/sluiceml/sluice/store"
 )
@@ -32,6 +36,18 @@ func TestConformance(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestEngineIsRefused: a release that only a GPU can serve does not look like one that has lost its model.
+func TestEngineIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, plan.File), []byte("engine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the model is a TensorRT engine, which only a server with a GPU can load"
+	if _, err := load(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
 }
 
 func serve(t *testing.T, s *store.Store, ports gateway.Ports) *gateway.Server {

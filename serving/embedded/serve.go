@@ -3,11 +3,15 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -23,6 +27,10 @@ func Serve(ctx context.Context, s *store.Store, target string, ports gateway.Por
 
 // load opens the one .onnx file of a model artifact.
 func load(_ context.Context, dir string) (gateway.Upstream, error) {
+	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
+		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, and an embedded target runs ONNX " +
+			"Runtime on the CPU: release an `onnx` variant of the compile step")
+	}
 	file, err := onnx.ModelFile(dir)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -130,6 +131,10 @@ func (m *models) remove(ctx context.Context, owner, target string, dropped func(
 // layout says where the files of a model lie in its folder: the one .onnx file under the name that servers look for, and beside it what
 // lies beside it or below, such as weights too large for it.
 func layout(m artifact.Manifest) (map[string]artifact.File, error) {
+	if plan.IsEngine(m) {
+		return nil, errors.New("the model is a TensorRT engine, which a kserve target does not serve yet: release an `onnx` variant of the " +
+			"compile step")
+	}
 	var model artifact.File
 	for _, f := range m.Files {
 		switch {

@@ -50,6 +50,7 @@ func TestLayout(t *testing.T) {
 			"model.onnx = export/net.onnx", "net.onnx.data = export/net.onnx.data", "vocab/words.txt = export/vocab/words.txt",
 		}},
 		"no model":   {files: []string{"model.pt"}, fails: "no .onnx file"},
+		"an engine":  {files: []string{"model.plan"}, fails: "the model is a TensorRT engine, which a kserve target does not serve yet"},
 		"two models": {files: []string{"a.onnx", "b.onnx"}, fails: "several .onnx files, a.onnx and b.onnx"},
 	} {
 		t.Run(name, func(t *testing.T) {

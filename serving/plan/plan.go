@@ -3,7 +3,9 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,20 +60,15 @@ func (e Engine) Meta() (map[string]string, error) {
 	}, nil
 }
 
-// FileOf returns the file of a model artifact that is an engine; false where it has none.
-func FileOf(m artifact.Manifest) (artifact.File, bool) {
-	for _, f := range m.Files {
-		if strings.HasSuffix(f.Path, ".plan") {
-			return f, true
-		}
-	}
-	return artifact.File{}, false
+// IsEngine reports whether a model artifact is an engine.
+func IsEngine(m artifact.Manifest) bool {
+	return slices.ContainsFunc(m.Files, func(f artifact.File) bool { return strings.HasSuffix(f.Path, ".plan") })
 }
 
 // Describe reads the meta data of an engine's artifact.
 func Describe(m artifact.Manifest) (Engine, error) {
 	if m.Meta[metaFormat] != format {
-		return Engine{}, fmt.Errorf("the model artifact has a .plan file, and does not say what it takes: only engines that a compile step has built can be served")
+		return Engine{}, errors.New("the model artifact does not describe an engine: a compile step builds those that do")
 	}
 	e := Engine{
 		GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],
