@@ -22,10 +22,12 @@ setup: ## make .venv with PyTorch and ONNX Runtime, and download the example's m
 
 # The flags must not differ from those of `go test` in what they compile, or the Temporal server is compiled twice.
 .PHONY: build
-build: ## build bin/sluice and bin/sluice-agent
+build: ## build bin/sluice and bin/sluice-agent; with a C compiler also bin/sluice-gpu
 	@mkdir -p bin
 	go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./cmd/sluice
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/sluice-agent ./cmd/sluice-agent
+	@if command -v "$$(go env CC)" >/dev/null; then go build -ldflags '-s -w' -o bin/sluice-gpu ./cmd/sluice-gpu; \
+	else echo 'no C compiler: bin/sluice-gpu is not built, and GPUs are looked at by nvidia-smi'; fi
 
 .PHONY: demo
 demo: setup build ## from raw mail to a served spam filter

@@ -1,0 +1,160 @@
+package helper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/nvml"
+)
+
+// TestMain lets this test's own executable play sluice-gpu, on the machine of gputest.
+func TestMain(m *testing.M) {
+	if os.Getenv(gputest.Variable) != "" {
+		os.Exit(gputest.Main(nvml.Main))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestInspect(t *testing.T) {
+	t.Setenv(gputest.Variable, t.TempDir())
+	inv, err := Inspect(t.Context(), os.Args[0])
+	if err != nil || inv.Source != gpu.SourceNVML || len(inv.GPUs) != 8 || inv.Affinity(0, 7) == 0 {
+		t.Errorf("%d GPUs from %s, %v", len(inv.GPUs), inv.Source, err)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(gputest.Variable, dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	reports, over := make(chan gpu.Report, 1000), make(chan error, 1)
+	go func() {
+		over <- Watch(ctx, os.Args[0], gputest.UUIDs(2, 3), 10*time.Millisecond, func(r gpu.Report) { reports <- r })
+	}()
+	if r := <-reports; len(r.Readings) != 2 || r.Readings[1].UUID != "GPU-3" || *r.Readings[1].Utilization != 0.9 {
+		t.Errorf("report %+v", r)
+	}
+	gputest.Raise(t, dir, 3, 119)
+	for r := range reports {
+		if r.Event != nil {
+			if r.Event.XID != 119 || r.Event.UUID != "GPU-3" {
+				t.Errorf("event %+v", r.Event)
+			}
+			break
+		}
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
+
+// A program that ends by itself, or is killed, is an error that says so.
+func TestWatchEnds(t *testing.T) {
+	t.Setenv(gputest.Variable, t.TempDir())
+	err := Watch(t.Context(), os.Args[0], []string{"GPU-9"}, time.Second, func(gpu.Report) {})
+	if err == nil || !strings.Contains(err.Error(), "this machine has no GPU GPU-9") {
+		t.Errorf("%v", err)
+	}
+	var once sync.Once
+	err = Watch(t.Context(), os.Args[0], nil, time.Millisecond, func(gpu.Report) { once.Do(func() { killPlayer(t) }) })
+	if err == nil || !strings.Contains(err.Error(), "signal 9") {
+		t.Errorf("killed: %v", err)
+	}
+}
+
+// killPlayer kills the process that plays sluice-gpu for this test.
+func killPlayer(t *testing.T) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gputest.Variable + "=" + os.Getenv(gputest.Variable) + "\x00"
+	for _, path := range paths {
+		environ, _ := os.ReadFile(path)
+		args, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if strings.Contains(string(environ), want) && strings.Contains(string(args), "\x00watch\x00") {
+			var pid int
+			if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// installSMI puts a stand-in for nvidia-smi in PATH, and nothing else.
+func installSMI(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if script == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(dir, smi), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const smiPrints = `case "$1" in
+*mig.mode*) echo '0, GPU-a, NVIDIA L4, 23034, 550.54.15, 00000000:31:00.0, [N/A]
+1, GPU-b, NVIDIA A100-SXM4-40GB, 40960, 550.54.15, 00000000:41:00.0, Enabled' ;;
+*) echo '0, GPU-a, NVIDIA L4, 23034, 512, 7, 41, 31.25, 72.00
+1, GPU-b, NVIDIA A100-SXM4-40GB, 40960, 600, [N/A], 35, 60.10, 400.00' ;;
+esac`
+
+// Where the program is missing, nvidia-smi is asked.
+func TestSMI(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), Name)
+	for _, path := range []string{"", missing} {
+		installSMI(t, smiPrints)
+		inv, err := Inspect(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := gpu.Inventory{Source: gpu.SourceSMI, Driver: "550.54.15", GPUs: []gpu.GPU{
+			{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, PCI: "00000000:31:00.0", NUMA: -1},
+			{Index: 1, UUID: "GPU-b", Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, PCI: "00000000:41:00.0", NUMA: -1, MIG: true},
+		}}
+		if diff := cmp.Diff(want, inv); diff != "" {
+			t.Errorf("inventory (-want +got):\n%s", diff)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []gpu.Reading
+		err = Watch(ctx, path, nil, time.Millisecond, func(r gpu.Report) { got = r.Readings; cancel() })
+		share := 0.07
+		readings := []gpu.Reading{
+			{UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, MemoryUsed: 512 << 20, Utilization: &share, Temperature: 41, Power: 31.25, PowerLimit: 72},
+			{UUID: "GPU-b", Index: 1, Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, MemoryUsed: 600 << 20, Temperature: 35, Power: 60.1, PowerLimit: 400},
+		}
+		if diff := cmp.Diff(readings, got); diff != "" || err != nil {
+			t.Errorf("readings (-want +got), %v:\n%s", err, diff)
+		}
+	}
+}
+
+func TestNothingInstalled(t *testing.T) {
+	installSMI(t, "")
+	if inv, err := Inspect(t.Context(), ""); err != nil || inv.Absent != "neither sluice-gpu nor nvidia-smi is installed" {
+		t.Errorf("%+v, %v", inv, err)
+	}
+	installSMI(t, "echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver.' >&2; exit 9")
+	if inv, err := Inspect(t.Context(), ""); err != nil || !strings.Contains(inv.Absent, "could not communicate with the NVIDIA driver") {
+		t.Errorf("%+v, %v", inv, err)
+	}
+	if err := Watch(t.Context(), "", nil, time.Second, func(gpu.Report) {}); err == nil || !strings.Contains(err.Error(), "could not communicate") {
+		t.Errorf("%v", err)
+	}
+}

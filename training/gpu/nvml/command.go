@@ -1,0 +1,67 @@
+package nvml
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/sluiceml/sluice/training/gpu"
+)
+
+// usage is what sluice-gpu says to who starts it by hand.
+const usage = `sluice-gpu reads NVIDIA GPUs for sluice and sluice-agent.
+
+  sluice-gpu inventory                          print what GPUs there are, as JSON
+  sluice-gpu watch [--every 5s] [--gpus UUIDS]  print readings and errors, a line of JSON each, until it is ended
+`
+
+// Main is the program sluice-gpu. What it prints on out is for package gpu/helper to read.
+func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer) error {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
+	}
+	lines := json.NewEncoder(out)
+	switch command {
+	case "inventory":
+		d, err := Open(api)
+		if errors.Is(err, ErrAbsent) {
+			return lines.Encode(gpu.Inventory{Source: gpu.SourceNVML, Absent: err.Error()})
+		} else if err != nil {
+			return err
+		}
+		inv, err := d.Inventory()
+		if err := errors.Join(err, d.Close()); err != nil {
+			return err
+		}
+		return lines.Encode(inv)
+	case "watch":
+		flags := flag.NewFlagSet("watch", flag.ContinueOnError)
+		every := flags.Duration("every", 5*time.Second, "how often to read")
+		named := flags.String("gpus", "", "the UUIDs of what to watch, with commas; all when there are none")
+		if err := flags.Parse(args); err != nil {
+			return err
+		}
+		if *every <= 0 {
+			return fmt.Errorf("--every %v is not a positive duration", *every)
+		}
+		var uuids []string
+		if *named != "" {
+			uuids = strings.Split(*named, ",")
+		}
+		d, err := Open(api)
+		if err != nil {
+			return err
+		}
+		err = d.Watch(ctx, uuids, *every, func(r gpu.Report) error { return lines.Encode(r) })
+		return errors.Join(err, d.Close())
+	}
+	return errors.New(usage)
+}
