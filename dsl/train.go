@@ -50,7 +50,26 @@ type Resources struct {
 	GPUType []string `json:"gpu_type,omitempty" dsl:"single"`
 	// SHM is the size of /dev/shm, which data loaders with worker processes share.
 	SHM Size `json:"shm,omitempty"`
+	// Idle is what happens to GPUs that are hardly used. Default: nothing.
+	Idle *Idle `json:"idle,omitempty"`
 }
+
+// Idle is what happens to a node's GPUs that are hardly used.
+type Idle struct {
+	// Below is the share of time in which the GPUs compute, on average over a node's, below which they are idle.
+	Below Share `json:"below"`
+	// For is over how long that is measured.
+	For Duration `json:"for"`
+	// Action is what happens then: warn (default), or release, which stops the training after a checkpoint, gives the nodes back and fails
+	// the step.
+	Action string `json:"action,omitempty" dsl:"default=warn,enum=warn|release"`
+}
+
+// What happens to a training whose GPUs are idle.
+const (
+	IdleWarn    = "warn"
+	IdleRelease = "release"
+)
 
 // Nodes is the size of a gang: a number, or {min, max}.
 type Nodes struct {
@@ -139,6 +158,7 @@ const (
 	EndBudget    GenerationEnd = "budget"   // the run has cost what it may
 	EndMoved     GenerationEnd = "moved"    // left for capacity that is cheaper
 	EndDeadline  GenerationEnd = "deadline" // the step's deadline has passed, and it is to stop then
+	EndIdle      GenerationEnd = "idle"     // its GPUs were hardly used, and the step says to release them then
 )
 
 // Generation is one life of a gang.
@@ -165,9 +185,35 @@ type Generation struct {
 	EndedAt      time.Time `json:"ended_at"`
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
+	// GPUs is what the GPUs of its nodes did, as far as the nodes could say when it ended.
+	GPUs GPUUse `json:"gpus,omitzero"`
 	// Checkpoint it resumed from: a record of it, and no artifact that a step could be given, since checkpoints are removed as
 	// newer ones replace them.
 	Checkpoint artifact.Ref `json:"checkpoint,omitzero" dsl:"artifact=past checkpoint"`
+}
+
+// GPUUse is what the GPUs of a generation did.
+type GPUUse struct {
+	// Count is how many there were, and Model what the last of them is.
+	Count int    `json:"count"`
+	Model string `json:"model,omitempty"`
+	// Utilization is the share of time in which they computed, on average. UtilizationUnknown: the driver does not say, as of MIG instances.
+	Utilization        float64 `json:"utilization"`
+	UtilizationUnknown bool    `json:"utilization_unknown,omitempty"`
+	// Memory is what the largest has, and MemoryPeak the most that was used of one, in bytes.
+	Memory     int64 `json:"memory,omitempty"`
+	MemoryPeak int64 `json:"memory_peak,omitempty"`
+	// TemperatureMax is that of the hottest, in degrees Celsius, and PowerMean the average of one, in watts.
+	TemperatureMax int     `json:"temperature_max,omitempty"`
+	PowerMean      float64 `json:"power_mean,omitempty"`
+	// Throttled is the share of time in which they were slowed down, by heat, by a limit of power or by another GPU.
+	Throttled float64 `json:"throttled,omitempty"`
+	// ECCUncorrected counts errors of their memory that could not be corrected.
+	ECCUncorrected int64 `json:"ecc_uncorrected,omitempty"`
+	// IdleSeconds is for how long they were idle, by the step's resources.idle, on the node where they were longest.
+	IdleSeconds float64 `json:"idle_seconds,omitempty"`
+	// Events are errors that the driver reported, one line each.
+	Events []string `json:"events,omitempty"`
 }
 
 var nodesType = reflect.TypeFor[Nodes]()

@@ -29,6 +29,15 @@ func (spec *Train) checkNeeds(c *checker, s *step) {
 	if at := lookup(s.body, "resources", "gpu_type"); at != nil && lookup(s.body, "resources", "gpu") == nil {
 		c.src.errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
 	}
+	if idle := lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {
+		if lookup(s.body, "resources", "gpu") == nil {
+			c.src.errorf(keyNode(lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` says what happens to idle GPUs, and has none", s.ID)
+		}
+		if below := lookup(idle, "below"); below != nil && spec.Resources.Idle.Below <= 0 && !strings.Contains(below.Value, "${") {
+			c.src.errorf(below, "range", "write a share such as 30%", "no GPU is used less than %s", below.Value)
+		}
+		positive(c.src, idle, "for")
+	}
 	spec.checkLauncher(c, s)
 }
 

@@ -74,6 +74,7 @@ var (
 		"endclass": endClass,
 		"endword":  endWord,
 		"layers":   layers,
+		"gpus":     gpuWords,
 	}).Parse(pageSource))
 )
 

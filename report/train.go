@@ -70,6 +70,7 @@ func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
 	} else if out.CostUSD > 0 {
 		tiles = append(tiles, field{"cost", "$" + human.Number(out.CostUSD)})
 	}
+	tiles = append(tiles, gpuTiles(out.Generations)...)
 	if i := slices.IndexFunc(points, func(p Point) bool { return !p.drawable() }); i >= 0 {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
@@ -188,7 +189,7 @@ func endClass(end dsl.GenerationEnd) string {
 		return "succeeded"
 	case dsl.EndNotice, dsl.EndMoved, dsl.EndCanceled:
 		return "declined"
-	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget, dsl.EndDeadline:
+	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget, dsl.EndDeadline, dsl.EndIdle:
 		return "failed"
 	}
 	return "pending"
@@ -217,6 +218,8 @@ func endWord(end dsl.GenerationEnd) string {
 		return "moved to spot"
 	case dsl.EndDeadline:
 		return "deadline passed"
+	case dsl.EndIdle:
+		return "GPUs idle"
 	case dsl.EndCanceled:
 		return "canceled"
 	}

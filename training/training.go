@@ -35,6 +35,9 @@ type Node struct {
 	Name    string `json:"name"`  // for people
 	Queue   string `json:"queue"`
 	Address string `json:"address"` // at which the other nodes reach it
+	// Machine names what the node is on, where another gang may come to be on the same. A pool that keeps account of its broken GPUs by
+	// itself, or gives machines back for good, leaves it out.
+	Machine string `json:"machine,omitempty"`
 }
 
 // Gang is what Acquire hands out.
@@ -66,6 +69,8 @@ type Request struct {
 	Resources dsl.Resources `json:"resources,omitzero"`
 	// Image is the container image of the ranks; empty for the pool's.
 	Image string `json:"image,omitempty"`
+	// Avoid are machines, by Node.Machine, that the gang is not to be on.
+	Avoid []string `json:"avoid,omitempty"`
 }
 
 // Errors that Acquire returns, wrapped with what was wanted and what there is.

@@ -113,6 +113,8 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		return trainEnd{}, err
 	}
 	end := l.live(ctx)
+	l.avoid()
+	t.current.GPUs = l.gpus()
 	l.recall(ctx, end)
 	err := t.release(ctx, t.key(), t.current.Pool)
 	t.close(ctx, end)
@@ -201,7 +203,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	}
 	failure := contract.Error(end.errType, end.message(), nil)
 	pause, again := t.budget.again(failure)
-	if !again || end.how == dsl.EndDeadline {
+	if !again || end.how == dsl.EndDeadline || end.how == dsl.EndIdle {
 		return failure
 	}
 	t.carried.Failures = t.budget.used

@@ -99,7 +99,7 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 		Submission: t.in.Submission, Offers: choice.Offers, Pools: t.pools(), Patience: patience, Tick: choice.Tick,
 		Request: training.Request{
 			Key: key, MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
-			Resources: t.plan.Resources,
+			Resources: t.plan.Resources, Avoid: t.carried.Avoid,
 		},
 	}
 	if choice.Review > 0 {

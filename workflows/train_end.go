@@ -57,7 +57,7 @@ func (l *life) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasLost, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
 	} {
 		if explains(&end) {
 			return end
@@ -227,7 +227,7 @@ func (l *life) userFailed(end *trainEnd) bool {
 // unfinished says what node 0 lacks that ended with 0 by itself. Where the nodes were being told to stop, its ranks have agreed to that with
 // their peers, and left before they were told themselves.
 func (l *life) unfinished() string {
-	if len(l.nodes) == 0 || l.notice != nil || l.moves() {
+	if len(l.nodes) == 0 || l.left() {
 		return ""
 	}
 	return l.nodes[0].result.Unfinished
@@ -236,7 +236,7 @@ func (l *life) unfinished() string {
 // failed reports whether a rank failed by itself. Where ranks were told to stop one may have agreed to it with its peers, and exited so,
 // before it was told itself.
 func (l *life) failed(r contract.RanksEnded) bool {
-	if r.Code == exitStopped && (l.notice != nil || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
+	if r.Code == exitStopped && (l.left() || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
 		return false
 	}
 	return r.Code > 0 && !r.Stopped

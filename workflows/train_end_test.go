@@ -49,6 +49,9 @@ func TestClassifyGeneration(t *testing.T) {
 		atLast   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
 		unsaid   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
 		without  = ended(contract.RanksEnded{EndedAt: at(8), Step: 400, Of: 10000, Unfinished: "output model: there is no file"})
+		faulty   = ended(contract.RanksEnded{Code: 1, EndedAt: at(2), Tail: "CUDA error", Fault: "GPU 3 (GPU-x): XID 79"})
+		fault    = &contract.Notice{Generation: 1, Node: 1, Cause: contract.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
+		idle     = &contract.Notice{Generation: 1, Node: 0, Cause: contract.CauseIdle, Reason: "the GPUs were busy 3% of the last 10m, less than 30%"}
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
@@ -78,6 +81,14 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 at the step's own total", life{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, dsl.EndFinished, "", ""},
 		{"exit 0, and told to stop by somebody else", life{nodes: []nodeState{left, left}}, dsl.EndCrashed, contract.ErrInfrastructure, "exited with 0 at step 400 of 10000"},
 		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
+		{"a GPU broke, and the ranks stopped with a checkpoint", life{nodes: []nodeState{stopped, stopped}, fault: fault}, dsl.EndNodeLost, "", "node 1: GPU 3"},
+		{"a GPU broke, and the program failed of it", life{nodes: []nodeState{failsA, faulty}}, dsl.EndNodeLost, "", "node 1: GPU 3"},
+		{"a GPU broke, and took the machine down", life{nodes: []nodeState{stopped, silent}, fault: fault, loss: loss}, dsl.EndNodeLost, "", "node 1: GPU 3"},
+		{"finished in spite of a broken GPU", life{nodes: []nodeState{ok, ok}, fault: fault}, dsl.EndFinished, "", ""},
+		{"canceled, and a GPU broke", life{nodes: []nodeState{stopped, faulty}, canceled: true}, dsl.EndCanceled, "", "canceled"},
+		{"released for idle GPUs", life{nodes: []nodeState{stopped, stopped}, idle: idle}, dsl.EndIdle, contract.ErrUser, "node 0: the GPUs were busy 3%"},
+		{"released for idle GPUs, and a rank fails on its way out", life{nodes: []nodeState{failsA, stopped}, idle: idle}, dsl.EndIdle, contract.ErrUser, "the GPUs were busy 3%"},
+		{"exit 0 when released for idle GPUs", life{nodes: []nodeState{left, left}, idle: idle}, dsl.EndIdle, contract.ErrUser, "the GPUs were busy 3%"},
 		{"finished or stopped on notice", life{nodes: []nodeState{stopped, ok}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"agreed to stop before it was told", life{nodes: []nodeState{agreed, stopped}, notice: notice}, dsl.EndNotice, "", "node 1 had notice"},
 		{"stopped though nobody asked", life{nodes: []nodeState{agreed, agreed}}, dsl.EndUserError, contract.ErrUser, "exit code 143"},

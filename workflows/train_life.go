@@ -52,7 +52,9 @@ type life struct {
 
 	nodes    []nodeState
 	loss     *training.Loss
-	notice   *contract.Notice
+	notice   *contract.Notice // that a node will go
+	fault    *contract.Notice // that a GPU is broken
+	idle     *contract.Notice // that the GPUs are hardly used, where they are to be released then
 	canceled bool
 	late     bool // the attempt's timeout has passed
 	broke    bool // the step has cost what it may
@@ -156,7 +158,7 @@ func (l *life) firstLimit(ctx workflow.Context) *limit {
 
 // broken reports whether there is a reason to end the generation before all ranks have finished.
 func (l *life) broken() bool {
-	if l.canceled || l.late || l.broke || l.overdue || l.loss != nil || l.notice != nil || l.moves() {
+	if l.canceled || l.late || l.broke || l.overdue || l.loss != nil || l.left() {
 		return true
 	}
 	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
@@ -204,7 +206,7 @@ func (l *life) watch(ctx workflow.Context) {
 	})
 }
 
-// hear notes the notice that a node of this generation will go. Notices for others come late and mean nothing.
+// hear notes the notices that nodes of this generation are to be left. Notices for others come late and mean nothing.
 func (l *life) hear(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "notices", func(ctx workflow.Context) {
 		over := false
@@ -214,9 +216,7 @@ func (l *life) hear(ctx workflow.Context) {
 			selector.AddReceive(l.notices, func(c workflow.ReceiveChannel, _ bool) {
 				var notice contract.Notice
 				c.Receive(ctx, &notice)
-				if notice.Generation == l.current.Index && l.notice == nil {
-					l.notice = &notice
-				}
+				l.notes(notice)
 			})
 			selector.Select(ctx)
 		}
@@ -324,7 +324,9 @@ func (l *life) grace(ctx workflow.Context) time.Duration {
 	switch {
 	case l.canceled || l.late || l.broke:
 		return cancelStop
-	case l.overdue, l.moves() && l.loss == nil && l.notice == nil:
+	case l.fault != nil && l.loss == nil && l.notice == nil:
+		return faultStop
+	case l.overdue, (l.moves() || l.idle != nil) && l.loss == nil && l.notice == nil:
 		return moveStop
 	case l.notice != nil && l.loss == nil:
 		left := l.notice.Until.Sub(workflow.Now(ctx))

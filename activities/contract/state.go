@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 // StateQuery is answered by every workflow of a run with where it is now: RunState by the pipeline's, TrainState by a training
@@ -64,6 +65,10 @@ type TrainProgress struct {
 	Loss           metrics.Number `json:"loss"`
 	StepsPerSecond float64        `json:"steps_per_second"`
 	CommittedStep  int64          `json:"committed_step"`
+	// GPUs are the newest readings of those that the node has.
+	GPUs []gpu.Reading `json:"gpus,omitempty"`
+	// Idle says that they are hardly used, while they are, where the step wants to know.
+	Idle string `json:"idle,omitempty"`
 }
 
 // RolloutState is where a rollout is.

@@ -32,15 +32,24 @@ const (
 	StopActivity     = "sluice.node.stop"
 )
 
-// NoticeSignal is sent by an agent to its train workflow, any number of times, when its node has been told that it will go.
+// NoticeSignal is sent by an agent to its train workflow, any number of times, when its node is to be left.
 const NoticeSignal = "sluice.notice"
 
 // Notice is what it says.
 type Notice struct {
 	Generation int       `json:"generation"`
 	Node       int       `json:"node"`
-	Until      time.Time `json:"until"` // the node may be gone from then on
+	Until      time.Time `json:"until"` // the node may be gone from then on; only where it has been told that it will go
+	// Cause is why: empty when the node has been told that it will go, CauseFault or CauseIdle. Reason says more of these, in one line.
+	Cause  string `json:"cause,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
+
+// Why a node is to be left, other than that it will go.
+const (
+	CauseFault = "gpu_fault" // one of its GPUs cannot be relied on until it has been reset
+	CauseIdle  = "gpu_idle"  // its GPUs are hardly used, and the step says to release them then
+)
 
 // TrainInput starts a train workflow. It retries by itself, since the next try goes on from the last checkpoint.
 type TrainInput struct {
@@ -63,6 +72,8 @@ type TrainCarried struct {
 	Failures int `json:"failures,omitempty"`
 	// FalseStarts counts the gangs that were lost in a row before their ranks ran.
 	FalseStarts int `json:"false_starts,omitempty"`
+	// Avoid are the machines, by Node.Machine, on which a GPU broke: the newest.
+	Avoid []string `json:"avoid,omitempty"`
 	// Unusable are checkpoints that could not be resumed from.
 	Unusable []artifact.Ref `json:"unusable,omitempty"`
 	// BeganAt is when the step began, AttemptAt when the attempt that is under way did.
@@ -222,6 +233,10 @@ type RanksEnded struct {
 	Stopped bool `json:"stopped,omitempty"`
 	// OverMemory says why the rank was killed when it was for want of memory.
 	OverMemory string `json:"over_memory,omitempty"`
+	// Fault says which of the node's GPUs broke, and how; it explains whatever else went wrong.
+	Fault string `json:"fault,omitempty"`
+	// GPUs is what the node's GPUs did.
+	GPUs *dsl.GPUUse `json:"gpus,omitempty"`
 	// Hung: no step was reported for far longer than usual, and the rank was killed.
 	Hung    bool      `json:"hung,omitempty"`
 	EndedAt time.Time `json:"ended_at"`

@@ -32,6 +32,15 @@ func Duration(d time.Duration) string {
 // Seconds is Duration of a number of seconds.
 func Seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
 
+// Memory writes how much memory, which is made in powers of two: "4.8 GiB", "40 GiB".
+func Memory(n int64) string {
+	v := float64(n) / (1 << 30)
+	if v < 9.95 {
+		return strconv.FormatFloat(v, 'f', 1, 64) + " GiB"
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64) + " GiB"
+}
+
 // Bytes writes a size in decimal units: "0 B", "812 B", "4.1 kB", "41 MB".
 func Bytes(n int64) string {
 	if n < 1000 {

@@ -19,6 +19,8 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/nvml"
 )
 
 // TestMain lets this test's own executable watch ranks, as the agent's does.
@@ -26,13 +28,16 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == RankCommand {
 		os.Exit(Rank(os.Args[2], os.Args[3:]))
 	}
+	if gputest.Plays() {
+		os.Exit(gputest.Main(nvml.Main))
+	}
 	goleak.VerifyTestMain(m)
 }
 
 func TestConfigTravelsInTheEnvironment(t *testing.T) {
 	want := Config{
 		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
-		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt",
+		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt", GPUHelper: "/gpu",
 	}
 	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
 	for _, kv := range environ {

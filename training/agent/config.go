@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 
 // Config is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
@@ -29,6 +31,8 @@ type Config struct {
 	CPUs int
 	// GPUs are those of the machine that are the node's, as CUDA_VISIBLE_DEVICES takes them. Empty: all that the node sees.
 	GPUs []string
+	// GPUHelper is where sluice-gpu is; empty: where package gpu/helper finds it.
+	GPUHelper string
 	// PythonEnv is the virtual environment whose programs come first in the ranks' PATH. May be empty.
 	PythonEnv string
 	// Metadata is the address of EC2's instance metadata service, on its instances: there the node's notice is told. Else empty.
@@ -61,6 +65,7 @@ const (
 	envDir       = "SLUICE_NODE_DIR"
 	envLogDir    = "SLUICE_LOG_DIR"
 	envGPUs      = "SLUICE_NODE_GPUS"
+	envGPUHelper = helper.Variable
 	envPython    = "SLUICE_PYTHON_ENV"
 	envMetadata  = "SLUICE_IMDS"
 	envIdle      = "SLUICE_NODE_IDLE"
@@ -81,7 +86,7 @@ func (c Config) Environ(base []string) []string {
 		QueueVariable+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, HostVariable+"="+c.Host,
 		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
-		envShared+"="+strconv.FormatBool(c.Shared),
+		envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
 	)
 }
 
@@ -91,7 +96,7 @@ func ConfigFromEnv() (Config, error) {
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
-		Shared: os.Getenv(envShared) == "true",
+		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")

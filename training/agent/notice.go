@@ -42,7 +42,7 @@ func (n *node) hearNotice(ctx context.Context) {
 			n.log.Warn("notice cannot be read", "error", err)
 			continue
 		}
-		if err := n.signal(ctx, notice); err != nil {
+		if err := n.passOn(ctx, notice); err != nil {
 			n.log.Warn("notice cannot be passed on yet", "error", err)
 			continue
 		}
@@ -50,16 +50,19 @@ func (n *node) hearNotice(ctx context.Context) {
 	}
 }
 
-func (n *node) signal(ctx context.Context, notice NodeNotice) error {
+func (n *node) passOn(ctx context.Context, notice NodeNotice) error {
 	n.mu.Lock()
 	p := n.prepared
 	n.mu.Unlock()
 	if p == nil {
 		return errors.New("the node has not been prepared")
 	}
+	return n.signal(ctx, p.workflow, contract.Notice{Generation: p.key.Generation, Node: p.index, Until: notice.Until})
+}
+
+// signal tells a train workflow something of the node.
+func (n *node) signal(ctx context.Context, workflow string, notice contract.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return n.client.SignalWorkflow(ctx, p.workflow, "", contract.NoticeSignal, contract.Notice{
-		Generation: p.key.Generation, Node: p.index, Until: notice.Until,
-	})
+	return n.client.SignalWorkflow(ctx, workflow, "", contract.NoticeSignal, notice)
 }

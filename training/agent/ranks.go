@@ -46,6 +46,7 @@ type ranks struct {
 	pipe    *pipe          // brings what the ranks of a launcher print; nil without one
 	metrics *follower
 	commits *committer
+	gpus    *gpuWatch // nil where the step has none
 
 	oomKills int64     // of the kernel, before
 	weighed  time.Time // when their memory was last looked at
@@ -81,6 +82,7 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 		}
 		return nil, contract.Error(contract.ErrInfrastructure, err.Error(), err)
 	}
+	r.gpus = watchGPUs(r)
 	go r.supervise()
 	return r, nil
 }
@@ -133,6 +135,7 @@ func (r *ranks) supervise() {
 	err = errors.Join(err, r.out.Close(), r.pipe.close(), scrubErr)
 	end, endErr := r.outcome(exit)
 	err = errors.Join(err, endErr)
+	r.gpus.end(!end.ok() && !r.wasTold())
 
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
@@ -193,11 +196,8 @@ func (r *ranks) clear(now time.Time) {
 	if !r.launch.watched() {
 		return
 	}
-	r.mu.Lock()
-	told := !r.stopped.IsZero()
-	r.mu.Unlock()
 	ends, err := readEnds(r.launch.dir)
-	if limit := patience(ends, r.launch.ranks, told); err == nil && !limit.IsZero() && now.After(limit) {
+	if limit := patience(ends, r.launch.ranks, r.wasTold()); err == nil && !limit.IsZero() && now.After(limit) {
 		r.proc.Kill()
 	}
 }
@@ -219,6 +219,13 @@ func (r *ranks) outcome(exit proc.Exit) (rankEnd, error) {
 	return outcome(ends, r.launch.ranks, end), err
 }
 
+// wasTold reports whether somebody asked for the end.
+func (r *ranks) wasTold() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.stopped.IsZero()
+}
+
 func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,6 +241,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
 	if commitErr != nil {
 		e.CommitError = commitErr.Error()
 	}
+	e.GPUs, e.Fault = r.gpus.account()
 	return e
 }
 
@@ -308,8 +316,10 @@ func (r *ranks) kill() { r.stop(context.Background(), 0) }
 // progress is what a heartbeat says.
 func (r *ranks) progress() contract.TrainProgress {
 	m := r.metrics.state()
-	return contract.TrainProgress{
+	p := contract.TrainProgress{
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
 	}
+	p.GPUs, p.Idle = r.gpus.state()
+	return p
 }

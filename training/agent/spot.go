@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -39,13 +37,5 @@ func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duratio
 
 // writeNotice makes the notice appear whole.
 func writeNotice(dir string, notice NodeNotice) error {
-	raw, err := json.Marshal(notice)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, NoticeFile)
-	if err := os.WriteFile(path+".tmp", raw, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return writeWhole(filepath.Join(dir, NoticeFile), notice)
 }

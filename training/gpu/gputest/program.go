@@ -17,8 +17,14 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Variable names the folder by which a test tells a process that plays sluice-gpu what happens to its machine.
-const Variable = "SLUICE_TEST_GPUS"
+// Variable names the folder by which a test tells a process that plays sluice-gpu what happens to its machine. Agents keep from their
+// children what begins with SLUICE.
+const Variable = "TEST_GPUS"
+
+// Plays reports whether a test's own executable has been started as sluice-gpu.
+func Plays() bool {
+	return os.Getenv(Variable) != "" && len(os.Args) > 1 && slices.Contains([]string{"inventory", "watch"}, os.Args[1])
+}
 
 // The files of that folder.
 const (

@@ -21,7 +21,7 @@ import (
 
 // TestMain lets this test's own executable play sluice-gpu, on the machine of gputest.
 func TestMain(m *testing.M) {
-	if os.Getenv(gputest.Variable) != "" {
+	if gputest.Plays() {
 		os.Exit(gputest.Main(nvml.Main))
 	}
 	goleak.VerifyTestMain(m)

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 // Row is a step as the live view shows it.
@@ -51,8 +52,52 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 			parts = append(parts, "loss "+human.Number(float64(p.Loss)), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
 		}
 	}
+	parts = append(parts, gpuParts(p)...)
 	d.Text = strings.Join(parts, separator)
 	return d
+}
+
+// gpuParts say what the GPUs of a node do, as far as it is known: how busy they are on average, the fullest and the hottest.
+func gpuParts(p contract.TrainProgress) []string {
+	if len(p.GPUs) == 0 {
+		return nil
+	}
+	var said []string
+	var fullest gpu.Reading
+	busy, known, hottest := 0.0, 0, 0
+	var slowed []string
+	for _, g := range p.GPUs {
+		if g.Utilization != nil {
+			busy += *g.Utilization
+			known++
+		}
+		if g.MemoryUsed >= fullest.MemoryUsed {
+			fullest = g
+		}
+		hottest = max(hottest, g.Temperature)
+		slowed = append(slowed, g.Throttled...)
+	}
+	if known > 0 {
+		said = append(said, fmt.Sprintf("%.0f%%", 100*busy/float64(known)))
+	}
+	if fullest.Memory > 0 {
+		said = append(said, human.Memory(fullest.MemoryUsed)+" of "+human.Memory(fullest.Memory))
+	}
+	if hottest > 0 {
+		said = append(said, fmt.Sprintf("%d °C", hottest))
+	}
+	if slices.Sort(slowed); len(slowed) > 0 {
+		said = append(said, "slowed by "+strings.Join(slices.Compact(slowed), ", "))
+	}
+	name := "GPU "
+	if n := len(p.GPUs); n > 1 {
+		name = human.Plural(int64(n), "GPU") + " "
+	}
+	parts := []string{name + strings.Join(said, ", ")}
+	if p.Idle != "" {
+		parts = append(parts, "idle: "+p.Idle)
+	}
+	return parts
 }
 
 // ChildDetail describes a child pipeline.

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -180,6 +181,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestDetails(t *testing.T) {
+	busy, idle := 0.9, 0.0
 	for _, c := range []struct {
 		got  Detail
 		want Detail
@@ -192,6 +194,17 @@ func TestDetails(t *testing.T) {
 		{ // progress of the generation before says nothing of this one
 			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, contract.TrainProgress{Generation: 2, Step: 140, Of: 520}),
 			Detail{"generation 3 preparing · 1 node", -1},
+		},
+		{
+			TrainDetail(contract.TrainState{Generation: 1}, contract.TrainProgress{Idle: "the GPUs were busy 3% of the last 10m", GPUs: []gpu.Reading{
+				{Utilization: &busy, Memory: 40 << 30, MemoryUsed: 31 << 30, Temperature: 61},
+				{Utilization: &idle, Memory: 40 << 30, MemoryUsed: 1 << 30, Temperature: 70, Throttled: []string{"thermal", "power"}},
+			}}),
+			Detail{"generation 1 · 2 GPUs 45%, 31 GiB of 40 GiB, 70 °C, slowed by power, thermal · idle: the GPUs were busy 3% of the last 10m", -1},
+		},
+		{ // of an instance the driver knows its memory alone
+			TrainDetail(contract.TrainState{Generation: 1}, contract.TrainProgress{GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}}),
+			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB", -1},
 		},
 		{TrainDetail(contract.TrainState{}, contract.TrainProgress{}), Detail{"generation 1", -1}},
 		{

@@ -1,0 +1,297 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/gpu/helper"
+)
+
+const (
+	// FaultFile appears in the node's folder when one of its GPUs cannot be relied on until it has been reset: JSON, a gpu.Event.
+	FaultFile = "gpu-fault"
+	// readEvery is how often the GPUs are read.
+	readEvery = 5 * time.Second
+	// watchAgain is how soon GPUs are watched again when that has failed.
+	watchAgain = 30 * time.Second
+	// faultLimit is how long to wait, when ranks have failed, for the news that a GPU has: the program sees it first.
+	faultLimit = 2 * time.Second
+)
+
+// gpuWatch is what is known of the node's GPUs while its ranks run. A nil one knows nothing: the step has none.
+type gpuWatch struct {
+	r      *ranks
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	broken chan struct{} // closed when fault is set
+
+	mu       sync.Mutex
+	readings []gpu.Reading
+	use      gpuUse
+	idle     idleWindow
+	released bool // the workflow has been told that they are idle
+	fault    *gpu.Event
+}
+
+// watchGPUs watches the node's GPUs until end. Where that cannot be done it is said once.
+func watchGPUs(r *ranks) *gpuWatch {
+	if r.p.spec.Resources.GPU == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &gpuWatch{r: r, cancel: cancel, broken: make(chan struct{})}
+	if limit := r.p.spec.Resources.Idle; limit != nil {
+		w.idle.limit = *limit
+	}
+	w.tasks.Go(func() {
+		path := cmp.Or(r.node.config.GPUHelper, helper.Path())
+		for said := false; ; said = true {
+			err := helper.Watch(ctx, path, r.node.config.GPUs, readEvery, func(report gpu.Report) { w.take(ctx, report) })
+			if err != nil && !said {
+				r.node.log.Warn("the node's GPUs are not watched: nothing is known of their use and their errors", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(watchAgain):
+			}
+		}
+	})
+	return w
+}
+
+// take notes what was reported.
+func (w *gpuWatch) take(ctx context.Context, report gpu.Report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if report.Event != nil {
+		w.hear(ctx, *report.Event)
+		return
+	}
+	w.readings = report.Readings
+	w.use.add(report.Readings)
+	share, known := utilizationOf(report.Readings)
+	if !known {
+		return
+	}
+	w.idle.add(report.At, share)
+	if why := w.idle.why(); why != "" && w.idle.limit.Action == dsl.IdleRelease && !w.released {
+		w.released = true
+		w.tell(ctx, contract.Notice{Cause: contract.CauseIdle, Reason: why})
+	}
+}
+
+// hear notes an error of a GPU. After one that asks for a reset the node is to be left, and the pool to know.
+func (w *gpuWatch) hear(ctx context.Context, event gpu.Event) {
+	w.use.hear(event)
+	w.r.node.log.Warn("a GPU reports an error", "event", event.String(), "action", event.Action())
+	if !event.Unusable() || w.fault != nil {
+		return
+	}
+	w.fault = &event
+	close(w.broken)
+	if err := writeWhole(filepath.Join(w.r.node.config.Dir, FaultFile), event); err != nil {
+		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
+	}
+	w.tell(ctx, contract.Notice{Cause: contract.CauseFault, Reason: event.String()})
+}
+
+// tell tells the train workflow, again and again until it has taken it or the ranks have ended.
+func (w *gpuWatch) tell(ctx context.Context, notice contract.Notice) {
+	notice.Generation, notice.Node = w.r.key.Generation, w.r.p.index
+	w.tasks.Go(func() {
+		for {
+			err := w.r.node.signal(ctx, w.r.p.workflow, notice)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			w.r.node.log.Warn("the workflow cannot be told of the GPUs yet", "cause", notice.Cause, "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	})
+}
+
+// end ends the watch. When the ranks failed by themselves, the news that a GPU has is waited for.
+func (w *gpuWatch) end(failed bool) {
+	if w == nil {
+		return
+	}
+	if failed {
+		select {
+		case <-w.broken:
+		case <-time.After(faultLimit):
+		}
+	}
+	w.cancel()
+	w.tasks.Wait()
+}
+
+// state is what a heartbeat says: the readings, and that the GPUs are idle.
+func (w *gpuWatch) state() (readings []gpu.Reading, idle string) {
+	if w == nil {
+		return nil, ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.readings, w.idle.why()
+}
+
+// account is what is to be kept of the GPUs, and what broke one of them.
+func (w *gpuWatch) account() (use *dsl.GPUUse, fault string) {
+	if w == nil {
+		return nil, ""
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault != nil {
+		fault = w.fault.String()
+	}
+	use = w.use.sum()
+	if use != nil {
+		use.IdleSeconds = w.idle.total.Seconds()
+	}
+	return use, fault
+}
+
+// utilizationOf is how busy a node's GPUs are on average, as far as the driver says.
+func utilizationOf(readings []gpu.Reading) (share float64, known bool) {
+	n := 0
+	for _, r := range readings {
+		if r.Utilization != nil {
+			share += *r.Utilization
+			n++
+		}
+	}
+	return share / float64(max(1, n)), n > 0
+}
+
+// idleWindow looks back as far as the limit says.
+type idleWindow struct {
+	limit dsl.Idle
+	kept  []idleSample
+	mean  float64
+	now   bool          // idle now
+	total time.Duration // that it has been
+}
+
+type idleSample struct {
+	at    time.Time
+	share float64
+}
+
+// add takes how busy the GPUs are. They are idle when the mean over the whole window is below the limit.
+func (i *idleWindow) add(at time.Time, share float64) {
+	if i.limit.For <= 0 {
+		return
+	}
+	span := time.Duration(i.limit.For)
+	if i.now && len(i.kept) > 0 {
+		i.total += at.Sub(i.kept[len(i.kept)-1].at)
+	}
+	i.kept = append(i.kept, idleSample{at, share})
+	for len(i.kept) > 1 && at.Sub(i.kept[1].at) >= span {
+		i.kept = i.kept[1:]
+	}
+	sum := 0.0
+	for _, s := range i.kept {
+		sum += s.share
+	}
+	i.mean = sum / float64(len(i.kept))
+	idle := at.Sub(i.kept[0].at) >= span && i.mean < float64(i.limit.Below)
+	if idle && !i.now {
+		i.total += span
+	}
+	i.now = idle
+}
+
+// why says that the GPUs are idle, while they are.
+func (i *idleWindow) why() string {
+	if !i.now {
+		return ""
+	}
+	return fmt.Sprintf("the GPUs were busy %.0f%% of the last %s, less than %.0f%%", 100*i.mean, i.limit.For, 100*float64(i.limit.Below))
+}
+
+// maxEvents is how many errors of GPUs are kept in words.
+const maxEvents = 8
+
+// gpuUse adds readings up.
+type gpuUse struct {
+	dsl.GPUUse
+	reads, known, throttled int
+	utilization, power      float64
+	first                   map[string]int64 // of each GPU, the uncorrected errors that it had before
+	errors                  map[string]int64 // and has had since
+}
+
+func (u *gpuUse) add(readings []gpu.Reading) {
+	if u.first == nil {
+		u.first, u.errors = map[string]int64{}, map[string]int64{}
+	}
+	u.Count = max(u.Count, len(readings))
+	for _, r := range readings {
+		u.reads++
+		u.Model = r.Model
+		u.Memory = max(u.Memory, r.Memory)
+		u.MemoryPeak = max(u.MemoryPeak, r.MemoryUsed)
+		u.TemperatureMax = max(u.TemperatureMax, r.Temperature)
+		u.power += r.Power
+		if r.Utilization != nil {
+			u.known++
+			u.utilization += *r.Utilization
+		}
+		if len(r.Throttled) > 0 {
+			u.throttled++
+		}
+		if _, ok := u.first[r.UUID]; !ok {
+			u.first[r.UUID] = r.Uncorrected
+		}
+		u.errors[r.UUID] = max(0, r.Uncorrected-u.first[r.UUID])
+	}
+}
+
+func (u *gpuUse) hear(event gpu.Event) {
+	if said := event.String(); len(u.Events) < maxEvents && !slices.Contains(u.Events, said) {
+		u.Events = append(u.Events, said)
+	}
+}
+
+// sum is what it comes to; nil when nothing was ever reported.
+func (u *gpuUse) sum() *dsl.GPUUse {
+	if u.reads == 0 && len(u.Events) == 0 {
+		return nil
+	}
+	use := u.GPUUse
+	reads := float64(max(1, u.reads))
+	use.Utilization, use.UtilizationUnknown = u.utilization/float64(max(1, u.known)), u.known == 0
+	use.PowerMean, use.Throttled = u.power/reads, float64(u.throttled)/reads
+	for _, n := range u.errors {
+		use.ECCUncorrected += n
+	}
+	return &use
+}
+
+// writeWhole makes a file with a value as JSON appear whole.
+func writeWhole(path string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", raw, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
