@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/workflows"
 )
@@ -160,9 +161,10 @@ func (s *Session) localPool(name string, spec dsl.Pool, python string) training.
 	return local.New(local.Options{
 		Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
-		AgentPath: AgentPath(),
+		AgentPath: AgentPath(), Faults: filepath.Join(s.Dir, "gpu-faults.jsonl"),
 		Agent: agent.Config{
-			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
+			GPUHelper: helper.Path(),
+			Address:   s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
 			LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
 			Requirements: spec.Runtime.Python, Shared: true,
 		},

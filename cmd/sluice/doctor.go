@@ -73,9 +73,9 @@ func examine(ctx context.Context, state string) []view.Finding {
 		checkTemporal(ctx, state),
 	}
 	findings = append(findings, checkPython(ctx)...)
+	findings = append(findings, checkLibrary(), checkAgent())
+	findings = append(findings, checkGPUs(ctx)...)
 	return append(findings,
-		checkLibrary(),
-		checkAgent(),
 		checkPort(ctx, state),
 		checkProgram(ctx, "npm", view.Note, "the example fetches its data with it: install the package npm", "--version"),
 	)

@@ -14,15 +14,16 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 // gang is a gang that this process started.
 type gang struct {
 	record
 	agents []*proc.Process
-	// resources are what each of its nodes has, gpus all that are theirs.
+	// resources are what each of its nodes has, gpus those of each.
 	resources dsl.Resources
-	gpus      []GPU
+	gpus      [][]gpu.Unit
 	once      sync.Once
 	released  chan struct{}
 	gone      chan struct{} // closed when the first node is gone

@@ -2,55 +2,34 @@ package local
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
-	"unicode"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 
 // Machine is what this machine has for nodes to share.
 type Machine struct {
 	Memory dsl.Size
 	SHM    dsl.Size
-	GPUs   []GPU
+	GPUs   gpu.Inventory
+	// taken are the UUIDs of the units that are not to be had.
+	taken []string
 }
 
-// GPU is one of the machine's.
-type GPU struct {
-	UUID  string // as CUDA_VISIBLE_DEVICES takes it
-	Model string // such as "NVIDIA L4"
-}
-
-// is reports whether a GPU is of a type: whether all words of the type are words of its model's name.
-func (g GPU) is(gpuType string) bool {
-	model := words(g.Model)
-	return !slices.ContainsFunc(words(gpuType), func(w string) bool { return !slices.Contains(model, w) })
-}
-
-func words(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-}
-
-// ofTypes are the GPUs of any of these types; all when there are none.
-func ofTypes(gpus []GPU, types []string) []GPU {
-	var fit []GPU
-	for _, g := range gpus {
-		if len(types) == 0 || slices.ContainsFunc(types, g.is) {
-			fit = append(fit, g)
-		}
-	}
-	return fit
+// free are the units that are to be had.
+func (m Machine) free() []gpu.Unit {
+	return slices.DeleteFunc(m.GPUs.Units(), func(u gpu.Unit) bool { return slices.Contains(m.taken, u.UUID) })
 }
 
 // without is what a gang leaves of the machine.
@@ -58,7 +37,10 @@ func (m Machine) without(g *gang) Machine {
 	nodes := dsl.Size(len(g.Nodes))
 	m.Memory -= nodes * g.resources.Memory
 	m.SHM -= nodes * g.resources.SHM
-	m.GPUs = slices.DeleteFunc(slices.Clone(m.GPUs), func(gpu GPU) bool { return slices.Contains(g.gpus, gpu) })
+	m.taken = slices.Clone(m.taken)
+	for _, u := range slices.Concat(g.gpus...) {
+		m.taken = append(m.taken, u.UUID)
+	}
 	return m
 }
 
@@ -80,12 +62,12 @@ func (m Machine) holds(r dsl.Resources, least, most int) (int, error) {
 	if r.GPU <= 0 {
 		return n, nil
 	}
-	if len(m.GPUs) == 0 {
-		return 0, errors.New("each node must have a GPU, and the pool has no GPU")
+	if len(m.GPUs.Units()) == 0 {
+		return 0, fmt.Errorf("each node must have a GPU, and the pool has no GPU: %s", cmp.Or(m.GPUs.Absent, "those in MIG mode have no instances"))
 	}
-	fit := len(ofTypes(m.GPUs, r.GPUType))
-	if n = min(n, fit/r.GPU); n < least {
-		return 0, fmt.Errorf("each of %d nodes must have %d GPU%s, and there are %d", least, r.GPU, ofType(r.GPUType), fit)
+	fit := gpu.OfTypes(m.free(), r.GPUType)
+	if n = min(n, gpu.Holds(fit, r.GPU)); n < least {
+		return 0, fmt.Errorf("each of %d nodes must have %d GPU%s, and there are %d", least, r.GPU, ofType(r.GPUType), len(fit))
 	}
 	return n, nil
 }
@@ -97,9 +79,13 @@ func ofType(types []string) string {
 	return " of type " + strings.Join(types, " or ")
 }
 
-// Inspect looks at this machine.
-func Inspect(ctx context.Context) Machine {
-	return Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: findGPUs(ctx)}
+// Inspect looks at this machine. helperPath is where sluice-gpu is; GPUs that cannot be listed are as good as absent, and why is said.
+func Inspect(ctx context.Context, helperPath string) Machine {
+	inv, err := helper.Inspect(ctx, helperPath)
+	if err != nil {
+		inv.Absent = err.Error()
+	}
+	return Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: inv}
 }
 
 // memory is the least of what the kernel says there is and what the control groups of this process allow. root is "/", but for tests.
@@ -153,27 +139,4 @@ func sizeOf(path string) dsl.Size {
 		return 0
 	}
 	return dsl.Size(int64(stat.Blocks) * stat.Bsize)
-}
-
-// findGPUs asks the driver's own tool which GPUs there are; none where it is not installed.
-func findGPUs(ctx context.Context) []GPU {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader").Output()
-	if err != nil {
-		return nil
-	}
-	return parseGPUs(string(out))
-}
-
-// parseGPUs reads lines such as "GPU-4a0b..., NVIDIA L4".
-func parseGPUs(out string) []GPU {
-	var gpus []GPU
-	for line := range strings.Lines(out) {
-		uuid, model, ok := strings.Cut(strings.TrimSpace(line), ",")
-		if ok && strings.HasPrefix(uuid, "GPU-") {
-			gpus = append(gpus, GPU{UUID: uuid, Model: strings.TrimSpace(model)})
-		}
-	}
-	return gpus
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,9 +13,12 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
-var l4s = []GPU{{"GPU-a", "NVIDIA L4"}, {"GPU-b", "NVIDIA L4"}, {"GPU-c", "NVIDIA H100 80GB HBM3"}}
+var l4s = gpu.Inventory{GPUs: []gpu.GPU{
+	{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4"}, {Index: 1, UUID: "GPU-b", Model: "NVIDIA L4"}, {Index: 2, UUID: "GPU-c", Model: "NVIDIA H100 80GB HBM3"},
+}}
 
 func TestMachineHolds(t *testing.T) {
 	m := Machine{Memory: 24 << 30, SHM: 8 << 30, GPUs: l4s}
@@ -70,11 +74,11 @@ func TestGangsShareTheMachine(t *testing.T) {
 	if _, err := ask("b", dsl.Resources{GPU: 1}); err != nil {
 		t.Error(err)
 	}
-	got := map[string][]GPU{}
+	got := map[string][]gpu.Unit{}
 	for key, g := range p.gangs {
-		got[key.Step] = g.gpus
+		got[key.Step] = slices.Concat(g.gpus...)
 	}
-	if diff := cmp.Diff(map[string][]GPU{"a": l4s[:2], "b": l4s[2:]}, got); diff != "" {
+	if diff := cmp.Diff(map[string][]gpu.Unit{"a": l4s.Units()[:2], "b": l4s.Units()[2:]}, got); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
 	environ, err := os.ReadFile(filepath.Join("/proc", processOf(t, p, "a", 1), "environ"))
@@ -119,14 +123,7 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	if got := memory(root); got != 4<<30 {
 		t.Errorf("with a limit of the first version %s, want 4GiB", got)
 	}
-	if got := Inspect(t.Context()); got.Memory <= 0 {
+	if got := Inspect(t.Context(), ""); got.Memory <= 0 {
 		t.Errorf("this machine: %+v", got)
-	}
-}
-
-func TestParseGPUs(t *testing.T) {
-	got := parseGPUs("GPU-a, NVIDIA L4\nGPU-b, NVIDIA H100 80GB HBM3\nNo devices were found\n")
-	if diff := cmp.Diff([]GPU{{"GPU-a", "NVIDIA L4"}, {"GPU-b", "NVIDIA H100 80GB HBM3"}}, got); diff != "" {
-		t.Error(diff)
 	}
 }

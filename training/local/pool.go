@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 // host is where all nodes of the pool are.
@@ -42,7 +42,9 @@ type Options struct {
 	AgentPath string
 	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
 	Agent agent.Config
-	// Machine says what this machine has; nil: Inspect, once it is asked for.
+	// Faults is the file that remembers which GPUs are broken, for all pools of this machine.
+	Faults string
+	// Machine says what this machine has; nil: Inspect, with the agents' helper.
 	Machine func() Machine
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
 	Token func(queuePrefix, workflow string) string
@@ -52,15 +54,16 @@ type Options struct {
 type Pool struct {
 	opts Options
 
-	mu     sync.Mutex
-	gangs  map[training.Key]*gang
-	market *market
+	mu      sync.Mutex
+	gangs   map[training.Key]*gang
+	market  *market
+	machine machineView
 }
 
 // New makes a pool.
 func New(o Options) *Pool {
 	if o.Machine == nil {
-		o.Machine = sync.OnceValue(func() Machine { return Inspect(context.Background()) })
+		o.Machine = func() Machine { return Inspect(context.Background(), o.Agent.GPUHelper) }
 	}
 	return &Pool{opts: o, gangs: map[training.Key]*gang{}, market: marketOf(o)}
 }
@@ -116,7 +119,7 @@ func (p *Pool) Release(ctx context.Context, key training.Key) error {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	// The record goes last: as long as it is there, Release can be called again.
-	if err := os.RemoveAll(dir); err != nil {
+	if err := p.clear(dir); err != nil {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	p.mu.Lock()
@@ -137,32 +140,42 @@ func (p *Pool) Close() {
 
 func (p *Pool) dir(key training.Key) string { return filepath.Join(p.opts.Dir, key.String()) }
 
-// admit says how many nodes a request gets now, and which GPUs they share.
-func (p *Pool) admit(r training.Request) (int, []GPU, error) {
+// admit says how many nodes a request gets now, and which GPUs each has.
+func (p *Pool) admit(r training.Request) (int, [][]gpu.Unit, error) {
 	most, err := p.market.sells(r, p.gangs, time.Now())
 	if err != nil {
 		return 0, nil, err
 	}
+	needs := r.Resources
 	var machine Machine
-	if needs := r.Resources; needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
-		machine = p.opts.Machine()
+	if needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
+		machine = p.machine.look(p.opts.Machine, time.Now())
 	}
-	if _, err := machine.holds(r.Resources, r.MinNodes, r.MaxNodes); err != nil {
+	if _, err := machine.holds(needs, r.MinNodes, r.MaxNodes); err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", training.ErrTooLarge, err)
+	}
+	var broken []fault
+	if needs.GPU > 0 {
+		if broken, err = faultsOf(p.opts.Faults, machine.GPUs, p.machine.at); err != nil {
+			return 0, nil, err
+		}
+		p.machine.changes = len(broken) > 0
+		machine = machine.withoutFaulty(broken)
 	}
 	for _, g := range p.gangs {
 		machine = machine.without(g)
 	}
-	n, err := machine.holds(r.Resources, r.MinNodes, most)
+	n, err := machine.holds(needs, r.MinNodes, most)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", training.ErrNoCapacity, err)
+		return 0, nil, fmt.Errorf("%w: %w%s", training.ErrNoCapacity, err, explain(broken))
 	}
-	return n, ofTypes(machine.GPUs, r.Resources.GPUType)[:n*r.Resources.GPU], nil
+	placed, _ := machine.GPUs.Place(gpu.OfTypes(machine.free(), needs.GPUType), n, needs.GPU)
+	return n, placed, nil
 }
 
 // start starts the agents of a gang, all or none.
-func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int, gpus []GPU) (*gang, error) {
-	if err := os.RemoveAll(dir); err != nil {
+func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int, gpus [][]gpu.Unit) (*gang, error) {
+	if err := p.clear(dir); err != nil {
 		return nil, err
 	}
 	g := &gang{record: record{Dir: dir}, resources: r.Resources, gpus: gpus, released: make(chan struct{}), gone: make(chan struct{})}
@@ -173,8 +186,10 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		config.Dir = g.nodeDir(i)
 		config.Host = host
 		config.CPUs = max(1, runtime.NumCPU()/n)
-		for _, gpu := range gpus[i*len(gpus)/n : (i+1)*len(gpus)/n] {
-			config.GPUs = append(config.GPUs, gpu.UUID)
+		if gpus != nil {
+			for _, u := range gpus[i] {
+				config.GPUs = append(config.GPUs, u.UUID)
+			}
 		}
 		if p.opts.Token != nil {
 			config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)

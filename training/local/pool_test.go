@@ -16,6 +16,8 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/pooltest"
 )
 
@@ -23,6 +25,9 @@ import (
 const agentVariable = "SLUICE_NODE_DIR"
 
 func TestMain(m *testing.M) {
+	if gputest.Plays() {
+		os.Exit(gputest.Main(nvml.Main))
+	}
 	if dir := os.Getenv(agentVariable); dir != "" {
 		if err := os.WriteFile(filepath.Join(dir, agent.TrainingFile), nil, 0o600); err != nil {
 			os.Exit(1)

@@ -1,0 +1,158 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/helper"
+)
+
+// gpuPool is a pool on the machine of gputest, which this test's own executable plays.
+func gpuPool(t *testing.T, nodes int) *Pool {
+	t.Helper()
+	t.Setenv(gputest.Variable, t.TempDir())
+	p := newPool(t, nodes, nil)
+	p.opts.Faults = filepath.Join(t.TempDir(), "gpu-faults.jsonl")
+	p.opts.Agent.GPUHelper = os.Args[0]
+	p.opts.Machine = func() Machine { return Inspect(t.Context(), os.Args[0]) }
+	return p
+}
+
+// acquireGPUs acquires a gang of a step's next generation, and returns the GPUs of each node.
+func acquireGPUs(t *testing.T, p *Pool, step string, generation, nodes, each int) [][]string {
+	t.Helper()
+	key := training.Key{Run: "r", Step: step, Generation: generation}
+	_, err := p.Acquire(t.Context(), training.Request{Key: key, MinNodes: nodes, MaxNodes: nodes, Resources: dsl.Resources{GPU: each}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uuids [][]string
+	for _, node := range p.gangs[key].gpus {
+		var one []string
+		for _, u := range node {
+			one = append(one, u.UUID)
+		}
+		uuids = append(uuids, one)
+	}
+	return uuids
+}
+
+// Nodes get GPUs that are near each other, by what sluice-gpu says of the topology.
+func TestPoolPlacesByTopology(t *testing.T) {
+	p := gpuPool(t, 9)
+	if diff := cmp.Diff([][]string{gputest.UUIDs(0, 1)}, acquireGPUs(t, p, "pair", 1, 1, 2)); diff != "" {
+		t.Errorf("a node of two (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([][]string{gputest.UUIDs(4, 5), gputest.UUIDs(6, 7)}, acquireGPUs(t, p, "pairs", 1, 2, 2)); diff != "" {
+		t.Errorf("two nodes of two are on one CPU (-want +got):\n%s", diff)
+	}
+}
+
+// breakGPU has the agent of a gang's first node say that its GPU is broken.
+func breakGPU(t *testing.T, p *Pool, key training.Key, event gpu.Event) {
+	t.Helper()
+	raw, err := json.Marshal(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.gangs[key].nodeDir(0), agent.FaultFile), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A GPU that is broken is in no gang any more, of any pool of the machine, until it has been reset.
+func TestBrokenGPU(t *testing.T) {
+	p := gpuPool(t, 2)
+	key := training.Key{Run: "r", Step: "fit", Generation: 1}
+	if got := acquireGPUs(t, p, "fit", 1, 1, 1); got[0][0] != "GPU-0" {
+		t.Fatalf("generation 1 has %v", got)
+	}
+	breakGPU(t, p, key, gpu.Event{XID: 79, UUID: "GPU-0", Index: 0})
+	if err := p.Release(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if got := acquireGPUs(t, p, "fit", 2, 1, 1); got[0][0] == "GPU-0" {
+		t.Errorf("the broken GPU is in generation 2: %v", got)
+	}
+	other := gpuPool(t, 2)
+	other.opts.Faults = p.opts.Faults
+	all := training.Request{Key: training.Key{Run: "r2", Step: "big", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: dsl.Resources{GPU: 8}}
+	_, err := other.Acquire(t.Context(), all)
+	if !errors.Is(err, training.ErrNoCapacity) || !strings.Contains(err.Error(), "GPU 0 (GPU-0): XID 79, GPU has fallen off the bus: the machine needs a restart") {
+		t.Errorf("a gang of all GPUs: %v, want no capacity, and why", err)
+	}
+	if err := os.Remove(p.opts.Faults); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Acquire(t.Context(), all); err != nil {
+		t.Errorf("after the fault was removed: %v", err)
+	}
+}
+
+func TestFaultsEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "faults")
+	inv := gpu.Inventory{GPUs: []gpu.GPU{{Index: 0, Recovery: gpu.RecoveryNone}, {Index: 1, Recovery: gpu.RecoveryReset}, {Index: 3}, {Index: 4, Recovery: gpu.RecoveryNone}}}
+	taken := time.Now()
+	for _, f := range []fault{
+		{Event: gpu.Event{XID: 95, Index: 0, Recovery: gpu.RecoveryReset}, Boot: bootID()}, // has been reset since
+		{Event: gpu.Event{XID: 64, Index: 3}, Boot: bootID()},
+		{Event: gpu.Event{XID: 79, Index: 3}, Boot: "before"},
+		{Event: gpu.Event{XID: 79, Index: 2}, Boot: bootID()},                                                          // is not on the bus
+		{Event: gpu.Event{XID: 95, Index: 4, Recovery: gpu.RecoveryReset}, Boot: bootID(), At: taken.Add(time.Second)}, // since it was looked at
+	} {
+		if err := remember(path, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := faultsOf(path, inv, taken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, f := range found {
+		got = append(got, f.Index, f.XID)
+	}
+	if diff := cmp.Diff([]int{1, 154, 3, 64, 4, 95}, got); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+}
+
+// A machine is looked at again only while something of it is broken.
+func TestMachineView(t *testing.T) {
+	looks := 0
+	inspect := func() Machine { looks++; return Machine{} }
+	var v machineView
+	now := time.Now()
+	v.look(inspect, now)
+	v.look(inspect, now.Add(time.Hour))
+	if v.changes = true; looks != 1 {
+		t.Errorf("a sound machine was looked at %d times", looks)
+	}
+	v.look(inspect, now.Add(time.Second))
+	v.look(inspect, now.Add(time.Minute))
+	v.look(inspect, now.Add(time.Minute+time.Second))
+	if looks != 2 {
+		t.Errorf("a broken machine was looked at %d times, want twice", looks)
+	}
+}
+
+// A machine without GPUs says why.
+func TestNoGPU(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := Inspect(t.Context(), filepath.Join(t.TempDir(), helper.Name)).holds(dsl.Resources{GPU: 1}, 1, 1)
+	if err == nil || !strings.Contains(err.Error(), "the pool has no GPU: neither sluice-gpu nor nvidia-smi is installed") {
+		t.Errorf("%v", err)
+	}
+}
