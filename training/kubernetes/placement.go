@@ -49,7 +49,7 @@ var spotLabels = []struct{ label, value string }{
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
 }
 
-// affinity is for machines with the capacity and the GPUs that are wanted. On-demand is whatever is not known to be spot.
+// affinity is for machines with the capacity and the GPUs that are wanted, and none on which a GPU broke. On-demand is whatever is not known to be spot.
 func (p *Pool) affinity(r training.Request) *corev1.Affinity {
 	var capacity [][]corev1.NodeSelectorRequirement // one of them, and of each all
 	if r.Capacity == dsl.CapacitySpot {
@@ -67,10 +67,14 @@ func (p *Pool) affinity(r training.Request) *corev1.Affinity {
 	if r.Resources.GPU == 0 || len(gpus) == 0 {
 		gpus = [][]corev1.NodeSelectorRequirement{nil}
 	}
+	var avoid []corev1.NodeSelectorRequirement
+	for _, machine := range r.Avoid {
+		avoid = append(avoid, corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{machine}})
+	}
 	var terms []corev1.NodeSelectorTerm
 	for _, c := range capacity {
 		for _, g := range gpus {
-			terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(c, g)})
+			terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(c, g), MatchFields: avoid})
 		}
 	}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{

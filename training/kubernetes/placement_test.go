@@ -25,24 +25,27 @@ func TestPlacement(t *testing.T) {
 	s.AddNode(t, "gke-l4-spot", kubetest.Machine{GPUs: "8", Labels: map[string]string{
 		"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true",
 	}, Taints: []corev1.Taint{{Key: "cloud.google.com/gke-spot", Value: "true", Effect: corev1.TaintEffectNoSchedule}}})
-	s.AddNode(t, "eks-a10g", kubetest.Machine{GPUs: "1", Labels: map[string]string{
+	s.AddNode(t, "eks-a10g", kubetest.Machine{GPUs: "2", Labels: map[string]string{
 		"nvidia.com/gpu.product": "NVIDIA-A10G", "karpenter.sh/capacity-type": "on-demand",
 	}})
 	for i, test := range []struct {
 		capacity string
 		wants    dsl.Resources
+		avoid    []string
 		on       string
 	}{
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 2, GPUType: []string{"L4", "T4"}}, "gke-l4"},
-		{dsl.CapacitySpot, dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, "gke-l4-spot"},
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1, GPUType: []string{"A10G"}}, "eks-a10g"},
-		{dsl.CapacitySpot, dsl.Resources{}, "gke-l4-spot"},
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1}, []string{"plain", "gke-l4"}, "eks-a10g"},
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1}, []string{"eks-a10g"}, "gke-l4"},
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 2, GPUType: []string{"L4", "T4"}}, nil, "gke-l4"},
+		{dsl.CapacitySpot, dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, nil, "gke-l4-spot"},
+		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1, GPUType: []string{"A10G"}}, nil, "eks-a10g"},
+		{dsl.CapacitySpot, dsl.Resources{}, nil, "gke-l4-spot"},
 	} {
 		r := request(i+1, 1, 1)
-		r.Capacity, r.Resources = test.capacity, test.wants
+		r.Capacity, r.Resources, r.Avoid = test.capacity, test.wants, test.avoid
 		gang := s.acquire(r)
 		if on := s.pods(r.Key)[gang.Nodes[0].Name].Spec.NodeName; on != test.on {
-			t.Errorf("%s with %+v is on %s, want %s", test.capacity, test.wants, on, test.on)
+			t.Errorf("%s with %+v, not on %v, is on %s, want %s", test.capacity, test.wants, test.avoid, on, test.on)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (p *Pool) start(ctx context.Context, g gang, r training.Request) (training.
 	}
 	var h handedOut
 	for i, pod := range running {
-		h.Nodes = append(h.Nodes, training.Node{Index: i, Name: pod.Name, Queue: r.Queue(i, string(pod.UID)), Address: pod.Status.PodIP})
+		h.Nodes = append(h.Nodes, training.Node{Index: i, Name: pod.Name, Queue: r.Queue(i, string(pod.UID)), Address: pod.Status.PodIP, Machine: pod.Spec.NodeName})
 		h.Pods = append(h.Pods, string(pod.UID))
 	}
 	h.Capacity, h.USDPerHour = r.Capacity, p.opts.Spec.USDPerHour.Of(r.Capacity)
