@@ -25,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/worker/embedded"
 )
 
@@ -125,7 +126,7 @@ func (b *trainBench) start() {
 	}
 	defer log.Close()
 	b.engine = exec.Command(os.Args[0])
-	b.engine.Env = append(os.Environ(), engineVariable+"="+b.dir)
+	b.engine.Env = append(os.Environ(), engineVariable+"="+b.dir, gputest.Variable+"="+b.config.GPUs)
 	b.engine.Stdout, b.engine.Stderr = log, log
 	if err := b.engine.Start(); err != nil {
 		b.t.Fatal(err)

@@ -30,6 +30,8 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/worker/embedded"
 	"github.com/sluiceml/sluice/workflows"
@@ -43,6 +45,9 @@ const engineVariable = "SLUICE_TEST_TRAIN_ENGINE"
 var agentPath string
 
 func TestMain(m *testing.M) {
+	if gputest.Plays() {
+		os.Exit(gputest.Main(nvml.Main))
+	}
 	if dir := os.Getenv(engineVariable); dir != "" {
 		if err := runTrainEngine(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "engine:", err)
@@ -99,6 +104,8 @@ type engineConfig struct {
 	AgentPath string
 	// Zombies makes Release leave the agents alone, as a pool does that cannot reach its nodes any more.
 	Zombies bool
+	// GPUs is the folder of gputest that says what happens to the machine's GPUs; empty: it has none.
+	GPUs string
 }
 
 // runTrainEngine serves until SIGTERM.
@@ -142,6 +149,9 @@ func runTrainEngine(dir string) error {
 			Token: token.MintAgentToken,
 		},
 		dir: filepath.Join(dir, "pools"),
+	}
+	if config.GPUs != "" {
+		pools.options.Agent.GPUHelper, pools.options.Faults = os.Args[0], filepath.Join(dir, "gpu-faults.jsonl")
 	}
 	defer pools.close()
 	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}})

@@ -27,6 +27,7 @@ stopped = int(os.environ.get("STOPPED_CODE", "143"))
 
 stop, told, agreed = threading.Event(), threading.Event(), threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: (told.set(), stop.set()))
+print(f"rank {rank} has {os.environ.get('CUDA_VISIBLE_DEVICES', 'no GPU')}", flush=True)
 assert not any(name.startswith(("TEMPORAL_", "SLUICE_TEMPORAL")) for name in os.environ), "a credential reached a rank"
 
 

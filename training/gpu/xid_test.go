@@ -1,9 +1,37 @@
 package gpu
 
 import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
+
+// The documentation lists all XIDs that ask for a reset.
+func TestDocumentedXIDs(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/gpus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`has to be reset \(([0-9, ]+);`).FindSubmatch(raw)
+	if list == nil {
+		t.Fatal("docs/gpus.md has no list of XIDs that ask for a reset")
+	}
+	var want []string
+	for _, number := range slices.Sorted(maps.Keys(catalog)) {
+		if (Event{XID: number}).Unusable() {
+			want = append(want, strconv.Itoa(number))
+		}
+	}
+	if diff := cmp.Diff(want, strings.Split(string(list[1]), ", ")); diff != "" {
+		t.Errorf("XIDs that ask for a reset (-catalog +docs):\n%s", diff)
+	}
+}
 
 func TestEvents(t *testing.T) {
 	for _, tt := range []struct {
