@@ -7,16 +7,18 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/sluiceml/sluice/activities/contract"
 )
 
-// ensureSearchAttributes creates the search attributes that a cluster's namespace lacks: runs cannot be started without them. The
-// embedded server has them from its beginning.
+// ensureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
+// cannot be started without them. The embedded server has them from its beginning.
 func (s *Session) ensureSearchAttributes(ctx context.Context) error {
 	operator := s.Client.OperatorService()
 	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: s.Info.Namespace})
@@ -36,16 +38,42 @@ func (s *Session) ensureSearchAttributes(ctx context.Context) error {
 		delete(missing, name)
 	}
 	if len(missing) == 0 {
-		return nil
+		return s.awaitSearchAttributes(ctx)
 	}
 	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: s.Info.Namespace, SearchAttributes: missing,
 	})
 	var exists *serviceerror.AlreadyExists
 	if err == nil || errors.As(err, &exists) { // another worker was faster
-		return nil
+		return s.awaitSearchAttributes(ctx)
 	}
 	return s.attributesError(missing, err)
+}
+
+// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 s.
+func (s *Session) awaitSearchAttributes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("the cluster does not know them after %v", connectTimeout))
+	defer cancel()
+	var known []string
+	for _, name := range slices.Sorted(maps.Keys(contract.SearchAttributes())) {
+		known = append(known, name+" IS NOT NULL")
+	}
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := s.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: s.Info.Namespace, Query: strings.Join(known, " AND "),
+		})
+		var unknown *serviceerror.InvalidArgument
+		if !errors.As(err, &unknown) { // who may not ask finds out later
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", s.Info.Namespace, context.Cause(ctx), err)
+		}
+	}
 }
 
 // attributesError says what somebody who may has to do.

@@ -30,6 +30,9 @@ type ConnectOptions struct {
 	Codec  *codec.Codec // of payloads; nil for Temporal's own form
 	Python string       // the virtual environment of the users' programs, absolute, which a holder publishes
 
+	// CreateNamespace creates the namespace that a cluster lacks.
+	CreateNamespace bool
+
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
 
@@ -126,6 +129,15 @@ func connectCluster(ctx context.Context, o ConnectOptions) (*Connection, error) 
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Temporal at %s: %w: check TEMPORAL_ADDRESS, TEMPORAL_API_KEY and the TLS settings, or unset them to use Sluice's own server", options.HostPort, err)
+	}
+	if o.CreateNamespace {
+		err = createNamespace(ctx, c, options.Namespace)
+	} else {
+		err = requireNamespace(ctx, c, options.HostPort, options.Namespace)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
 	}
 	return &Connection{Client: c, Info: holder.Info{TemporalAddress: options.HostPort, Namespace: options.Namespace}}, nil
 }

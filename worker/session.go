@@ -41,6 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
 	Work bool
+	// CreateNamespace creates the namespace that a cluster lacks.
+	CreateNamespace bool
 	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
 	Idle bool
 	// Follow makes known that this process follows a run: whoever holds the state folder does not leave of itself meanwhile. It asks
@@ -120,7 +122,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
 		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
-		Python: s.python.Env, settings: o.settings,
+		Python: s.python.Env, CreateNamespace: o.CreateNamespace, settings: o.settings,
 	})
 	if err != nil {
 		return nil, err

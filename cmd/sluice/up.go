@@ -71,13 +71,13 @@ func printAddresses(w io.Writer, s *worker.Session) error {
 
 // newWorker is the production form: a worker beside a cluster of the user's.
 func newWorker() *cobra.Command {
-	var deployment worker.Deployment
+	options := worker.Options{Work: true}
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Work for a Temporal cluster",
 		Long: `Work for a Temporal cluster until SIGTERM or Ctrl-C. The cluster is named by TEMPORAL_ADDRESS, or by a profile of Temporal's own
 configuration file (TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), with TLS and API keys as there. SLUICE_STORE names the store that all
-workers share. Search attributes that the namespace lacks are created.
+workers share. Search attributes that the namespace lacks are created, and with --create-namespace the namespace itself.
 
 With --deployment the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, so keep workers
 of the old build until its runs have ended. Which build new runs go to is set with ` + "`temporal worker deployment set-current-version`" + `.`,
@@ -85,14 +85,16 @@ of the old build until its runs have ended. Which build new runs go to is set wi
   sluice worker --deployment sluice --build-id 2026-11-21`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&deployment.Name, "deployment", "", "name of the worker deployment, for Worker Versioning")
-	cmd.Flags().StringVar(&deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
+	cmd.Flags().StringVar(&options.Deployment.Name, "deployment", "", "name of the worker deployment, for Worker Versioning")
+	cmd.Flags().StringVar(&options.Deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
+	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
 	cmd.MarkFlagsRequiredTogether("deployment", "build-id")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !worker.ClusterNamed() {
 			return usageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which brings its own")
 		}
-		return stay(cmd, worker.Options{StateDir: stateOf(cmd), Work: true, Deployment: deployment}, func(s *worker.Session) error {
+		options.StateDir = stateOf(cmd)
+		return stay(cmd, options, func(s *worker.Session) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace)
 			return err
 		})
