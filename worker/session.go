@@ -41,6 +41,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
 	Work bool
+	// Stateless keeps a worker on a cluster from training and rolling out: the nodes of a local pool and the gateways of targets live in
+	// the process that does, so another worker must.
+	Stateless bool
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
 	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
@@ -77,7 +80,7 @@ type Session struct {
 	stopAsk  context.CancelFunc
 	follower *holder.Follower // not nil with Options.Follow
 	log      *os.File
-	worker   worker.Worker
+	workers  []worker.Worker
 	gateways *Gateways
 	failed   chan error
 }
@@ -180,22 +183,32 @@ func (s *Session) work(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	s.worker = worker.New(s.Client, contract.TaskQueue, worker.Options{
-		WorkerStopTimeout: stopTimeout,
-		DeploymentOptions: o.Deployment.options(),
-		OnFatalError:      s.fail,
-		// The engine's local activities are many and short; each waits for the disk.
-		MaxConcurrentLocalActivityExecutionSize: 200,
-		Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
-	})
+	queues := []string{contract.TaskQueue, contract.HostQueue}
+	if o.Stateless {
+		queues = queues[:1]
+	}
+	for _, queue := range queues {
+		s.workers = append(s.workers, worker.New(s.Client, queue, worker.Options{
+			WorkerStopTimeout: stopTimeout,
+			DeploymentOptions: o.Deployment.options(),
+			OnFatalError:      s.fail,
+			// The engine's local activities are many and short; each waits for the disk.
+			MaxConcurrentLocalActivityExecutionSize: 200,
+			Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
+		}))
+	}
 	if err := s.register(); err != nil {
 		return err
 	}
-	if err := s.worker.Start(); err != nil {
-		return fmt.Errorf("start the worker: %w", err)
+	for _, w := range s.workers {
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("start the worker: %w", err)
+		}
 	}
-	if err := s.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
-		o.Logger.Error("what was served before is not served", "error", err)
+	if !o.Stateless {
+		if err := s.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
+			o.Logger.Error("what was served before is not served", "error", err)
+		}
 	}
 	return nil
 }
@@ -215,6 +228,15 @@ func (d Deployment) options() worker.DeploymentOptions {
 // stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,
 // which end with this process and are started again by the next worker.
 const stopTimeout = 2 * time.Second
+
+// stopWorkers stops the workers side by side, since each may wait for its activities.
+func (s *Session) stopWorkers() {
+	var stopping sync.WaitGroup
+	for _, w := range s.workers {
+		stopping.Go(w.Stop)
+	}
+	stopping.Wait()
+}
 
 // sweep removes the folders of attempts that a killed holder left behind.
 func (s *Session) sweep() error {
@@ -257,9 +279,7 @@ func (s *Session) Failed() <-chan error { return s.failed }
 // Close stops what Open started. Runs go on when Sluice is next started.
 func (s *Session) Close() error {
 	var errs []error
-	if s.worker != nil {
-		s.worker.Stop()
-	}
+	s.stopWorkers()
 	if s.gateways != nil {
 		errs = append(errs, s.gateways.Close())
 	}

@@ -41,7 +41,7 @@ steps:
 		}
 	}
 	await(t, "the program", there(began))
-	first.worker.Stop()
+	first.stopWorkers()
 	await(t, "the end of the program", there(ended))
 	client := first.Client
 	await(t, "the end of its attempt", func() bool { // or, charged to nobody, the heartbeats' end

@@ -27,7 +27,7 @@ import (
 	"github.com/sluiceml/sluice/workflows"
 )
 
-// register makes the worker know every workflow and activity there is.
+// register makes the workers know every workflow and activity there is, on whichever queue they come.
 func (s *Session) register() error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Session) register() error {
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: s.target}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
-	registerWorkflows(s.worker, map[string]any{
+	workflowTypes := map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline,
 		contract.LaneWorkflow:     workflows.Lane,
 		contract.ApprovalWorkflow: workflows.Approval,
@@ -57,8 +57,8 @@ func (s *Session) register() error {
 		contract.TrainWorkflow:    workflows.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
 		contract.NotifyWorkflow:   workflows.Notify,
-	})
-	registerActivities(s.worker, map[string]any{
+	}
+	activityTypes := map[string]any{
 		contract.BeginActivity:   engine.Begin,
 		contract.ResolveActivity: engine.Resolve,
 		contract.ExpandActivity:  engine.Expand,
@@ -95,7 +95,11 @@ func (s *Session) register() error {
 
 		contract.NotifyAudienceActivity: notifier.Audience,
 		contract.NotifyActivity:         notifier.Send,
-	})
+	}
+	for _, w := range s.workers {
+		registerWorkflows(w, workflowTypes)
+		registerActivities(w, activityTypes)
+	}
 	return nil
 }
 

@@ -143,11 +143,20 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 	return out.Outputs, err
 }
 
+// queueOf names the queue of a workflow and of its activities.
+func queueOf(workflowType string) string {
+	if workflowType == contract.TrainWorkflow || workflowType == contract.RolloutWorkflow {
+		return contract.HostQueue
+	}
+	return contract.TaskQueue
+}
+
 // child runs what is a workflow of its own. The workflow ID is a lock: while another run holds it, this one waits its turn.
 func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any) error {
 	j.state.Child = id
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
+		TaskQueue:             queueOf(name),
 		WaitForCancellation:   true,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,

@@ -12,8 +12,12 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// TaskQueue is the queue that every Sluice worker polls.
-const TaskQueue = "sluice"
+// TaskQueue is the queue that every Sluice worker polls. HostQueue is that of trainings and rollouts: the nodes of a local pool and the
+// gateways of targets live in the process of a worker, so stateless workers do not poll it.
+const (
+	TaskQueue = "sluice"
+	HostQueue = "sluice-host"
+)
 
 // Workflow types.
 const (

@@ -79,14 +79,19 @@ func newWorker() *cobra.Command {
 configuration file (TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), with TLS and API keys as there. SLUICE_STORE names the store that all
 workers share. Search attributes that the namespace lacks are created, and with --create-namespace the namespace itself.
 
+The nodes of a local pool and the gateways of targets live in the process of a worker. Where several workers share the load, run one
+that trains and serves, and the others with --stateless.
+
 With --deployment the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, so keep workers
 of the old build until its runs have ended. Which build new runs go to is set with ` + "`temporal worker deployment set-current-version`" + `.`,
 		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker
+  sluice worker --stateless
   sluice worker --deployment sluice --build-id 2026-11-21`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&options.Deployment.Name, "deployment", "", "name of the worker deployment, for Worker Versioning")
 	cmd.Flags().StringVar(&options.Deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
+	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
 	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
 	cmd.MarkFlagsRequiredTogether("deployment", "build-id")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
