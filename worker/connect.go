@@ -32,6 +32,8 @@ type ConnectOptions struct {
 
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
+	// Metrics takes what the client of a cluster, and the workers made of it, measure; nil for nothing.
+	Metrics client.MetricsHandler
 
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
@@ -122,7 +124,7 @@ func connectCluster(ctx context.Context, o ConnectOptions) (*Connection, error) 
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
-	options.Logger = log.NewStructuredLogger(o.Logger)
+	options.Logger, options.MetricsHandler = log.NewStructuredLogger(o.Logger), o.Metrics
 	if o.Codec != nil {
 		o.Codec.Configure(&options)
 	}

@@ -52,6 +52,8 @@ type Gateways struct {
 	store *store.Store
 	state string
 	log   *slog.Logger
+	// host is where models are served; empty for loopback.
+	host string
 
 	mu     sync.Mutex
 	served map[string]*gateway.Server
@@ -116,7 +118,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) er
 		err = fmt.Errorf("target %s: %w", target, err)
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
-		ports := gateway.Ports{Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
+		ports := gateway.Ports{Host: g.host, Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
 		s, err = embedded.Serve(ctx, g.store, target, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, labelKey, g.log)

@@ -46,6 +46,10 @@ type Options struct {
 	Stateless bool
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
+	// MetricsListen is the address, host:port, at which a worker on a cluster answers Prometheus; empty for none.
+	MetricsListen string
+	// ServeListen is the address, without a port, at which the gateways of a worker serve models; empty for loopback.
+	ServeListen string
 	// Idle keeps the holder of a state folder from being one: only its server runs, while somebody looks at or changes what it keeps.
 	Idle bool
 	// Follow makes known that this process follows a run: whoever holds the state folder does not leave of itself meanwhile. It asks
@@ -81,6 +85,7 @@ type Session struct {
 	follower *holder.Follower // not nil with Options.Follow
 	log      *os.File
 	workers  []worker.Worker
+	metrics  *metrics // nil without Options.MetricsListen
 	gateways *Gateways
 	failed   chan error
 }
@@ -123,9 +128,12 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if !o.Idle {
 		s.askPython(ctx)
 	}
+	if o.MetricsListen != "" {
+		s.metrics = newMetrics(o.Logger)
+	}
 	s.Connection, err = Connect(ctx, ConnectOptions{
 		Dir: s.Dir, Logger: o.Logger, Codec: s.codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
-		Python: s.python.Env, CreateNamespace: o.CreateNamespace, settings: o.settings,
+		Python: s.python.Env, CreateNamespace: o.CreateNamespace, Metrics: s.metrics.sdk(), settings: o.settings,
 	})
 	if err != nil {
 		return nil, err
@@ -178,6 +186,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		return err
 	}
 	s.gateways = NewGateways(s.Store, s.Dir, o.Logger)
+	s.gateways.host = o.ServeListen
 	if s.Holder == nil {
 		if err := s.ensureSearchAttributes(ctx); err != nil {
 			return err
@@ -209,6 +218,9 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		if err := s.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
 			o.Logger.Error("what was served before is not served", "error", err)
 		}
+	}
+	if s.metrics != nil {
+		return s.metrics.listen(ctx, o.MetricsListen, s.gateways, o.Logger)
 	}
 	return nil
 }
@@ -282,6 +294,9 @@ func (s *Session) Close() error {
 	s.stopWorkers()
 	if s.gateways != nil {
 		errs = append(errs, s.gateways.Close())
+	}
+	if s.metrics != nil {
+		errs = append(errs, s.metrics.close())
 	}
 	if s.Connection != nil {
 		errs = append(errs, s.Connection.Close())

@@ -138,6 +138,7 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 			if j.journal != nil {
 				j.journal.add(end, written)
 			}
+			countStep(ctx, j.node.Kind, word)
 			return word
 		}
 		decision, err := j.ask(ctx, *word.Hold)

@@ -257,6 +257,7 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 	if err := local(ctx, contract.FinishActivity, "close the run's record", in, out); err != nil {
 		return err
 	}
+	countRun(ctx, out.Status)
 	workflow.SetCurrentDetails(ctx, r.details(out.Status))
 	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
 	return workflow.UpsertTypedSearchAttributes(ctx, verdict)

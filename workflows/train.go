@@ -143,6 +143,7 @@ func (t *train) seal(ctx workflow.Context, l *life) error {
 		before.CommittedStep = t.current.FromStep
 		before.StepsLost = max(0, before.ToStep-before.CommittedStep)
 		before.StepsAtLeast = before.StepsAtLeast && !out.Exact
+		countLost(ctx, *before)
 	}
 	return nil
 }
@@ -156,6 +157,7 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 	t.current.StepsAtLeast = end.unread
 	t.current.CostUSD = cost(t.current)
 	t.carried.Generations = append(t.carried.Generations, t.current)
+	countGeneration(ctx, t.current)
 	if end.unusable {
 		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
 	}

@@ -82,6 +82,9 @@ workers share. Search attributes that the namespace lacks are created, and with 
 The nodes of a local pool and the gateways of targets live in the process of a worker. Where several workers share the load, run one
 that trains and serves, and the others with --stateless.
 
+With --metrics-listen the worker answers Prometheus at /metrics. Models are served on loopback, unless --serve-listen names another
+address; whoever reaches that address can ask them.
+
 With --deployment the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, so keep workers
 of the old build until its runs have ended. Which build new runs go to is set with ` + "`temporal worker deployment set-current-version`" + `.`,
 		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker
@@ -93,6 +96,8 @@ of the old build until its runs have ended. Which build new runs go to is set wi
 	cmd.Flags().StringVar(&options.Deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
 	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
 	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
+	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
+	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
 	cmd.MarkFlagsRequiredTogether("deployment", "build-id")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !worker.ClusterNamed() {

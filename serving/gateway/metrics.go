@@ -30,15 +30,21 @@ var (
 		[]string{"target"}, nil)
 )
 
-// collector reads a gateway's counts when Prometheus asks.
-type collector struct{ gateway *Gateway }
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
+// Describe says what Collect sends.
+func Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
 		ch <- d
 	}
 }
+
+// Collect sends the counts of the server's gateway.
+func (s *Server) Collect(ch chan<- prometheus.Metric) { collector{s.Gateway}.Collect(ch) }
+
+// collector reads a gateway's counts when Prometheus asks.
+type collector struct{ gateway *Gateway }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { Describe(ch) }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {

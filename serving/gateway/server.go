@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +17,17 @@ import (
 // ErrPortInUse says that another process listens where the gateway should.
 var ErrPortInUse = errors.New("the port is in use")
 
-// Ports are where a Server listens on loopback; 0 takes any free one.
+// Ports are where a Server listens; 0 takes any free one.
 type Ports struct {
+	Host    string // the address for the model's clients; empty for loopback
 	Model   int
-	Metrics int // and control
+	Metrics int // and control, always on loopback
 }
 
-// Server is a Gateway that listens on loopback: for the model's clients, and apart from them for Control.
+// loopback is where a Server listens unless it is told otherwise.
+const loopback = "127.0.0.1"
+
+// Server is a Gateway that listens: for the model's clients, and apart from them for Control.
 type Server struct {
 	Gateway *Gateway
 	model   *door
@@ -31,11 +36,11 @@ type Server struct {
 
 // Serve starts a gateway. ErrPortInUse when a port is taken.
 func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
-	model, err := listen(ctx, ports.Model, opts.Target, "port")
+	model, err := listen(ctx, cmp.Or(ports.Host, loopback), ports.Model, opts.Target, "port")
 	if err != nil {
 		return nil, err
 	}
-	control, err := listen(ctx, ports.Metrics, opts.Target, "metrics_port")
+	control, err := listen(ctx, loopback, ports.Metrics, opts.Target, "metrics_port")
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
@@ -43,10 +48,10 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 	return &Server{Gateway: g, model: open(model, g, g), control: open(control, g.Control(), g)}, nil
 }
 
-// listen takes a loopback port, which the environment gives under a key.
-func listen(ctx context.Context, port int, target, key string) (net.Listener, error) {
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", address)
+// listen takes a port, which the environment gives under a key.
+func listen(ctx context.Context, host string, port int, target, key string) (net.Listener, error) {
+	address := net.JoinHostPort(host, strconv.Itoa(port))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; end that, or give the target another `%s` in the environment",
 			target, address, ErrPortInUse, key)
@@ -57,7 +62,7 @@ func listen(ctx context.Context, port int, target, key string) (net.Listener, er
 	return listener, nil
 }
 
-// URL is where the model is: http://127.0.0.1:8080.
+// URL is where this machine reaches the model: http://127.0.0.1:8080.
 func (s *Server) URL() string { return s.model.url }
 
 // ControlURL is where Control is, and so its metrics: http://127.0.0.1:9464.
@@ -75,9 +80,17 @@ type door struct {
 	serving sync.WaitGroup
 }
 
+// reachable is an address at which this machine reaches a listener: one that listens on all addresses is reached on loopback.
+func reachable(address net.Addr) string {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort(loopback, strconv.Itoa(tcp.Port))
+	}
+	return address.String()
+}
+
 func open(listener net.Listener, handler http.Handler, g *Gateway) *door {
 	d := &door{
-		url: "http://" + listener.Addr().String(),
+		url: "http://" + reachable(listener.Addr()),
 		http: &http.Server{
 			Handler:           handler,
 			ReadHeaderTimeout: 10 * time.Second,
