@@ -45,6 +45,11 @@ kube: ## build a Kubernetes control plane into the cache folder, for the tests o
 moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests of the EC2 pool
 	@scripts/moto.sh
 
+.PHONY: cluster
+cluster: setup build ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
+	@scripts/cluster.sh
+	@$(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
+
 .PHONY: test
 test: setup build flink moto kube ## run all tests
 	@scripts/test.sh
@@ -85,7 +90,7 @@ bench: build ## measure; NAME=engine, NAME=clean or NAME=policy
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, NAME=clean or NAME=policy))
 
 .PHONY: clean
-clean: ## remove what was built and downloaded; runs and models in .sluice stay
+clean: ## remove what was built and downloaded; runs and models in .sluice and .cluster stay
 	rm -rf bin .cache .venv .venv.lock
 
 $(TOOLS)/golangci-lint: TOOL := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
