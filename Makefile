@@ -58,6 +58,13 @@ test: setup build flink moto kube ## run all tests
 test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
 
+.PHONY: test-cluster
+test-cluster: setup build ## run the example on the services of `make cluster` while each of them is killed (10 minutes)
+	@scripts/cluster.sh
+	go -C tools/cluster test ./...
+	promtool test rules deploy/prometheus/rules_test.yml
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster go test -count=1 -timeout 30m -v ./integration -run TestCluster
+
 .PHONY: soak
 soak: build setup ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB

@@ -86,12 +86,19 @@ type outages struct {
 	gate    *gate // before the store
 }
 
+// newStrictSpam is newSpam with a single attempt of its own for each step.
+func newStrictSpam(t *testing.T) *sandbox {
+	t.Helper()
+	s := newSpam(t)
+	s.edit("pipeline.yaml", "steps:\n  fetch:", "defaults: {step: {retry: {attempts: 1}}}\nsteps:\n  fetch:")
+	s.edit("pipeline.yaml", "    retry: {attempts: 3, backoff: 2s, errors: [user, infrastructure, timeout]}\n", "")
+	s.edit("pipeline.yaml", "    retry: {attempts: 2}\n", "")
+	return s
+}
+
 func newOutages(t *testing.T) *outages {
 	t.Helper()
-	o := &outages{sandbox: newSpam(t), gate: &gate{}}
-	o.edit("pipeline.yaml", "steps:\n  fetch:", "defaults: {step: {retry: {attempts: 1}}}\nsteps:\n  fetch:")
-	o.edit("pipeline.yaml", "    retry: {attempts: 3, backoff: 2s, errors: [user, infrastructure, timeout]}\n", "")
-	o.edit("pipeline.yaml", "    retry: {attempts: 2}\n", "")
+	o := &outages{sandbox: newStrictSpam(t), gate: &gate{}}
 	bucket := s3test.Start(t, "acme", s3test.Options{Around: o.gate.around})
 	o.storeURL = bucket.At("sluice")
 	t.Setenv(worker.StoreVariable, o.storeURL)
@@ -100,17 +107,23 @@ func newOutages(t *testing.T) *outages {
 		o.env = append(o.env, name+"="+os.Getenv(name))
 	}
 	o.server = o.serve()
-	var err error
-	if o.session, err = worker.Open(t.Context(), worker.Options{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := o.session.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o.open()
 	o.work("worker")
 	return o
+}
+
+// open connects the test itself, until it ends.
+func (o *outages) open() {
+	o.t.Helper()
+	var err error
+	if o.session, err = worker.Open(o.t.Context(), worker.Options{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(func() {
+		if err := o.session.Close(); err != nil {
+			o.t.Error(err)
+		}
+	})
 }
 
 // begin starts a run of the example.
@@ -121,6 +134,26 @@ func (o *outages) begin() (run string) {
 
 // strike stops something in the midst of a step, and returns what resumes it.
 func (o *outages) strike(run, step, what string) (resume func()) {
+	o.t.Helper()
+	defer o.hold(run, step)()
+	switch what {
+	case "server":
+		return stop(o.t, o.server.cmd.Process.Pid)
+	case "store": // takes requests and answers none
+		return o.gate.close(false)
+	case "balancer": // answers each request that there is nobody
+		return o.gate.close(true)
+	default:
+		agents := o.processes(agentPath)
+		if len(agents) < 2 {
+			o.t.Fatalf("the pool has %d agents, want one for each of 2 nodes", len(agents))
+		}
+		return stop(o.t, agents...)
+	}
+}
+
+// hold waits until the run is in the midst of a step, and holds it there as long as the caller needs, if it is a short one.
+func (o *outages) hold(run, step string) (release func()) {
 	o.t.Helper()
 	var held []int
 	o.awaitStage(run, step, func(at contract.StepState) bool {
@@ -137,21 +170,7 @@ func (o *outages) strike(run, step, what string) (resume func()) {
 			return len(held) > 0
 		}
 	})
-	defer stop(o.t, held...)()
-	switch what {
-	case "server":
-		return stop(o.t, o.server.cmd.Process.Pid)
-	case "store": // takes requests and answers none
-		return o.gate.close(false)
-	case "balancer": // answers each request that there is nobody
-		return o.gate.close(true)
-	default:
-		agents := o.processes(agentPath)
-		if len(agents) < 2 {
-			o.t.Fatalf("the pool has %d agents, want one for each of 2 nodes", len(agents))
-		}
-		return stop(o.t, agents...)
-	}
+	return stop(o.t, held...)
 }
 
 // programs are parts of the command lines of what the steps run.
@@ -169,7 +188,11 @@ func (o *outages) awaitStage(run, step string, cond func(contract.StepState) boo
 				o.t.Fatalf("the run is %s and was not stopped in %s", state.Status, step)
 			}
 			for _, at := range state.Steps {
-				if at.ID == step && at.Status == dsl.StatusRunning && cond(at) {
+				switch {
+				case at.ID != step:
+				case at.Status == dsl.StatusSucceeded, at.Status == dsl.StatusFailed:
+					o.t.Fatalf("%s is %s, and nothing was stopped in the midst of it", step, at.Status)
+				case at.Status == dsl.StatusRunning && cond(at):
 					return
 				}
 			}
