@@ -71,9 +71,14 @@ soak: build setup ## stop server, store and pool for 90 s each at every stage of
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## run golangci-lint (with vet and gofumpt) and workflowcheck
+lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck and govulncheck
 	$(TOOLS)/golangci-lint run
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
+	@scripts/vuln.sh --if-reachable
+
+.PHONY: vuln
+vuln: $(TOOLS)/govulncheck ## look for known vulnerabilities in what the programs are built of; GOVULNDB=file:///... to do it offline
+	@scripts/vuln.sh
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint ## format all Go files
@@ -96,9 +101,21 @@ histories: build ## record the histories again that the replay tests replay, aft
 bench: build ## measure; NAME=engine, NAME=clean or NAME=policy
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, NAME=clean or NAME=policy))
 
+.PHONY: release
+release: $(TOOLS)/cyclonedx-gomod ## write archives, SBOMs and checksums into dist/; VERSION=v1.2.3
+	@VERSION=$(VERSION) scripts/release.sh
+
 .PHONY: clean
 clean: ## remove what was built and downloaded; runs and models in .sluice and .cluster stay
-	rm -rf bin .cache .venv .venv.lock
+	rm -rf bin dist .cache .venv .venv.lock
+
+# Two modules, since the requirements of these and of the linters exclude each other.
+$(TOOLS)/cyclonedx-gomod: TOOL := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+$(TOOLS)/govulncheck: TOOL := golang.org/x/vuln/cmd/govulncheck
+$(TOOLS)/cyclonedx-gomod $(TOOLS)/govulncheck: tools/release/go.mod tools/release/go.sum
+	@mkdir -p $(TOOLS)
+	go -C tools/release build -trimpath -o $(CURDIR)/$@ $(TOOL)
+	@touch $@
 
 $(TOOLS)/golangci-lint: TOOL := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(TOOLS)/workflowcheck: TOOL := go.temporal.io/sdk/contrib/tools/workflowcheck
