@@ -51,7 +51,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	if timeout <= 0 {
 		return workflow.Await(ctx, decided)
 	}
-	inTime, err := workflow.AwaitWithTimeout(ctx, timeout, decided)
+	inTime, err := await(ctx, timeout, "timeout of "+a.state.Step, decided)
 	if err == nil && !inTime {
 		d := &contract.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),

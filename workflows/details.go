@@ -107,6 +107,9 @@ func heads(names ...any) string {
 // space stands after each cell: Temporal's UI draws columns without any space between them. It is one that Markdown does not trim.
 const space = '\u2003'
 
+// unbroken keeps text on one line.
+var unbroken = strings.NewReplacer(" ", "\u00a0", "-", "\u2011")
+
 // row is a row of a Markdown table.
 func row(cells ...any) string {
 	var b strings.Builder

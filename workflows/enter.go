@@ -96,17 +96,18 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
-		return false, "", workflow.Sleep(ctx, time.Second)
+		return false, "", sleep(ctx, time.Second, "ask again for a turn")
 	}
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
+	again := workflow.NewTimerWithOptions(timing, every(ctx, pause), workflow.TimerOptions{Summary: "ask again for a turn"})
 	workflow.NewSelector(ctx).
 		AddReceive(workflow.GetSignalChannel(ctx, contract.TurnSignal), func(c workflow.ReceiveChannel, _ bool) {
 			c.Receive(ctx, nil)
 			held = true
 		}).
 		AddReceive(workflow.GetSignalChannel(ctx, contract.TakenSignal), func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, &by) }).
-		AddFuture(workflow.NewTimer(timing, every(ctx, pause)), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		AddFuture(again, func(f workflow.Future) { err = f.Get(ctx, nil) }).
 		Select(ctx)
 	return held, by, err
 }

@@ -56,7 +56,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
-		err = within(ctx, j.timeout(), func(ctx workflow.Context) error {
+		err = j.within(ctx, func(ctx workflow.Context) error {
 			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, contract.RolloutInput{StepInput: in}, &out)
 		})
 		return out, err
@@ -64,7 +64,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 		if j.node.Timeout == 0 {
 			return j.approve(ctx, *resolved.Ask) // its own timeout decides
 		}
-		err = within(ctx, j.timeout(), func(ctx workflow.Context) (err error) {
+		err = j.within(ctx, func(ctx workflow.Context) (err error) {
 			out, err = j.approve(ctx, *resolved.Ask)
 			return err
 		})
@@ -128,7 +128,7 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 		return contract.StepOutput{}, err
 	}
 	var out contract.RunOutput
-	err := within(ctx, j.timeout(), func(ctx workflow.Context) error {
+	err := j.within(ctx, func(ctx workflow.Context) error {
 		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
 		j.cost = j.cost.Add(contract.CostOf(err)).Add(contract.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
 		return err
@@ -186,13 +186,14 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 	return child.Get(ctx, out)
 }
 
-// within cancels what f does when it takes longer than timeout: a child is then left the time to undo what it did.
-func within(ctx workflow.Context, timeout time.Duration, f func(workflow.Context) error) error {
+// within cancels what f does when it takes longer than the job's timeout: a child is then left the time to undo what it did.
+func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error {
+	timeout := j.timeout()
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	isLate := false
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if workflow.Sleep(ctx, timeout) == nil {
+		if sleep(ctx, timeout, "timeout of "+j.in.ID()) == nil {
 			isLate = true
 			cancel()
 		}

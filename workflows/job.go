@@ -83,7 +83,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	if n := len(j.tries.Attempts); n > 0 {
 		budget.resume(j.tries)
 		end.Attempts, j.cost = j.tries.Attempts, contract.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
-		if err := workflow.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx))); err != nil {
+		if err := sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
 		}
@@ -114,7 +114,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 			}
 			return
 		}
-		if err := workflow.Sleep(ctx, pause); err != nil {
+		if err := sleep(ctx, pause, "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
 		}

@@ -64,7 +64,7 @@ func (l *lock) hear(ctx workflow.Context) {
 // wait returns when a run has said something, or when it was time to look at the holder.
 func (l *lock) wait(ctx workflow.Context) (err error) {
 	if l.look == nil {
-		l.look = workflow.NewTimer(ctx, every(ctx, aliveEvery))
+		l.look = workflow.NewTimerWithOptions(ctx, every(ctx, aliveEvery), workflow.TimerOptions{Summary: "look at the holder"})
 	}
 	workflow.NewSelector(ctx).
 		AddReceive(l.wants, func(c workflow.ReceiveChannel, _ bool) {

@@ -254,7 +254,7 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 	in := contract.FinishInput{
 		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.cost.USD, RunOutput: *out,
 	}
-	if err := local(ctx, contract.FinishActivity, "close the run's record", in, out); err != nil {
+	if err := local(ctx, contract.FinishActivity, "close the run's record: "+string(out.Status), in, out); err != nil {
 		return err
 	}
 	countRun(ctx, out.Status)

@@ -209,7 +209,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		return failure
 	}
 	t.carried.Failures = t.budget.used
-	if err := workflow.Sleep(ctx, pause); err != nil {
+	if err := sleep(ctx, pause, "before the next attempt"); err != nil {
 		return err
 	}
 	t.carried.AttemptAt = workflow.Now(ctx)
@@ -279,10 +279,11 @@ func (t *train) show(ctx workflow.Context) {
 		fmt.Fprintf(&b, ", from step %d", t.current.FromStep)
 	}
 	if ended := t.carried.Generations; len(ended) > 0 {
-		b.WriteString("\n\n" + heads("generation", "nodes", "capacity", "steps", "committed", "time", "end"))
+		b.WriteString("\n\n" + heads("#", "on", "steps", "kept", "time", "end"))
 		for _, g := range ended[max(0, len(ended)-detailRows):] {
-			steps := fmt.Sprintf("%d\u2011%d", g.FromStep, g.ToStep) // a hyphen that no line ends at
-			b.WriteString(row(g.Index, g.Nodes, capacityWords[g.Capacity], steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
+			on := unbroken.Replace(fmt.Sprintf("%d %s", g.Nodes, capacityWords[g.Capacity]))
+			steps := unbroken.Replace(fmt.Sprintf("%d-%d", g.FromStep, g.ToStep))
+			b.WriteString(row(g.Index, on, steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

@@ -172,7 +172,7 @@ func (l *life) lookOut(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
 		defer func() { l.scout.ended = true }()
 		for pause := firstLook; ; {
-			if workflow.Sleep(ctx, every(ctx, pause)) != nil || l.looked(ctx) {
+			if sleep(ctx, every(ctx, pause), "look again for spot capacity") != nil || l.looked(ctx) {
 				return
 			}
 			if pause *= 2; !l.hasMany(ctx) {

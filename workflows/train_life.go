@@ -121,7 +121,7 @@ func (l *life) await(ctx workflow.Context, cond func() bool) {
 	var err error
 	ok := true
 	if first != nil {
-		ok, err = workflow.AwaitWithTimeout(ctx, max(first.left, time.Millisecond), cond)
+		ok, err = await(ctx, max(first.left, time.Millisecond), first.name, cond)
 	} else {
 		err = workflow.Await(ctx, cond)
 	}
@@ -133,6 +133,7 @@ func (l *life) await(ctx workflow.Context, cond func() bool) {
 
 // limit is something that ends a generation when its time has come.
 type limit struct {
+	name   string
 	left   time.Duration
 	passed *bool
 }
@@ -141,13 +142,13 @@ type limit struct {
 func (l *life) firstLimit(ctx workflow.Context) *limit {
 	var limits []limit
 	if left, ok := l.affords(ctx); ok {
-		limits = append(limits, limit{left, &l.broke})
+		limits = append(limits, limit{"budget", left, &l.broke})
 	}
 	if left, ok := l.attemptLeft(ctx); ok {
-		limits = append(limits, limit{left, &l.late})
+		limits = append(limits, limit{"timeout", left, &l.late})
 	}
 	if l.plan.StopOnMiss {
-		limits = append(limits, limit{l.plan.Deadline.Sub(workflow.Now(ctx)), &l.overdue})
+		limits = append(limits, limit{"deadline", l.plan.Deadline.Sub(workflow.Now(ctx)), &l.overdue})
 	}
 	if len(limits) == 0 {
 		return nil
@@ -300,7 +301,7 @@ func (l *life) stop(ctx workflow.Context) {
 			workflow.Go(ctx, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
 		}
 	}
-	if ok, err := workflow.AwaitWithTimeout(ctx, grace+commitLimit, func() bool { return !l.pending() }); err == nil && !ok {
+	if ok, err := await(ctx, grace+commitLimit, "limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
 		workflow.GetLogger(ctx).Warn("ranks that were stopped have not come to an end")
 	}
 }
@@ -343,7 +344,7 @@ func (l *life) waitForLoss(ctx workflow.Context) {
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
 		return
 	}
-	if ok, err := workflow.AwaitWithTimeout(ctx, lossLimit, func() bool { return l.loss != nil }); err == nil && ok {
+	if ok, err := await(ctx, lossLimit, "is a node gone?", func() bool { return l.loss != nil }); err == nil && ok {
 		workflow.GetLogger(ctx).Info("the failure of a rank follows from the loss of a node", "reason", l.loss.Reason)
 	}
 }

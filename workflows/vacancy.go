@@ -66,7 +66,7 @@ func awaitVacancy(ctx workflow.Context, id string) error {
 // startAgain tries to start a child until its ID is free, as earlier builds did.
 func startAgain(ctx workflow.Context, start func() workflow.ChildWorkflowFuture) (workflow.ChildWorkflowFuture, error) {
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Minute) {
-		if err := workflow.Sleep(ctx, every(ctx, pause)); err != nil {
+		if err := sleep(ctx, every(ctx, pause), "before the next start"); err != nil {
 			return nil, err
 		}
 		child := start()

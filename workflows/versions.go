@@ -19,6 +19,8 @@ const (
 	changeTimeoutBoundsWait = "timeout-bounds-wait"
 	// changeFruitlessEnds: a training whose generations lead nowhere ends.
 	changeFruitlessEnds = "fruitless-ends"
+	// changeStopTimers: the timer of a wait ends with the wait.
+	changeStopTimers = "stop-timers"
 )
 
 // since reports whether a change holds for this workflow. It is asked only where the change makes a difference, for it adds to history.

@@ -40,7 +40,7 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 		if isLong(ctx, longByLength) {
 			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
 		}
-		if err := workflow.Sleep(ctx, time.Duration(in.Spec.Interval())); err != nil {
+		if err := sleep(ctx, time.Duration(in.Spec.Interval()), "until the next look"); err != nil {
 			return err
 		}
 	}

@@ -28,8 +28,8 @@ import (
 
 var folder = flag.String("record", "", "folder to write the histories of the tests' workflows to, for the tests that replay them")
 
-// Record writes the history of a workflow that has ended to <name>.json in the folder of the flag -record; without the flag it does
-// nothing. What names the machine is left out.
+// Record checks that the history of a workflow that has ended can be read by people, and writes it to <name>.json in the folder of the
+// flag -record; without the flag it writes nothing. What names the machine is left out.
 func Record(t testing.TB, c client.Client, workflowID, name string) {
 	t.Helper()
 	RecordRun(t, c, workflowID, "", name)
@@ -38,17 +38,18 @@ func Record(t testing.TB, c client.Client, workflowID, name string) {
 // RecordRun is Record for one of a workflow's histories; a long one is compressed.
 func RecordRun(t testing.TB, c client.Client, workflowID, runID, name string) {
 	t.Helper()
-	if *folder == "" {
-		return
-	}
 	var all history.History
 	for events := c.GetWorkflowHistory(t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		event, err := events.Next()
 		if err != nil {
-			t.Fatalf("record %s: %v", workflowID, err)
+			t.Fatalf("read %s: %v", workflowID, err)
 		}
 		anonymize(event.ProtoReflect())
 		all.Events = append(all.Events, event)
+	}
+	checkSummaries(t, workflowID, &all)
+	if *folder == "" {
+		return
 	}
 	raw, err := protojson.Marshal(&all)
 	if err != nil {

@@ -1,0 +1,45 @@
+package historytest
+
+import (
+	"testing"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+)
+
+// checkSummaries fails the test where Temporal's UI would show the bare type of an activity, a child or a timer, or timers that run on
+// although nothing waits for them.
+func checkSummaries(t testing.TB, workflowID string, all *history.History) {
+	t.Helper()
+	timers := map[int64]string{}
+	for _, event := range all.Events {
+		var summary string
+		if s := event.GetUserMetadata().GetSummary(); s != nil {
+			if err := converter.GetDefaultDataConverter().FromPayload(s, &summary); err != nil {
+				t.Errorf("%s: the summary of event %d: %v", workflowID, event.EventId, err)
+			}
+		}
+		switch event.EventType {
+		case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+			if summary == "" {
+				t.Errorf("%s: event %d, %v, has no summary", workflowID, event.EventId, event.EventType)
+			}
+		case enums.EVENT_TYPE_TIMER_STARTED:
+			timers[event.EventId] = summary
+			if summary == "" || summary == "Sleep" || summary == "AwaitWithTimeout" { // the SDK's own
+				t.Errorf("%s: event %d, a timer of %v, says %q of itself", workflowID, event.EventId,
+					event.GetTimerStartedEventAttributes().GetStartToFireTimeout().AsDuration(), summary)
+			}
+		case enums.EVENT_TYPE_TIMER_FIRED:
+			delete(timers, event.GetTimerFiredEventAttributes().GetStartedEventId())
+		case enums.EVENT_TYPE_TIMER_CANCELED:
+			delete(timers, event.GetTimerCanceledEventAttributes().GetStartedEventId())
+		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+			if len(timers) > 1 { // one may be its clock
+				t.Errorf("%s has completed with %d timers still running: %v", workflowID, len(timers), timers)
+			}
+		default:
+		}
+	}
+}
