@@ -154,11 +154,11 @@ func (w *wait) ensure(ctx context.Context) (*service, error) {
 		return nil, err
 	}
 	if found == nil {
-		uri, err := w.models.publish(ctx, owner, w.target, w.name, w.release)
+		model, err := w.models.publish(ctx, owner, w.target, w.name, w.release)
 		if err != nil {
 			return nil, err
 		}
-		if found, err = w.cluster.create(ctx, w.object(owner, uri)); err != nil {
+		if found, err = w.cluster.create(ctx, w.object(owner, model)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,31 +14,45 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/triton"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// servers are what InferenceServices may run: how KServe's own runtime of it is called, and whether it wants to be given the folder of
-// one model or the folder that models are in. A model's folder has a folder for each version, of which there is one.
-var servers = map[string]struct {
-	runtime  string
+// server is what InferenceServices may run.
+type server struct {
+	// runtime is what KServe calls its own of this server.
+	runtime string
+	// oneModel is set where it wants to be given the folder of one model, not the folder that models are in. A model's folder has a
+	// folder for each version, of which there is one.
 	oneModel bool
-}{
-	"triton":   {runtime: "kserve-tritonserver"},
+	// engines is set where it runs TensorRT engines.
+	engines bool
+}
+
+var servers = map[string]server{
+	"triton":   {runtime: "kserve-tritonserver", engines: true},
 	"openvino": {runtime: "kserve-openvino", oneModel: true},
 }
 
 // models are the files of releases in a bucket that KServe can read. An artifact is blobs by digest, which no server of models
 // understands, so a release has a copy of its own: serving/<store>/<target>/<version>/<service>/1/model.onnx.
 type models struct {
-	from     *store.Store
-	url      string
-	at       objectstore.Address
-	oneModel bool
+	from   *store.Store
+	url    string
+	at     objectstore.Address
+	server server
+}
+
+// published is a model where KServe can read it.
+type published struct {
+	uri string
+	// engine says what the model was built on; empty where it is an ONNX model.
+	engine string
 }
 
 func newModels(s *store.Store, spec dsl.KServeTarget) (*models, error) {
-	m := &models{from: s, url: spec.Models, oneModel: servers[spec.Server].oneModel}
+	m := &models{from: s, url: spec.Models, server: servers[spec.Server]}
 	if m.url == "" {
 		m.url = s.URL()
 	}
@@ -53,31 +68,36 @@ func newModels(s *store.Store, spec dsl.KServeTarget) (*models, error) {
 
 func folder(owner, target string) string { return store.ServingPrefix + owner + "/" + target + "/" }
 
-// publish copies the model of a release to the bucket, as far as it is not there, and returns where.
-func (m *models) publish(ctx context.Context, owner, target, name string, r routing.Release) (string, error) {
+// publish copies the model of a release to the bucket, as far as it is not there.
+func (m *models) publish(ctx context.Context, owner, target, name string, r routing.Release) (published, error) {
 	manifest, err := m.from.Manifest(ctx, r.Model)
 	if err != nil {
-		return "", err
+		return published{}, err
 	}
-	files, err := layout(manifest)
+	repository, engine, err := m.layout(name, manifest)
 	if err != nil {
-		return "", err
+		return published{}, err
 	}
 	to, err := m.open(ctx)
 	if err != nil {
-		return "", err
+		return published{}, err
 	}
 	of := folder(owner, target) + r.Version + "/"
-	for at, file := range files {
-		if err := m.copy(ctx, to, of+name+"/1/"+at, file); err != nil {
-			return "", fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
+	for at, file := range repository.Files {
+		if err := m.copy(ctx, to, of+at, file); err != nil {
+			return published{}, fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
 		}
 	}
-	if m.oneModel {
+	for at, text := range repository.Texts {
+		if err := to.Write(ctx, of+at, bytes.NewReader(text), store.WriteOptions{}); err != nil {
+			return published{}, fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
+		}
+	}
+	if m.server.oneModel {
 		of += name + "/"
 	}
 	// The slash at its end matters: KServe takes every object whose key begins with what it is given, and 1 begins 10.
-	return m.at.Root() + m.at.Path + of, nil
+	return published{uri: m.at.Root() + m.at.Path + of, engine: engine}, nil
 }
 
 // open returns the bucket. It is the store's own, or one that is used as if it was a store.
@@ -128,13 +148,30 @@ func (m *models) remove(ctx context.Context, owner, target string, dropped func(
 	return nil
 }
 
-// layout says where the files of a model lie in its folder: the one .onnx file under the name that servers look for, and beside it what
-// lies beside it or below, such as weights too large for it.
-func layout(m artifact.Manifest) (map[string]artifact.File, error) {
-	if plan.IsEngine(m) {
-		return nil, errors.New("the model is a TensorRT engine, which a kserve target does not serve yet: release an `onnx` variant of the " +
-			"compile step")
+// layout says where the files of a model lie, below the folder that models are in. Of an engine it says what that was built on.
+func (m *models) layout(name string, manifest artifact.Manifest) (r triton.Repository, engine string, err error) {
+	if !plan.IsEngine(manifest) {
+		files, err := layoutONNX(manifest)
+		r.Files = map[string]artifact.File{}
+		for at, f := range files {
+			r.Files[name+"/1/"+at] = f
+		}
+		return r, "", err
 	}
+	if !m.server.engines {
+		return r, "", errors.New("the model is a TensorRT engine, which OpenVINO Model Server cannot load: give the target " +
+			"`server: triton`, or release an `onnx` variant of the compile step")
+	}
+	if r, err = triton.Engine(name, manifest); err != nil {
+		return r, "", err
+	}
+	e, err := plan.Describe(manifest)
+	return r, e.BuiltOn(), err
+}
+
+// layoutONNX says where the files of an ONNX model lie in the folder of a version: the one .onnx file under the name that servers look
+// for, and beside it what lies beside it or below, such as weights too large for it.
+func layoutONNX(m artifact.Manifest) (map[string]artifact.File, error) {
 	var model artifact.File
 	for _, f := range m.Files {
 		switch {

@@ -22,6 +22,8 @@ const (
 	annotationModel = "sluice.dev/model"
 	annotationRun   = "sluice.dev/run"
 	annotationStep  = "sluice.dev/step"
+	// annotationEngine says of a TensorRT engine what it was built on.
+	annotationEngine = "sluice.dev/engine"
 
 	// podLabel is on every pod of an InferenceService.
 	podLabel = "serving.kserve.io/inferenceservice"
@@ -44,13 +46,25 @@ func targetName(target string) string {
 func serviceName(target, version string) string { return targetName(target) + "-v" + version }
 
 // object is the InferenceService of the release.
-func (w *wait) object(owner, storageURI string) *unstructured.Unstructured {
-	predictor := map[string]any{"model": map[string]any{
+func (w *wait) object(owner string, m published) *unstructured.Unstructured {
+	model := map[string]any{
 		"modelFormat":     map[string]any{"name": "onnx"},
 		"protocolVersion": "v2",
 		"runtime":         cmp.Or(w.spec.Runtime, servers[w.spec.Server].runtime),
-		"storageUri":      storageURI,
-	}}
+		"storageUri":      m.uri,
+	}
+	annotations := map[string]any{
+		"serving.kserve.io/deploymentMode": "Standard",
+		annotationModel:                    w.release.Model.Digest, annotationRun: w.release.Run, annotationStep: w.release.Step,
+	}
+	if m.engine != "" {
+		model["modelFormat"] = map[string]any{"name": "tensorrt"}
+		annotations[annotationEngine] = m.engine
+		if w.spec.Runtime == "" { // KServe's own asks for no GPU; which one another has is its business
+			model["resources"] = map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}}
+		}
+	}
+	predictor := map[string]any{"model": model}
 	if w.spec.ServiceAccount != "" {
 		predictor["serviceAccountName"] = w.spec.ServiceAccount
 	}
@@ -62,10 +76,7 @@ func (w *wait) object(owner, storageURI string) *unstructured.Unstructured {
 			"labels": map[string]any{
 				labelManaged: "sluice", labelStore: owner, labelTarget: targetName(w.target), labelVersion: w.release.Version,
 			},
-			"annotations": map[string]any{
-				"serving.kserve.io/deploymentMode": "Standard",
-				annotationModel:                    w.release.Model.Digest, annotationRun: w.release.Run, annotationStep: w.release.Step,
-			},
+			"annotations": annotations,
 		},
 		"spec": map[string]any{"predictor": predictor},
 	}}
@@ -162,7 +173,11 @@ func (s *service) hopeless() string {
 // trouble says what stands in the way and may pass; empty when nothing does.
 func (s *service) trouble() string {
 	if s.status.ModelStatus.TransitionStatus == "BlockedByFailedLoad" {
-		return "the model cannot be loaded: " + s.failure()
+		why := "the model cannot be loaded: " + s.failure()
+		if engine := s.annotations[annotationEngine]; engine != "" {
+			why += "; it is a TensorRT engine, built by " + engine + ", and may load nowhere else"
+		}
+		return why
 	}
 	if p := s.condition("PredictorReady"); p.Status == "False" && p.Reason == "FailedCreate" {
 		return "its pods cannot be made: " + p.Message

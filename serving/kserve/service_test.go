@@ -39,7 +39,7 @@ func TestTargetName(t *testing.T) {
 	})
 }
 
-func TestLayout(t *testing.T) {
+func TestLayoutONNX(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files []string
 		want  []string // where = what
@@ -50,7 +50,6 @@ func TestLayout(t *testing.T) {
 			"model.onnx = export/net.onnx", "net.onnx.data = export/net.onnx.data", "vocab/words.txt = export/vocab/words.txt",
 		}},
 		"no model":   {files: []string{"model.pt"}, fails: "no .onnx file"},
-		"an engine":  {files: []string{"model.plan"}, fails: "the model is a TensorRT engine, which a kserve target does not serve yet"},
 		"two models": {files: []string{"a.onnx", "b.onnx"}, fails: "several .onnx files, a.onnx and b.onnx"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestLayout(t *testing.T) {
 			for _, path := range tc.files {
 				m.Files = append(m.Files, artifact.File{Path: path})
 			}
-			files, err := layout(m)
+			files, err := layoutONNX(m)
 			if err != nil || tc.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fails) {
 					t.Errorf("got %v, want %q", err, tc.fails)

@@ -1,4 +1,5 @@
-// Package plan describes TensorRT engines as model artifacts: one file, and in the artifact's meta data what a server must know of it.
+// Package plan describes TensorRT engines as model artifacts: the engine's file, in the artifact's meta data what a server must know of
+// it, and beside it, where the engine is only a part of a model, an ONNX model of what comes before it.
 package plan
 
 import (
@@ -13,8 +14,11 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// File is the name of an engine in its artifact.
-const File = "model.plan"
+// The files of an engine's artifact. The front, which some have, may have external data beside it.
+const (
+	File      = "model.plan"
+	FrontFile = "front.onnx"
+)
 
 // The meta data of an engine's artifact. What it was built on is there for people, too: an engine loads on nothing else.
 const (
@@ -27,6 +31,7 @@ const (
 	metaInputs            = "inputs"
 	metaOutputs           = "outputs"
 	metaMaxBatch          = "max_batch"
+	metaFront             = "front"
 
 	format = "tensorrt"
 )
@@ -42,6 +47,29 @@ type Engine struct {
 	Outputs           []oip.TensorMetadata
 	// MaxBatch is the most rows of one inference, where the first dimension of all inputs and outputs is a batch's; else 0.
 	MaxBatch int64
+	// Front is what comes before the engine in the source model; nil where the engine is all of it.
+	Front *Front
+}
+
+// Front is an ONNX model whose outputs are inputs of the engine.
+type Front struct {
+	Inputs  []oip.TensorMetadata `json:"inputs"`
+	Outputs []oip.TensorMetadata `json:"outputs"`
+}
+
+// SourceInputs are what the source model takes: the inputs of the front, and those of the engine that do not come from it.
+func (e Engine) SourceInputs() []oip.TensorMetadata {
+	if e.Front == nil {
+		return e.Inputs
+	}
+	inputs := slices.Clone(e.Front.Inputs)
+	for _, t := range e.Inputs {
+		named := func(other oip.TensorMetadata) bool { return other.Name == t.Name }
+		if !slices.ContainsFunc(e.Front.Outputs, named) && !slices.ContainsFunc(inputs, named) {
+			inputs = append(inputs, t)
+		}
+	}
+	return inputs
 }
 
 // Meta is the meta data of the engine's artifact.
@@ -54,10 +82,23 @@ func (e Engine) Meta() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
+	meta := map[string]string{
 		metaFormat: format, metaGPU: e.GPU, metaComputeCapability: e.ComputeCapability, metaDriver: e.Driver, metaTensorRT: e.TensorRT,
 		metaPrecision: e.Precision, metaInputs: string(inputs), metaOutputs: string(outputs), metaMaxBatch: strconv.FormatInt(e.MaxBatch, 10),
-	}, nil
+	}
+	if e.Front != nil {
+		front, err := json.Marshal(e.Front)
+		if err != nil {
+			return nil, err
+		}
+		meta[metaFront] = string(front)
+	}
+	return meta, nil
+}
+
+// BuiltOn says what the engine was built on, which is what it loads on.
+func (e Engine) BuiltOn() string {
+	return fmt.Sprintf("TensorRT %s on %s (compute capability %s, driver %s)", e.TensorRT, e.GPU, e.ComputeCapability, e.Driver)
 }
 
 // IsEngine reports whether a model artifact is an engine.
@@ -79,6 +120,11 @@ func Describe(m artifact.Manifest) (Engine, error) {
 	}
 	if err := json.Unmarshal([]byte(m.Meta[metaOutputs]), &e.Outputs); err != nil {
 		return Engine{}, fmt.Errorf("the engine's outputs: %w", err)
+	}
+	if front := m.Meta[metaFront]; front != "" {
+		if err := json.Unmarshal([]byte(front), &e.Front); err != nil {
+			return Engine{}, fmt.Errorf("the engine's front: %w", err)
+		}
 	}
 	var err error
 	if e.MaxBatch, err = strconv.ParseInt(m.Meta[metaMaxBatch], 10, 64); err != nil {

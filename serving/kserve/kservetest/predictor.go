@@ -15,18 +15,17 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/onnx"
 )
 
 // predictor stands for the pods of an InferenceService: a server of the Open Inference Protocol with one model.
 type predictor struct {
-	server  *httptest.Server
-	session *onnx.Session
+	server *httptest.Server
+	model  model
 }
 
 func (p *predictor) close() {
 	p.server.Close()
-	_ = p.session.Close()
+	_ = p.model.Close()
 }
 
 // start does what the pod does: its storage initializer fetches the model, its server loads it.
@@ -39,11 +38,11 @@ func start(ctx context.Context, name, uri string) (*predictor, error) {
 	if err := initialize(ctx, uri, dir); err != nil {
 		return nil, err
 	}
-	session, err := onnx.Open(filepath.Join(dir, name, "1", "model.onnx"), onnx.Options{})
+	loaded, err := load(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	p := &predictor{session: session}
+	p := &predictor{model: loaded}
 	p.server = httptest.NewServer(p.routes(name))
 	return p, nil
 }
@@ -84,18 +83,18 @@ func initialize(ctx context.Context, uri, dir string) error {
 
 func (p *predictor) routes(name string) http.Handler {
 	mux := http.NewServeMux()
-	model := "/v2/models/" + name
-	mux.HandleFunc("GET "+model+"/ready", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET "+model, func(w http.ResponseWriter, _ *http.Request) {
+	at := "/v2/models/" + name
+	mux.HandleFunc("GET "+at+"/ready", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
 		oip.WriteJSON(w, http.StatusOK, oip.ModelMetadata{
-			Name: name, Versions: []string{"1"}, Platform: "onnxruntime_onnx", Inputs: p.session.Inputs(), Outputs: p.session.Outputs(),
+			Name: name, Versions: []string{"1"}, Platform: "onnxruntime_onnx", Inputs: p.model.Inputs(), Outputs: p.model.Outputs(),
 		})
 	})
-	mux.HandleFunc("POST "+model+"/infer", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST "+at+"/infer", func(w http.ResponseWriter, r *http.Request) {
 		request, err := oip.DecodeRequest(w, r, 16<<20)
 		var outputs []oip.Tensor
 		if err == nil {
-			outputs, err = p.session.Infer(r.Context(), request.Inputs)
+			outputs, err = p.model.Infer(r.Context(), request.Inputs)
 		}
 		if err != nil {
 			oip.WriteError(w, err)

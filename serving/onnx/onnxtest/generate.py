@@ -45,14 +45,19 @@ def text_classifier(name, spam):
 
 
 def words():
-    """text [N] -> probabilities [N, 2]: class 1 for texts with the word "spam". The Tokenizer is an operator of ONNX Runtime alone."""
-    nodes = [
+    """text [N] -> probabilities [N, 2]: class 1 for texts with the word "spam". The Tokenizer is an operator of ONNX Runtime alone.
+
+    Also in two parts, text -> hits and hits -> probabilities.
+    """
+    front = [
         helper.make_node(
             "Tokenizer", ["text"], ["tokens"], domain="com.microsoft", mark=0, mincharnum=1, pad_value="", separators=[" "],
         ),
         helper.make_node(
             "LabelEncoder", ["tokens"], ["hits"], domain="ai.onnx.ml", keys_strings=["spam"], values_floats=[1.0], default_float=0.0,
         ),
+    ]
+    back = [
         helper.make_node("ReduceMax", ["hits"], ["hit"], axes=[1], keepdims=1),
         helper.make_node("MatMul", ["hit", "w"], ["scaled"]),
         helper.make_node("Add", ["scaled", "b"], ["logits"]),
@@ -62,11 +67,11 @@ def words():
         numpy_helper.from_array(np.array([[-4, 4]], np.float32), "w"),
         numpy_helper.from_array(np.array([2, -2], np.float32), "b"),
     ]
-    save(
-        "words", nodes,
-        [tensor("text", TensorProto.STRING, ["N"])],
-        [tensor("probabilities", TensorProto.FLOAT, ["N", 2])], constants,
-    )
+    text, hits = tensor("text", TensorProto.STRING, ["N"]), tensor("hits", TensorProto.FLOAT, ["N", "tokens"])
+    probabilities = tensor("probabilities", TensorProto.FLOAT, ["N", 2])
+    save("words", front + back, [text], [probabilities], constants)
+    save("words_front", front, [text], [hits])
+    save("words_back", back, [hits], [probabilities], constants)
 
 
 def echo():

@@ -14,14 +14,16 @@ var models embed.FS
 
 // The models.
 const (
-	Text      = "text"       // text -> probabilities, class 1 for "spam"
-	TextClose = "text_close" // the same answers, less sure
-	TextWrong = "text_wrong" // the opposite answers
-	Words     = "words"      // Text in ONNX Runtime's own operators, with weights to quantise
-	Echo      = "echo"       // every element type, unchanged
-	MLP       = "mlp"        // x [N,16] -> logits [N,3]
-	Conv      = "conv"       // x [N,1,8,8] -> logits [N,3]
-	Loop      = "loop"       // n -> n, by counting to it
+	Text       = "text"        // text -> probabilities, class 1 for "spam"
+	TextClose  = "text_close"  // the same answers, less sure
+	TextWrong  = "text_wrong"  // the opposite answers
+	Words      = "words"       // Text in ONNX Runtime's own operators, with weights to quantise
+	WordsFront = "words_front" // text -> hits, the first part of Words
+	WordsBack  = "words_back"  // hits -> probabilities, the second
+	Echo       = "echo"        // every element type, unchanged
+	MLP        = "mlp"         // x [N,16] -> logits [N,3]
+	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
+	Loop       = "loop"        // n -> n, by counting to it
 )
 
 // Folder returns a new folder with the model as model.onnx, as a model artifact has it.

@@ -1,0 +1,176 @@
+package kservetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/prototext"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/triton"
+	"github.com/sluiceml/sluice/serving/triton/modelconfig"
+)
+
+// model is what a server has loaded.
+type model interface {
+	Inputs() []oip.TensorMetadata
+	Outputs() []oip.TensorMetadata
+	Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error)
+	Close() error
+}
+
+// load loads a model of a repository as Triton does: by its config.pbtxt, without which it is an ONNX model that describes itself. The
+// engines here are ONNX models, too.
+func load(repository, name string) (model, error) {
+	dir := filepath.Join(repository, name)
+	if _, err := os.Stat(filepath.Join(dir, "1")); err != nil {
+		return nil, fmt.Errorf("at least one version must be available under the version policy of model '%s'", name)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, triton.ConfigFile))
+	if os.IsNotExist(err) {
+		return onnx.Open(filepath.Join(dir, "1", "model.onnx"), onnx.Options{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	var config modelconfig.ModelConfig
+	if err := prototext.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	if config.Name != name {
+		return nil, fmt.Errorf("unexpected directory name '%s' for model '%s'", name, config.Name)
+	}
+	switch config.Platform {
+	case "ensemble":
+		return loadEnsemble(repository, &config)
+	case "tensorrt_plan", "onnxruntime_onnx":
+		session, err := onnx.Open(filepath.Join(dir, "1", config.DefaultModelFilename), onnx.Options{})
+		if err != nil {
+			return nil, err
+		}
+		c := &configured{Session: session, config: &config}
+		return c, c.check()
+	}
+	return nil, fmt.Errorf("unexpected platform type '%s' for %s", config.Platform, name)
+}
+
+// configured is a model with a config.pbtxt.
+type configured struct {
+	*onnx.Session
+	config *modelconfig.ModelConfig
+}
+
+// check compares the description with the model.
+func (c *configured) check() error {
+	inputs, outputs := described(c.config)
+	for _, both := range [][2][]oip.TensorMetadata{{inputs, c.Inputs()}, {outputs, c.Outputs()}} {
+		for _, want := range both[1] {
+			at := slices.IndexFunc(both[0], func(t oip.TensorMetadata) bool { return t.Name == want.Name })
+			if at < 0 || both[0][at].Datatype != want.Datatype || !slices.Equal(both[0][at].Shape, want.Shape) {
+				return fmt.Errorf("model '%s': the model expects %+v and the configuration specifies %+v", c.config.Name, want, both[0])
+			}
+		}
+		if len(both[0]) != len(both[1]) {
+			return fmt.Errorf("model '%s': unexpected number of tensors in %+v", c.config.Name, both[0])
+		}
+	}
+	return nil
+}
+
+func (c *configured) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	for _, t := range inputs {
+		if limit := int64(c.config.MaxBatchSize); limit > 0 && t.Shape[0] > limit {
+			return nil, oip.Invalid("inference request batch-size must be <= %d for '%s'", limit, c.config.Name)
+		}
+	}
+	return c.Session.Infer(ctx, inputs)
+}
+
+// described is what a description says of the inputs and outputs.
+func described(config *modelconfig.ModelConfig) (inputs, outputs []oip.TensorMetadata) {
+	types := map[modelconfig.DataType]oip.Datatype{
+		modelconfig.DataType_TYPE_STRING: oip.Bytes, modelconfig.DataType_TYPE_FP32: oip.FP32, modelconfig.DataType_TYPE_INT64: oip.Int64,
+	}
+	shape := func(dims []int64) []int64 {
+		if config.MaxBatchSize > 0 {
+			return slices.Concat([]int64{-1}, dims)
+		}
+		return dims
+	}
+	for _, t := range config.Input {
+		inputs = append(inputs, oip.TensorMetadata{Name: t.Name, Datatype: types[t.DataType], Shape: shape(t.Dims)})
+	}
+	for _, t := range config.Output {
+		outputs = append(outputs, oip.TensorMetadata{Name: t.Name, Datatype: types[t.DataType], Shape: shape(t.Dims)})
+	}
+	return inputs, outputs
+}
+
+// ensemble hands tensors from model to model, as its description says.
+type ensemble struct {
+	inputs, outputs []oip.TensorMetadata
+	steps           []*modelconfig.ModelEnsembling_Step
+	models          []model
+}
+
+func loadEnsemble(repository string, config *modelconfig.ModelConfig) (*ensemble, error) {
+	e := &ensemble{steps: config.GetEnsembleScheduling().GetStep()}
+	e.inputs, e.outputs = described(config)
+	for _, step := range e.steps {
+		m, err := load(repository, step.ModelName)
+		if err != nil {
+			return nil, err
+		}
+		e.models = append(e.models, m)
+		for _, t := range m.Inputs() {
+			if step.InputMap[t.Name] == "" {
+				return nil, fmt.Errorf("in ensemble %s, input %s in model %s is not mapped to any ensemble tensors", config.Name, t.Name, step.ModelName)
+			}
+		}
+	}
+	return e, nil
+}
+
+func (e *ensemble) Inputs() []oip.TensorMetadata  { return e.inputs }
+func (e *ensemble) Outputs() []oip.TensorMetadata { return e.outputs }
+
+func (e *ensemble) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	tensors := map[string]oip.Tensor{}
+	for _, t := range inputs {
+		tensors[t.Name] = t
+	}
+	for i, step := range e.steps {
+		var given []oip.Tensor
+		for to, from := range step.InputMap {
+			t, known := tensors[from]
+			if !known {
+				return nil, oip.Invalid("expected input '%s' in the request", from)
+			}
+			t.Name = to
+			given = append(given, t)
+		}
+		made, err := e.models[i].Infer(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range made {
+			tensors[step.OutputMap[t.Name]] = t
+		}
+	}
+	outputs := make([]oip.Tensor, len(e.outputs))
+	for i, t := range e.outputs {
+		outputs[i] = tensors[t.Name]
+	}
+	return outputs, nil
+}
+
+func (e *ensemble) Close() error {
+	for _, m := range e.models {
+		_ = m.Close()
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package triton
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/modelconfig"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {
+	t.Helper()
+	meta, err := e.Meta()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := artifact.Manifest{Meta: meta}
+	for _, path := range files {
+		m.Files = append(m.Files, artifact.File{Path: path})
+	}
+	return m
+}
+
+func config(t *testing.T, text string) *modelconfig.ModelConfig {
+	t.Helper()
+	var c modelconfig.ModelConfig
+	if err := prototext.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return &c
+}
+
+func tensor(name string, kind oip.Datatype, shape ...int64) oip.TensorMetadata {
+	return oip.TensorMetadata{Name: name, Datatype: kind, Shape: shape}
+}
+
+func list(tensors ...oip.TensorMetadata) []oip.TensorMetadata { return tensors }
+
+func TestEngine(t *testing.T) {
+	ids := tensor("ids", oip.Int64, -1, -1)
+	for name, tc := range map[string]struct {
+		engine  plan.Engine
+		files   []string
+		configs map[string]string
+		tree    []string // where = what
+	}{
+		"batches": {
+			engine: plan.Engine{Inputs: list(tensor("image", oip.FP32, -1, 3, 224, 224)), Outputs: list(tensor("class", oip.FP32, -1, 10)), MaxBatch: 32},
+			files:  []string{"model.plan"},
+			configs: map[string]string{"m": `
+				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan" max_batch_size: 32 dynamic_batching {}
+				input { name: "image" data_type: TYPE_FP32 dims: [3, 224, 224] } output { name: "class" data_type: TYPE_FP32 dims: [10] }`},
+			tree: []string{"m/1/model.plan = model.plan"},
+		},
+		"one row": {
+			engine: plan.Engine{Inputs: list(tensor("x", oip.Uint8, 1, 4)), Outputs: list(tensor("y", oip.Bool, 1, 4))},
+			files:  []string{"model.plan"},
+			configs: map[string]string{"m": `
+				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
+				input { name: "x" data_type: TYPE_UINT8 dims: [1, 4] } output { name: "y" data_type: TYPE_BOOL dims: [1, 4] }`},
+			tree: []string{"m/1/model.plan = model.plan"},
+		},
+		"an output with no dimension but the batch's": {
+			engine: plan.Engine{Inputs: list(tensor("x", oip.FP32, -1, 4)), Outputs: list(tensor("y", oip.FP32, -1)), MaxBatch: 8},
+			files:  []string{"model.plan"},
+			configs: map[string]string{"m": `
+				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
+				input { name: "x" data_type: TYPE_FP32 dims: [-1, 4] } output { name: "y" data_type: TYPE_FP32 dims: [-1] }`},
+			tree: []string{"m/1/model.plan = model.plan"},
+		},
+		"a front": {
+			engine: plan.Engine{
+				Inputs: list(ids, tensor("age", oip.FP32, -1, 1)), Outputs: list(tensor("class", oip.FP32, -1, 2)), MaxBatch: 4,
+				Front: &plan.Front{Inputs: list(tensor("text", oip.Bytes, -1)), Outputs: list(ids)},
+			},
+			files: []string{"front.onnx", "front.onnx.data", "model.plan"},
+			configs: map[string]string{
+				"m": `
+					name: "m" platform: "ensemble"
+					input { name: "text" data_type: TYPE_STRING dims: [-1] } input { name: "age" data_type: TYPE_FP32 dims: [-1, 1] }
+					output { name: "class" data_type: TYPE_FP32 dims: [-1, 2] }
+					ensemble_scheduling {
+						step { model_name: "m-front" model_version: -1 input_map { key: "text" value: "text" } output_map { key: "ids" value: "ids" } }
+						step {
+							model_name: "m-engine" model_version: -1
+							input_map { key: "ids" value: "ids" } input_map { key: "age" value: "age" } output_map { key: "class" value: "class" }
+						}
+					}`,
+				"m-front": `
+					name: "m-front" platform: "onnxruntime_onnx" default_model_filename: "model.onnx" instance_group { count: 1 kind: KIND_CPU }
+					input { name: "text" data_type: TYPE_STRING dims: [-1] } output { name: "ids" data_type: TYPE_INT64 dims: [-1, -1] }`,
+				"m-engine": `
+					name: "m-engine" platform: "tensorrt_plan" default_model_filename: "model.plan" max_batch_size: 4 dynamic_batching {}
+					input { name: "ids" data_type: TYPE_INT64 dims: [-1] } input { name: "age" data_type: TYPE_FP32 dims: [1] }
+					output { name: "class" data_type: TYPE_FP32 dims: [2] }`,
+			},
+			tree: []string{"m-engine/1/model.plan = model.plan", "m-front/1/front.onnx.data = front.onnx.data", "m-front/1/model.onnx = front.onnx"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Engine("m", manifest(t, tc.engine, tc.files...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for model, want := range tc.configs {
+				got := config(t, string(r.Texts[model+"/config.pbtxt"]))
+				if diff := cmp.Diff(config(t, want), got, protocmp.Transform()); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", model, diff)
+				}
+			}
+			var tree []string
+			for _, at := range slices.Sorted(maps.Keys(r.Files)) {
+				tree = append(tree, at+" = "+r.Files[at].Path)
+			}
+			if diff := cmp.Diff(tc.tree, tree); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEngineThatTritonCannotServe(t *testing.T) {
+	for want, e := range map[string]plan.Engine{
+		`tensor "n" of the engine has no dimensions`: {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
+	} {
+		if _, err := Engine("m", manifest(t, e, plan.File)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := Engine("m", artifact.Manifest{Files: []artifact.File{{Path: plan.File}}}); err == nil || !strings.Contains(err.Error(), "does not describe an engine") {
+		t.Errorf("an engine without meta data: %v", err)
+	}
+}
