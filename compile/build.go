@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
@@ -26,6 +27,9 @@ const (
 	defaultCalibrationCount = 200
 )
 
+// externalSuffix is what build.py puts behind a model's name for the file with its external data.
+const externalSuffix = ".data"
+
 // buildJob is what build.py reads.
 type buildJob struct {
 	Source      string   `json:"source"`
@@ -35,7 +39,13 @@ type buildJob struct {
 	KeepFP32    []string `json:"keep_fp32"`
 	Calibration string   `json:"calibration"` // file of rows, as the child writes them
 	Explicit    bool     `json:"explicit"`    // quantise as TensorRT reads it
+	// Inputs, when not nil, has the source cut in two at these tensors.
+	Inputs []string `json:"inputs"`
+	Front  string   `json:"front"`
 }
+
+// faultCode is the exit code of build.py where the model or the job is at fault, and its last line says how.
+const faultCode = 3
 
 // buildONNX writes a variant of the source model to target. scratch is a folder for what is needed on the way.
 func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v dsl.ONNXVariant) error {
@@ -53,21 +63,21 @@ func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v 
 	}
 	if v.Calibration != nil {
 		var err error
-		if b.Calibration, err = job.calibrationRows(ctx, source, scratch, *v.Calibration); err != nil {
+		if b.Calibration, err = job.calibrationRows(ctx, cutModel{Model: source}, scratch, *v.Calibration); err != nil {
 			return err
 		}
 	}
 	return runTools(ctx, job.Python, b)
 }
 
-// calibrationRows writes the rows of a calibration as inputs of the source model, and returns the file.
-func (job Job) calibrationRows(ctx context.Context, source, scratch string, c dsl.Calibration) (string, error) {
+// calibrationRows writes the rows of a calibration as inputs of a model, and returns the file.
+func (job Job) calibrationRows(ctx context.Context, of cutModel, scratch string, c dsl.Calibration) (string, error) {
 	dataset, file := filepath.Join(scratch, "dataset"), filepath.Join(scratch, "calibration.jsonl")
 	if err := job.Store.Fetch(ctx, c.Dataset, dataset); err != nil {
 		return "", fmt.Errorf("fetch the calibration dataset: %w", err)
 	}
 	samples := dsl.Samples{Split: cmp.Or(c.Split, defaultCalibrationSplit), Count: cmp.Or(c.Count, defaultCalibrationCount)}
-	_, err := job.inChild(ctx, request{Export: &Export{Model: source, Dataset: dataset, Samples: samples, File: file}})
+	_, err := job.inChild(ctx, request{Export: &Export{cutModel: of, Dataset: dataset, Samples: samples, File: file}})
 	if err != nil {
 		return "", named(err, "calibration")
 	}
@@ -95,6 +105,9 @@ func runTools(ctx context.Context, python string, b buildJob) error {
 		return context.Cause(ctx)
 	case err != nil:
 		return err
+	case exit.Code == faultCode:
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		return &ModelError{lines[len(lines)-1]}
 	case !exit.OK():
 		return ended("ONNX Runtime's tools", exit, said.String())
 	}

@@ -1,12 +1,16 @@
 """Builds one variant of an ONNX model with ONNX Runtime's own tools.
 
 Reads a job from stdin as JSON: {"source", "target", "optimize", "precision", "keep_fp32", "calibration", "explicit"}. Writes the
-variant to the file `target`, or fails with a message on stderr. What it writes depends on the source, the job and the tools' versions only.
+variant to the file `target`. A job with "inputs" cuts the source in two instead: what makes these tensors goes to the file `front`,
+what follows them to `target`. What is written depends on the source, the job and the tools' versions only.
+
+A fault of the model or the job ends it with code 3, and stderr with a line that says what is wrong.
 
 A source with external data has variants with external data: no protobuf message is larger than 2 GiB. It lies beside the target, in
 one file of the target's name with ".data" behind it.
 """
 
+import difflib
 import json
 import logging
 import pathlib
@@ -58,6 +62,10 @@ QUANTIZED = [operator for operator in IntegerOpsRegistry if operator != "Conv"]
 # Rewrites for the very processor the model is built on. They belong to loading a model, which makes them anyway, not to a file that
 # is carried to other machines.
 HARDWARE_BOUND = ["NchwcTransformer"]
+
+
+class Fault(Exception):
+    """What is wrong with the model or the job."""
 
 
 def graphs(graph):
@@ -148,7 +156,7 @@ def halve(source, target, keep):
     model = onnx.load(str(source), load_external_data=False)
     known = sorted({node.op_type for graph in graphs(model.graph) for node in graph.node})
     if unknown := sorted(set(keep) - set(known)):
-        sys.exit(f"keep_fp32: the model has no operator {', '.join(unknown)}; it has: {', '.join(known)}")
+        raise Fault(f"keep_fp32: the model has no operator {', '.join(unknown)}; it has: {', '.join(known)}")
     converted = convert_float_to_float16(str(source), keep_io_types=True, op_block_list=[*DEFAULT_OP_BLOCK_LIST, *keep])
     save(converted, target, is_external(source))
 
@@ -167,18 +175,26 @@ def annotate(path):
     ]
     if not unknown:
         return
+    described = described_by_runtime(model, unknown, path.parent)
+    model.graph.value_info.extend(described[name] for name in unknown if name in described)
+    onnx.save(model, str(path))
+
+
+def described_by_runtime(model, names, folder):
+    """Element types and shapes of tensors as ONNX Runtime knows them, as far as it does. The model's external data is in the folder."""
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
-    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in unknown)
-    probed = path.with_name("probe.onnx")  # beside the external data, which both name
-    onnx.save(probe, str(probed))
+    outputs = {o.name for o in probe.graph.output}
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = LEVELS["none"]
-    session = onnxruntime.InferenceSession(str(probed), options, providers=["CPUExecutionProvider"])
-    for output in session.get_outputs():
-        if output.name in unknown and output.type in ELEMENT_TYPES:
-            model.graph.value_info.append(onnx.helper.make_tensor_value_info(output.name, ELEMENT_TYPES[output.type], None))
-    onnx.save(model, str(path))
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    session = onnxruntime.InferenceSession(probe.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return {
+        o.name: onnx.helper.make_tensor_value_info(o.name, ELEMENT_TYPES[o.type], o.shape or None)
+        for o in session.get_outputs() if o.type in ELEMENT_TYPES
+    }
 
 
 def save(model, target, external):
@@ -209,6 +225,126 @@ def build(job):
         save(onnx.load(str(made)), target, is_external(made))
 
 
+def read_by(node):
+    """The names of the tensors that a node reads, and the graphs within it."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in (attribute.g, *attribute.graphs):
+            yield from (output.name for output in inner.output)
+            for each in inner.node:
+                yield from read_by(each)
+
+
+class Cut:
+    """A model that is cut in two, with all text before the cut: TensorRT has none."""
+
+    def __init__(self, source):
+        self.folder, self.external = source.parent, is_external(source)
+        self.model = onnx.load(str(source), load_external_data=False)
+        graph = self.model.graph
+        self.nodes = list(graph.node)
+        self.reads = [set(read_by(node)) for node in self.nodes]
+        self.makers = {name: i for i, node in enumerate(self.nodes) for name in node.output if name}
+        self.weights = {tensor.name for tensor in graph.initializer}
+        self.inputs = {value.name: value for value in graph.input if value.name not in self.weights}
+        self.outputs = [value.name for value in graph.output]
+        self.tensors = self.inputs | described_by_runtime(self.model, list(self.makers), self.folder)
+        self.text = {i for i, node in enumerate(self.nodes) if any(map(self.is_text, (*self.reads[i], *node.output)))}
+
+    def is_text(self, name):
+        return name in self.tensors and self.tensors[name].type.tensor_type.elem_type == onnx.TensorProto.STRING
+
+    def between(self, begin, ends):
+        """The nodes on which the tensors `ends` depend, and what those read that none of them makes. What is in `begin` is given."""
+        found, leaves, names = set(), set(), list(ends)
+        while names:
+            name = names.pop()
+            if name in begin or name not in self.makers:
+                leaves.add(name)
+            elif self.makers[name] not in found:
+                found.add(self.makers[name])
+                names.extend(self.reads[self.makers[name]])
+        return found, leaves
+
+    def beginnings(self):
+        """The tensors at which text ends, and some single ones further on. None where an output of the model comes from text alone."""
+        front, _ = self.between((), [name for i in self.text for name in self.nodes[i].output])
+        made = [name for i in sorted(front) for name in self.nodes[i].output]
+        if any(name in made for name in self.outputs):
+            return [], []
+        rest = [i for i in range(len(self.nodes)) if i not in front]
+        read = {name for i in rest for name in self.reads[i]}
+        later = []
+        for name in (name for i in rest[:50] for name in self.nodes[i].output):
+            if len(later) < 3 and name not in self.outputs and not front & self.between({name}, self.outputs)[0]:
+                later.append(name)
+        return [name for name in made if name in read], later
+
+    def refusal(self, i):
+        """Why the engine cannot have a node, and what to do."""
+        first, later = self.beginnings()
+        if not first:
+            return f"{self.nodes[i].op_type} works on text, which TensorRT does not have, and an output of the model needs nothing else"
+        advice = f"have the engine begin behind it with `inputs: [{', '.join(first)}]`"
+        if later:
+            advice += f", or further on, such as at {', '.join(later)}"
+        return f"{self.nodes[i].op_type} works on text, which TensorRT does not have: {advice}"
+
+    def part(self, indices, inputs, outputs):
+        """A model of some of the nodes."""
+        graph = self.model.graph
+        read = {name for i in indices for name in self.reads[i]}
+        made = {name for i in indices for name in self.nodes[i].output}
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        for field in ("node", "input", "output", "initializer", "sparse_initializer", "value_info"):
+            model.graph.ClearField(field)
+        model.graph.node.extend(self.nodes[i] for i in sorted(indices))
+        model.graph.input.extend(self.tensors[name] for name in inputs)
+        model.graph.output.extend(outputs)
+        model.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+        model.graph.sparse_initializer.extend(tensor for tensor in graph.sparse_initializer if tensor.values.name in read)
+        model.graph.value_info.extend(value for value in graph.value_info if value.name in made)
+        domains = {"", "ai.onnx"} | {node.domain for each in graphs(model.graph) for node in each.node}
+        if not model.functions:
+            kept = [opset for opset in model.opset_import if opset.domain in domains]
+            model.ClearField("opset_import")
+            model.opset_import.extend(kept)
+        return model
+
+    def save(self, model, target):
+        if self.external:
+            onnx.load_external_data_for_model(model, str(self.folder))
+        save(model, target, self.external)
+
+
+def cut(job):
+    model = Cut(pathlib.Path(job["source"]))
+    begin = [name for name in job["inputs"] if name not in model.inputs]
+    for name in begin:
+        if name not in model.makers:
+            close = difflib.get_close_matches(name, model.makers, 3)
+            raise Fault(f"inputs: the model has no tensor {name}" + (f"; it has {', '.join(close)}" if close else ""))
+        if name not in model.tensors or not model.tensors[name].type.tensor_type.HasField("shape"):
+            raise Fault(f"inputs: it is not known before a run how many dimensions {name} has; begin at another tensor")
+    if not begin and job["inputs"]:
+        raise Fault("inputs: the model begins at these tensors already; leave `inputs` out")
+    back, leaves = model.between(set(begin), model.outputs)
+    if model.text & back:
+        raise Fault(model.refusal(min(model.text & back)))
+    if unread := [name for name in begin if name not in leaves]:
+        raise Fault(f"inputs: nothing that follows the others reads {', '.join(unread)}; leave it out")
+    front, sources = model.between((), begin)
+    inputs = [*begin, *(name for name in model.inputs if name in leaves)]
+    model.save(model.part(front, [name for name in model.inputs if name in sources], [model.tensors[name] for name in begin]), pathlib.Path(job["front"]))
+    model.save(model.part(back, inputs, model.model.graph.output), pathlib.Path(job["target"]))
+
+
 if __name__ == "__main__":
     logging.disable(logging.WARNING)  # the tools' advice is for whoever calls them by hand
-    build(json.load(sys.stdin))
+    asked = json.load(sys.stdin)
+    try:
+        build(asked) if asked["inputs"] is None else cut(asked)
+    except Fault as fault:
+        print(fault, file=sys.stderr)
+        sys.exit(3)

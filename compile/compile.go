@@ -81,6 +81,9 @@ func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
 	if len(names) == 0 {
 		return dsl.CompileOutput{}, &ModelError{"there are no variants to build"}
 	}
+	if _, err := os.Stat(filepath.Join(job.Model, plan.File)); err == nil {
+		return dsl.CompileOutput{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
+	}
 	source, err := onnx.ModelFile(job.Model)
 	if err != nil {
 		return dsl.CompileOutput{}, &ModelError{err.Error()}
@@ -163,10 +166,11 @@ func (job Job) output(ctx context.Context, names []string, variants []built, sou
 		return dsl.CompileOutput{}, err
 	}
 	out := dsl.CompileOutput{Variants: map[string]dsl.VariantOutput{}}
-	var err error
-	if out.Source, err = variantOutput(source, job.Spec.Model); err != nil {
+	size, err := modelBytes(source.file)
+	if err != nil {
 		return dsl.CompileOutput{}, err
 	}
+	out.Source = variantOutput(source, job.Spec.Model, size)
 	for i, name := range names {
 		meta := map[string]string{"variant": name}
 		maps.Copy(meta, variants[i].meta)
@@ -174,9 +178,7 @@ func (job Job) output(ctx context.Context, names []string, variants []built, sou
 		if err != nil {
 			return dsl.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
 		}
-		if out.Variants[name], err = variantOutput(variants[i], ref); err != nil {
-			return dsl.CompileOutput{}, err
-		}
+		out.Variants[name] = variantOutput(variants[i], ref, ref.Bytes) // its folder has nothing else
 	}
 	selected := pick(job.Spec.Select, names, out.Variants)
 	if selected == "" {
@@ -186,14 +188,10 @@ func (job Job) output(ctx context.Context, names []string, variants []built, sou
 	return out, nil
 }
 
-func variantOutput(b built, model artifact.Ref) (dsl.VariantOutput, error) {
-	size, err := modelBytes(b.file)
-	if err != nil {
-		return dsl.VariantOutput{}, err
-	}
+func variantOutput(b built, model artifact.Ref, size int64) dsl.VariantOutput {
 	return dsl.VariantOutput{
 		Model: model, Parity: b.measured.Parity, Latency: b.measured.Latency, Throughput: b.measured.Throughput, Bytes: size, TensorRT: b.engine,
-	}, nil
+	}
 }
 
 // tolerated compares a variant's parity with what it declared.

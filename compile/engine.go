@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
@@ -18,10 +20,11 @@ import (
 // maxLayers is how many of an engine's slowest layers are told.
 const maxLayers = 10
 
-// Files of the samples, and in the folder that trtexec works in.
+// Files of a part, and in the folder that trtexec works in.
 const (
 	inputsFile  = "inputs.jsonl"
 	outputsFile = "outputs.jsonl"
+	backFile    = "back.onnx"
 	graphFile   = "graph.onnx"
 	cacheFile   = "timing.cache"
 	layersFile  = "layers.json"
@@ -30,45 +33,88 @@ const (
 	outputFile  = "output.json"
 )
 
-// bench is what the engines of a step have in common: trtexec, its GPU, and the samples as it reads them.
+// bench is what the engines of a step have in common: trtexec, its GPU, and what they are built from, by partKey.
 type bench struct {
-	tool   *trtexec.Tool
-	source string // ONNX file
-	model  Exported
-	dir    string // of inputsFile and outputsFile
+	tool  *trtexec.Tool
+	parts map[string]*part
 }
 
-// openBench looks for trtexec and writes the samples. Both come before anything is built: machine, model and samples decide whether an
-// engine can be.
+// part is what an engine is built from: the source model, or what follows the tensors of the variant's `inputs`.
+type part struct {
+	cutModel
+	model Exported
+	dir   string // of inputsFile and outputsFile
+}
+
+// graph is the ONNX file.
+func (p *part) graph() string { return cmp.Or(p.Back, p.Model) }
+
+func partKey(v dsl.TensorRTVariant) string { return strings.Join(v.Inputs, "\x00") }
+
+// openBench looks for trtexec, cuts the source where variants ask for it, and writes the samples. All of it comes before anything is
+// built: machine, model and samples decide whether an engine can be.
 func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
 	tool, err := trtexec.Find(ctx)
 	if err != nil {
 		return nil, fromTool(err)
 	}
-	b := &bench{tool: tool, source: source, dir: filepath.Join(job.Dir, ".samples")}
-	if err := os.Mkdir(b.dir, 0o700); err != nil {
-		return nil, err
-	}
-	r, err := job.inChild(ctx, request{Export: &Export{
-		Model: source, Dataset: job.Dataset, Samples: job.Spec.Samples,
-		File: filepath.Join(b.dir, inputsFile), Outputs: filepath.Join(b.dir, outputsFile),
-	}})
-	if err != nil {
-		return nil, named(err, "samples")
-	}
-	b.model = r.Exported
-	for _, t := range slices.Concat(b.model.Inputs, b.model.Outputs) {
-		if t.Datatype == oip.Bytes {
-			return nil, &ModelError{fmt.Sprintf("tensor %q of the model is text, which TensorRT does not know; compile a model that begins "+
-				"behind the tokenizer", t.Name)}
+	b := &bench{tool: tool, parts: map[string]*part{}}
+	for _, name := range slices.Sorted(maps.Keys(job.Spec.Variants)) {
+		v := job.Spec.Variants[name].TensorRT
+		if v == nil || b.parts[partKey(*v)] != nil {
+			continue
+		}
+		dir := filepath.Join(job.Dir, fmt.Sprintf(".part-%d", len(b.parts)))
+		if b.parts[partKey(*v)], err = job.cut(ctx, source, dir, v.Inputs); err != nil {
+			return nil, named(err, "variant "+name)
 		}
 	}
 	return b, nil
 }
 
+// cut makes the part of the source that begins at some tensors, all of it where there are none, and writes the samples as its inputs.
+func (job Job) cut(ctx context.Context, source, dir string, inputs []string) (*part, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	p := &part{cutModel: cutModel{Model: source}, dir: dir}
+	if len(inputs) > 0 {
+		p.Front, p.Back = filepath.Join(dir, plan.FrontFile), filepath.Join(dir, backFile)
+		if err := runTools(ctx, job.Python, buildJob{Source: source, Target: p.Back, Front: p.Front, Inputs: inputs}); err != nil {
+			return nil, err
+		}
+	}
+	r, err := job.inChild(ctx, request{Export: &Export{
+		cutModel: p.cutModel, Dataset: job.Dataset, Samples: job.Spec.Samples,
+		File: filepath.Join(dir, inputsFile), Outputs: filepath.Join(dir, outputsFile),
+	}})
+	if err != nil {
+		return nil, named(err, "samples")
+	}
+	p.model = r.Exported
+	return p, job.checkText(ctx, p)
+}
+
+// checkText refuses text, and says where the model can be cut.
+func (job Job) checkText(ctx context.Context, p *part) error {
+	for _, t := range slices.Concat(p.model.Inputs, p.model.Outputs) {
+		if t.Datatype != oip.Bytes {
+			continue
+		}
+		// The tools know what works on it.
+		b := buildJob{Source: p.Model, Target: filepath.Join(p.dir, backFile), Front: filepath.Join(p.dir, plan.FrontFile), Inputs: []string{}}
+		if err := runTools(ctx, job.Python, b); err != nil {
+			return err
+		}
+		return &ModelError{fmt.Sprintf("tensor %q of the model is text, which TensorRT does not have", t.Name)}
+	}
+	return nil
+}
+
 // engine is a TensorRT engine that is being built and measured.
 type engine struct {
-	*bench
+	*part
+	tool    *trtexec.Tool
 	job     Job
 	spec    dsl.TensorRTVariant
 	file    string // the engine
@@ -78,7 +124,7 @@ type engine struct {
 // buildEngine builds an engine, runs it on the samples and measures it.
 func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec dsl.TensorRTVariant) (built, error) {
 	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
-	e := &engine{bench: on, job: job, spec: spec, file: file, scratch: scratch}
+	e := &engine{part: on.parts[partKey(spec)], tool: on.tool, job: job, spec: spec, file: file, scratch: scratch}
 	if err := e.checkShapes(); err != nil {
 		return built{}, err
 	}
@@ -92,6 +138,9 @@ func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch s
 	}
 	told, err := e.told()
 	if err != nil {
+		return built{}, err
+	}
+	if err := e.keepFront(); err != nil {
 		return built{}, err
 	}
 	meta, err := e.describe().Meta()
@@ -124,6 +173,9 @@ func (e *engine) checkShapes() error {
 	}
 	for _, in := range e.model.Inputs {
 		low, high := e.spec.Shapes.Min[in.Name], e.spec.Shapes.Max[in.Name]
+		if low == nil {
+			return &ModelError{fmt.Sprintf("shapes: input %q is missing, whose shape in the model is %v", in.Name, in.Shape)}
+		}
 		if len(low) != len(in.Shape) || len(high) != len(in.Shape) {
 			return &ModelError{fmt.Sprintf("shapes: input %q of the model has the shape %v, the variant's has %d dimensions",
 				in.Name, in.Shape, len(low))}
@@ -144,7 +196,7 @@ func (e *engine) checkShapes() error {
 
 // build has trtexec build the engine, with the timing cache of its platform.
 func (e *engine) build(ctx context.Context) error {
-	graph, err := e.graph(ctx)
+	graph, err := e.typedGraph(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,16 +225,16 @@ func (e *engine) build(ctx context.Context) error {
 	return e.job.storeTimings(ctx, e.tool.Platform, e.path(cacheFile))
 }
 
-// graph returns the ONNX file that the engine is built from: the source itself where the precision is a flag, and else one that has it.
-func (e *engine) graph(ctx context.Context) (string, error) {
+// typedGraph returns the ONNX file that the engine is built from: the part itself where the precision is a flag, and else one that has it.
+func (e *engine) typedGraph(ctx context.Context) (string, error) {
 	if e.spec.Precision != trtexec.INT8 && (e.spec.Precision != trtexec.FP16 || e.tool.Major == trtexec.Major10) {
-		return e.source, nil
+		return e.graph(), nil
 	}
-	b := buildJob{Source: e.source, Target: e.path(graphFile), Precision: e.spec.Precision, KeepFP32: []string{}, Optimize: "none"}
+	b := buildJob{Source: e.graph(), Target: e.path(graphFile), Precision: e.spec.Precision, KeepFP32: []string{}, Optimize: "none"}
 	if c := e.spec.Calibration; c != nil {
 		b.Optimize, b.Explicit = "basic", true
 		var err error
-		if b.Calibration, err = e.job.calibrationRows(ctx, e.source, e.scratch, *c); err != nil {
+		if b.Calibration, err = e.job.calibrationRows(ctx, e.cutModel, e.scratch, *c); err != nil {
 			return "", err
 		}
 	} else if e.spec.Precision == trtexec.INT8 {
@@ -315,12 +367,26 @@ func (e *engine) told() (*dsl.EngineOutput, error) {
 	return out, nil
 }
 
+// keepFront puts what comes before the engine beside it.
+func (e *engine) keepFront() error {
+	if e.Front == "" {
+		return nil
+	}
+	for _, path := range []string{e.Front, e.Front + externalSuffix} {
+		err := os.Link(path, filepath.Join(filepath.Dir(e.file), filepath.Base(path)))
+		if err != nil && (path == e.Front || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
 // describe is what a server must know of the engine.
 func (e *engine) describe() plan.Engine {
 	p := e.tool.Platform
 	return plan.Engine{
 		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, TensorRT: p.TensorRT, Precision: e.spec.Precision,
-		Inputs: e.model.Inputs, Outputs: e.model.Outputs, MaxBatch: e.maxBatch(),
+		Inputs: e.model.Inputs, Outputs: e.model.Outputs, MaxBatch: e.maxBatch(), Front: e.model.Front,
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -105,6 +107,92 @@ func TestEngines(t *testing.T) {
 				t.Errorf("onnx: %+v", v)
 			}
 		})
+	}
+}
+
+// TestEnginesBehindText: an engine begins behind what works on text. What that makes of the samples goes into it, and it is kept beside it.
+func TestEnginesBehindText(t *testing.T) {
+	for _, version := range []string{"10.3.0", "11.1.0"} {
+		t.Run(version, func(t *testing.T) {
+			trtexectest.Install(t, trtexectest.L4(version))
+			job := newJob(t, onnxtest.Words, samples(t, 20, words), nil)
+			shapes := &dsl.TensorRTShapes{Min: map[string][]int{"hits": {1, 1}}, Opt: map[string][]int{"hits": {1, 4}}, Max: map[string][]int{"hits": {8, 9}}}
+			variant := func(precision string, c *dsl.Calibration) *dsl.TensorRTVariant {
+				return &dsl.TensorRTVariant{Inputs: []string{"hits"}, Precision: precision, Shapes: shapes, Calibration: c}
+			}
+			job.Spec.Variants = map[string]dsl.Variant{
+				"fp32": {TensorRT: variant("", nil), Tolerance: dsl.Tolerance{MaxAbs: new(1e-5)}},
+				"fp16": {TensorRT: variant("fp16", nil), Tolerance: dsl.Tolerance{MaxAbs: new(1e-2), Top1: new(1.0)}},
+				"int8": {TensorRT: variant("int8", job.calibrated(t, 16, words)), Tolerance: dsl.Tolerance{MaxAbs: new(0.1), Top1: new(1.0)}},
+			}
+			out, err := Run(t.Context(), job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, v := range out.Variants {
+				job.checkFront(t, name, v)
+			}
+		})
+	}
+}
+
+// words has texts of several lengths, none longer than the engine takes.
+func words(rng *rand.Rand) map[string]any {
+	all := []string{"spam", "ham", "eggs"}
+	var text []string
+	for range 1 + rng.IntN(9) {
+		text = append(text, all[rng.IntN(len(all))])
+	}
+	return map[string]any{"text": strings.Join(text, " ")}
+}
+
+func echoes(*rand.Rand) map[string]any {
+	row := map[string]any{"bool": []bool{true, false}, "string": []string{"a", "b"}}
+	for _, number := range []string{"int32", "int64", "uint8", "float", "double"} {
+		row[number] = []int{1, 2}
+	}
+	return row
+}
+
+// checkFront looks at the artifact of an engine that begins at "hits".
+func (job Job) checkFront(t *testing.T, name string, v dsl.VariantOutput) {
+	t.Helper()
+	manifest, err := job.Store.Manifest(t.Context(), v.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := plan.Describe(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
+	text := []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}
+	want := plan.Engine{
+		GPU: e.GPU, ComputeCapability: e.ComputeCapability, Driver: e.Driver, TensorRT: e.TensorRT, Precision: name,
+		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 8,
+		Front: &plan.Front{Inputs: text, Outputs: hits},
+	}
+	if diff := cmp.Diff(want, e); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+	if diff := cmp.Diff(text, e.SourceInputs()); diff != "" {
+		t.Errorf("%s: inputs of the source model (-want +got):\n%s", name, diff)
+	}
+	front := filepath.Join(filepath.Dir(job.modelOf(t, v)), plan.FrontFile)
+	session, err := onnx.Open(front, onnx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	made, err := session.Infer(t.Context(), []oip.Tensor{{Name: "text", Shape: []int64{1}, Data: []string{"no spam"}}})
+	if diff := cmp.Diff([]oip.Tensor{{Name: "hits", Shape: []int64{1, 2}, Data: []float32{0, 1}}}, made); diff != "" || err != nil {
+		t.Errorf("%s: the front: %v; (-want +got):\n%s", name, err, diff)
+	}
+	if v.TensorRT.Layers[strings.ToUpper(name)] == 0 {
+		t.Errorf("%s: layers put out %v", name, v.TensorRT.Layers)
+	}
+	if v.Model.Files != 2 || v.Bytes != v.Model.Bytes {
+		t.Errorf("%s: %d bytes, %+v: want the engine and its front", name, v.Bytes, v.Model)
 	}
 }
 
@@ -225,11 +313,17 @@ func TestEngineFaults(t *testing.T) {
 		variant     dsl.TensorRTVariant
 		want        string
 	}{
-		{"text", onnxtest.Text, texts, l4, dsl.TensorRTVariant{}, `tensor "text" of the model is text, which TensorRT does not know`},
+		{"text", onnxtest.Words, texts, l4, dsl.TensorRTVariant{}, "Tokenizer works on text, which TensorRT does not have: have the engine begin behind it " +
+			"with `inputs: [hits]`, or further on, such as at hit, scaled, logits"},
+		{"text behind the cut", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"tokens"}}, "LabelEncoder works on text, which"},
+		{"text that nothing else follows", onnxtest.Echo, echoes, l4, dsl.TensorRTVariant{}, "Identity works on text, which TensorRT does not have, and an output"},
+		{"no such tensor", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hitz"}}, "inputs: the model has no tensor hitz; it has hit, hits"},
+		{"a tensor too many", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hits", "hit"}}, "inputs: nothing that follows the others reads hits"},
+		{"its own input", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Inputs: []string{"x"}}, "inputs: the model begins at these tensors already"},
 		{"open dimensions", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{}, `input "x" of the model has open dimensions, [-1 16]: give`},
 		{"another rank", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
+		{"an input without a shape", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing, whose shape in the model is [-1 16]`},
 		{"another size", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
-		{"another input", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `input "x" of the model has the shape [-1 16]`},
 		{"a version that is not known", onnxtest.MLP, vectors, other, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

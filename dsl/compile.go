@@ -62,6 +62,9 @@ type ONNXVariant struct {
 
 // TensorRTVariant sets TensorRT's builder. An engine runs on the kind of GPU that it was built on alone.
 type TensorRTVariant struct {
+	// Inputs are the tensors of the model at which the engine begins, for a model that begins with text, which TensorRT does not have.
+	// What comes before them is kept beside the engine, as an ONNX model. Default: the model's own inputs.
+	Inputs []string `json:"inputs,omitempty"`
 	// Precision: fp32 (default), fp16, or int8, which takes `calibration`.
 	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
 	// Calibration gives the rows for `precision: int8`.
@@ -125,7 +128,7 @@ type VariantOutput struct {
 	Latency Latency      `json:"latency"`
 	// Throughput in rows per second at batch 1, on one thread or, of an engine, on its GPU.
 	Throughput float64 `json:"throughput"`
-	// Bytes of the model file and of the files that hold its external data.
+	// Bytes of the model file, of the files that hold its external data, and of what comes before an engine.
 	Bytes int64 `json:"bytes"`
 	// TensorRT says of an engine what it was built on and where its time goes.
 	TensorRT *EngineOutput `json:"tensorrt,omitempty"`
@@ -232,6 +235,13 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 			"`precision: int8` needs rows to calibrate with")
 	case precision != "int8" && calibration != nil:
 		c.src.errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
+	}
+	if inputs := lookup(tensorrt, "inputs"); inputs != nil && inputs.Kind == yaml.SequenceNode {
+		for i, at := range inputs.Content {
+			if slices.ContainsFunc(inputs.Content[:i], func(other *yaml.Node) bool { return other.Value == at.Value }) {
+				c.src.errorf(at, "variant", "", "`%s` is listed twice", at.Value)
+			}
+		}
 	}
 	shapes := lookup(tensorrt, "shapes")
 	if shapes == nil || shapes.Kind != yaml.MappingNode {
