@@ -171,11 +171,22 @@ type Latency struct {
 func (spec *CompileModel) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
 	fields := ts.structFields(reflect.TypeFor[CompileOutput]())
 	variants := &objectType{name: "steps." + id + ".variants", code: "variant", what: "a variant of `" + id + "`", fields: map[string]*cel.Type{}}
-	for name := range spec.Variants {
+	for name, v := range spec.Variants {
 		variants.fields[name] = ts.structType(reflect.TypeFor[VariantOutput]())
+		if v.TensorRT != nil {
+			variants.fields[name] = ts.engineType()
+		}
 	}
 	fields["variants"] = ts.define(variants)
 	return fields
+}
+
+// engineType is a VariantOutput whose `tensorrt` is always there.
+func (ts *typeSystem) engineType() *cel.Type {
+	t := reflect.TypeFor[VariantOutput]()
+	o := &objectType{name: "EngineVariantOutput", what: "a field of an engine", fields: ts.structFields(t), optional: optionalFields(t)}
+	delete(o.optional, "tensorrt")
+	return ts.define(o)
 }
 
 func (spec *CompileModel) check(c *checker, s *step) {
