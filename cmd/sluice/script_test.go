@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/holder"
@@ -20,15 +22,25 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"sluice": func() { os.Exit(run(os.Args[1:])) },
+		"sluice":  func() { os.Exit(run(os.Args[1:])) },
+		"trtexec": trtexectest.Main,
 	})
 }
 
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
 // file, `eventually REGEX sluice ...` for an output, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
-// $MODELS has models to serve, $ONNXRUNTIME is what serves them.
+// $MODELS has models to serve, $ONNXRUNTIME is what serves them, $PYTHON_ENV is the project's Python, and $EXAMPLES are the examples.
+// trtexec is a stand-in of the version and on the GPU that $SLUICE_TEST_TRTEXEC names.
 func TestScripts(t *testing.T) {
 	models, err := filepath.Abs("../../serving/onnx/onnxtest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := filepath.Abs(cmp.Or(os.Getenv(onnx.EnvironmentVariable), "../../.venv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +59,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TZ", "UTC")
 			env.Setenv("MODELS", models)
 			env.Setenv("ONNXRUNTIME", runtime)
+			env.Setenv("PYTHON_ENV", python)
+			env.Setenv("EXAMPLES", examples)
 			env.Defer(func() { // a script that failed may have left one
 				if info, held, err := holder.Find(filepath.Join(env.WorkDir, worker.StateDir)); err == nil && held {
 					syscall.Kill(info.PID, syscall.SIGKILL)
