@@ -354,7 +354,9 @@ func (e *engine) told() (*dsl.EngineOutput, error) {
 		return nil, err
 	}
 	p := e.tool.Platform
-	out := &dsl.EngineOutput{GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Layers: map[string]int{}}
+	out := &dsl.EngineOutput{
+		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Inputs: e.spec.Inputs, Layers: map[string]int{},
+	}
 	for name, count := range types {
 		if name == "" {
 			name = "other"

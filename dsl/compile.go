@@ -141,6 +141,8 @@ type EngineOutput struct {
 	Driver            string `json:"driver"`
 	// Version of TensorRT.
 	Version string `json:"version"`
+	// Inputs are the tensors at which it begins, where that is not the beginning of the model.
+	Inputs []string `json:"inputs,omitempty"`
 	// Layers by the element type of what they put out, such as FP16; "other" where TensorRT does not say.
 	Layers map[string]int `json:"layers"`
 	// Slowest layers, at most ten.

@@ -11,7 +11,10 @@ import (
 )
 
 // compileStory puts the variants of a model side by side.
-type compileStory struct{ Variants []variant }
+type compileStory struct {
+	Variants   []variant
+	HasEngines bool
+}
 
 type variant struct {
 	Name     string
@@ -37,7 +40,7 @@ func newCompileStory(out dsl.CompileOutput) *compileStory {
 		v.P50, v.P99 = percentOf(v.Latency.P50MS, p99), percentOf(v.Latency.P99MS, p99)
 		v.Rows, v.Size = percentOf(v.Throughput, rows), percentOf(float64(v.Bytes), size)
 	}
-	return &compileStory{all}
+	return &compileStory{Variants: all, HasEngines: slices.ContainsFunc(all, func(v variant) bool { return v.TensorRT != nil })}
 }
 
 func percentOf(v, whole float64) float64 {

@@ -20,7 +20,7 @@ func TestEngines(t *testing.T) {
 	}
 	v := out.Variants["int8"]
 	v.TensorRT = &dsl.EngineOutput{
-		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: "10.3.0", Layers: map[string]int{"FP32": 3, "INT8": 12},
+		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: "10.3.0", Inputs: []string{"ids"}, Layers: map[string]int{"FP32": 3, "INT8": 12},
 		Slowest: []dsl.EngineLayer{{Name: "conv1 + relu1", MeanMS: 0.21, Share: 0.4}},
 	}
 	out.Variants["int8"] = v
@@ -30,7 +30,9 @@ func TestEngines(t *testing.T) {
 	}
 	got := text(t, render(t, d))
 	for _, want := range []string{
-		"Engine int8 TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15). Layers by what they put out: 12 INT8, 3 FP32.",
+		"Engine int8 TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15). It begins at ids, and was measured without what " +
+			"comes before. Layers by what they put out: 12 INT8, 3 FP32.",
+		"Engines ran on their GPU, everything else on one thread of the CPU.",
 		"conv1 + relu1 0.21 ms 40",
 	} {
 		if !strings.Contains(got, want) {

@@ -74,6 +74,7 @@ var (
 		"endclass": endClass,
 		"endword":  endWord,
 		"layers":   layers,
+		"list":     func(names []string) string { return strings.Join(names, ", ") },
 		"gpus":     gpuWords,
 	}).Parse(pageSource))
 )
