@@ -28,7 +28,7 @@ func (e *engine) batches() iter.Seq2[*batch, error] {
 	limit := max(1, int(e.maxBatch()))
 	return func(yield func(*batch, error) bool) {
 		var current *batch
-		for row, err := range readExported(filepath.Join(e.dir, inputsFile), filepath.Join(e.dir, outputsFile)) {
+		for row, err := range e.samples() {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -96,16 +96,16 @@ func sameShapes(a, b []oip.Tensor) bool {
 // exportedRow is a sample as the child has written it.
 type exportedRow struct{ inputs, outputs []oip.Tensor }
 
-// readExported reads the files of an Export side by side.
-func readExported(inputs, outputs string) iter.Seq2[exportedRow, error] {
+// samples reads what was exported, inputs and outputs side by side.
+func (p *part) samples() iter.Seq2[exportedRow, error] {
 	return func(yield func(exportedRow, error) bool) {
-		in, err := os.Open(inputs)
+		in, err := os.Open(filepath.Join(p.dir, inputsFile))
 		if err != nil {
 			yield(exportedRow{}, err)
 			return
 		}
 		defer in.Close()
-		out, err := os.Open(outputs)
+		out, err := os.Open(filepath.Join(p.dir, outputsFile))
 		if err != nil {
 			yield(exportedRow{}, err)
 			return

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 
 	"github.com/sluiceml/sluice/internal/proc"
@@ -100,10 +101,14 @@ func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
 	return r, nil
 }
 
-// ended is the error of a child that did not end well. One that was killed was in the way of something, of the kernel's for want of
-// memory at most times; what else ends a child is the model's doing.
+// ended is the error of a child that did not end well.
 func ended(what string, exit proc.Exit, said string) error {
-	message := fmt.Sprintf("%s ended with %s:\n%s", what, exit, said)
+	return unlessKilled(exit, strings.TrimSuffix(fmt.Sprintf("%s ended with %s:\n%s", what, exit, said), ":\n"))
+}
+
+// unlessKilled is a ModelError, unless the child was killed: then it was in the way of something, of the kernel's for want of memory at
+// most times.
+func unlessKilled(exit proc.Exit, message string) error {
 	if exit.Signal == syscall.SIGKILL {
 		return errors.New(message)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
@@ -20,11 +19,8 @@ import (
 // maxLayers is how many of an engine's slowest layers are told.
 const maxLayers = 10
 
-// Files of a part, and in the folder that trtexec works in.
+// Files in the folder that trtexec works in.
 const (
-	inputsFile  = "inputs.jsonl"
-	outputsFile = "outputs.jsonl"
-	backFile    = "back.onnx"
 	graphFile   = "graph.onnx"
 	cacheFile   = "timing.cache"
 	layersFile  = "layers.json"
@@ -39,18 +35,6 @@ type bench struct {
 	parts map[string]*part
 }
 
-// part is what an engine is built from: the source model, or what follows the tensors of the variant's `inputs`.
-type part struct {
-	cutModel
-	model Exported
-	dir   string // of inputsFile and outputsFile
-}
-
-// graph is the ONNX file.
-func (p *part) graph() string { return cmp.Or(p.Back, p.Model) }
-
-func partKey(v dsl.TensorRTVariant) string { return strings.Join(v.Inputs, "\x00") }
-
 // openBench looks for trtexec, cuts the source where variants ask for it, and writes the samples. All of it comes before anything is
 // built: machine, model and samples decide whether an engine can be.
 func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
@@ -61,54 +45,23 @@ func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
 	b := &bench{tool: tool, parts: map[string]*part{}}
 	for _, name := range slices.Sorted(maps.Keys(job.Spec.Variants)) {
 		v := job.Spec.Variants[name].TensorRT
-		if v == nil || b.parts[partKey(*v)] != nil {
+		if v == nil {
 			continue
 		}
-		dir := filepath.Join(job.Dir, fmt.Sprintf(".part-%d", len(b.parts)))
-		if b.parts[partKey(*v)], err = job.cut(ctx, source, dir, v.Inputs); err != nil {
+		p := b.parts[partKey(*v)]
+		if p == nil {
+			dir := filepath.Join(job.Dir, fmt.Sprintf(".part-%d", len(b.parts)))
+			p, err = job.cut(ctx, source, dir, v.Inputs)
+			b.parts[partKey(*v)] = p
+		}
+		if err == nil {
+			err = p.check(v.Shapes)
+		}
+		if err != nil {
 			return nil, named(err, "variant "+name)
 		}
 	}
 	return b, nil
-}
-
-// cut makes the part of the source that begins at some tensors, all of it where there are none, and writes the samples as its inputs.
-func (job Job) cut(ctx context.Context, source, dir string, inputs []string) (*part, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
-	p := &part{cutModel: cutModel{Model: source}, dir: dir}
-	if len(inputs) > 0 {
-		p.Front, p.Back = filepath.Join(dir, plan.FrontFile), filepath.Join(dir, backFile)
-		if err := runTools(ctx, job.Python, buildJob{Source: source, Target: p.Back, Front: p.Front, Inputs: inputs}); err != nil {
-			return nil, err
-		}
-	}
-	r, err := job.inChild(ctx, request{Export: &Export{
-		cutModel: p.cutModel, Dataset: job.Dataset, Samples: job.Spec.Samples,
-		File: filepath.Join(dir, inputsFile), Outputs: filepath.Join(dir, outputsFile),
-	}})
-	if err != nil {
-		return nil, named(err, "samples")
-	}
-	p.model = r.Exported
-	return p, job.checkText(ctx, p)
-}
-
-// checkText refuses text, and says where the model can be cut.
-func (job Job) checkText(ctx context.Context, p *part) error {
-	for _, t := range slices.Concat(p.model.Inputs, p.model.Outputs) {
-		if t.Datatype != oip.Bytes {
-			continue
-		}
-		// The tools know what works on it.
-		b := buildJob{Source: p.Model, Target: filepath.Join(p.dir, backFile), Front: filepath.Join(p.dir, plan.FrontFile), Inputs: []string{}}
-		if err := runTools(ctx, job.Python, b); err != nil {
-			return err
-		}
-		return &ModelError{fmt.Sprintf("tensor %q of the model is text, which TensorRT does not have", t.Name)}
-	}
-	return nil
 }
 
 // engine is a TensorRT engine that is being built and measured.
@@ -125,9 +78,6 @@ type engine struct {
 func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec dsl.TensorRTVariant) (built, error) {
 	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
 	e := &engine{part: on.parts[partKey(spec)], tool: on.tool, job: job, spec: spec, file: file, scratch: scratch}
-	if err := e.checkShapes(); err != nil {
-		return built{}, err
-	}
 	if err := e.build(ctx); err != nil {
 		return built{}, err
 	}
@@ -153,46 +103,12 @@ func fromTool(err error) error {
 		return &ModelError{fault.Message}
 	}
 	if failed, ok := errors.AsType[*trtexec.ExitError](err); ok {
-		return ended("trtexec", failed.Exit, failed.Said)
+		return unlessKilled(failed.Exit, failed.Error())
 	}
 	return err
 }
 
 func (e *engine) path(name string) string { return filepath.Join(e.scratch, name) }
-
-// checkShapes compares the shapes of the variant with the inputs of the model.
-func (e *engine) checkShapes() error {
-	if e.spec.Shapes == nil {
-		for _, in := range e.model.Inputs {
-			if slices.ContainsFunc(in.Shape, func(d int64) bool { return d < 0 }) {
-				return &ModelError{fmt.Sprintf("input %q of the model has open dimensions, %v: give `shapes`, the smallest and the largest "+
-					"that the engine takes, and those that it is tuned for", in.Name, in.Shape)}
-			}
-		}
-		return nil
-	}
-	for _, in := range e.model.Inputs {
-		low, high := e.spec.Shapes.Min[in.Name], e.spec.Shapes.Max[in.Name]
-		if low == nil {
-			return &ModelError{fmt.Sprintf("shapes: input %q is missing, whose shape in the model is %v", in.Name, in.Shape)}
-		}
-		if len(low) != len(in.Shape) || len(high) != len(in.Shape) {
-			return &ModelError{fmt.Sprintf("shapes: input %q of the model has the shape %v, the variant's has %d dimensions",
-				in.Name, in.Shape, len(low))}
-		}
-		for i, d := range in.Shape {
-			if d >= 0 && (int64(low[i]) != d || int64(high[i]) != d) {
-				return &ModelError{fmt.Sprintf("shapes: dimension %d of input %q is %d in the model, and cannot be another", i+1, in.Name, d)}
-			}
-		}
-	}
-	for name := range e.spec.Shapes.Opt {
-		if !slices.ContainsFunc(e.model.Inputs, func(t oip.TensorMetadata) bool { return t.Name == name }) {
-			return &ModelError{fmt.Sprintf("shapes: the model has no input %q", name)}
-		}
-	}
-	return nil
-}
 
 // build has trtexec build the engine, with the timing cache of its platform.
 func (e *engine) build(ctx context.Context) error {
@@ -325,13 +241,7 @@ func (e *engine) inference(inputs []oip.Tensor) (trtexec.Inference, error) {
 		i.Shapes = trtexec.Shapes{}
 	}
 	for n, t := range inputs {
-		if s := e.spec.Shapes; s != nil {
-			for k, d := range t.Shape {
-				if d < int64(s.Min[t.Name][k]) || d > int64(s.Max[t.Name][k]) {
-					return i, &ModelError{fmt.Sprintf("a sample has the shape %v at input %q, and the engine takes %v to %v: change `shapes` or the samples",
-						t.Shape, t.Name, s.Min[t.Name], s.Max[t.Name])}
-				}
-			}
+		if i.Shapes != nil {
 			i.Shapes[t.Name] = t.Shape
 		}
 		name := fmt.Sprintf("input-%d.bin", n)

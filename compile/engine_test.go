@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,8 +189,8 @@ func (job Job) checkFront(t *testing.T, name string, v dsl.VariantOutput) {
 	if diff := cmp.Diff([]oip.Tensor{{Name: "hits", Shape: []int64{1, 2}, Data: []float32{0, 1}}}, made); diff != "" || err != nil {
 		t.Errorf("%s: the front: %v; (-want +got):\n%s", name, err, diff)
 	}
-	if v.TensorRT.Layers[strings.ToUpper(name)] == 0 {
-		t.Errorf("%s: layers put out %v", name, v.TensorRT.Layers)
+	if v.TensorRT.Layers[strings.ToUpper(name)] == 0 || !slices.Equal(v.TensorRT.Inputs, []string{"hits"}) {
+		t.Errorf("%s: %+v", name, v.TensorRT)
 	}
 	if v.Model.Files != 2 || v.Bytes != v.Model.Bytes {
 		t.Errorf("%s: %d bytes, %+v: want the engine and its front", name, v.Bytes, v.Model)
@@ -324,13 +325,17 @@ func TestEngineFaults(t *testing.T) {
 		{"another rank", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
 		{"an input without a shape", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing, whose shape in the model is [-1 16]`},
 		{"another size", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
+		{"a sample that does not fit", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hits"}, Shapes: rowsOf("hits", 4, 2)}, `sample 1 has the shape [1 1] at input "hits", and the engine takes [1 2] to [4 2]`},
 		{"a version that is not known", onnxtest.MLP, vectors, other, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			trtexectest.Install(t, tc.machine)
+			calls := trtexectest.Install(t, tc.machine)
 			_, err := Run(t.Context(), newJob(t, tc.model, samples(t, 4, tc.row), variant(tc.variant)))
 			if fault, ok := errors.AsType[*ModelError](err); !ok || !strings.Contains(fault.Message, tc.want) {
 				t.Errorf("%v, want a ModelError with %q", err, tc.want)
+			}
+			if calls := callsOf(t, calls); len(calls) > 0 {
+				t.Errorf("found only after trtexec had done %s", calls)
 			}
 		})
 	}

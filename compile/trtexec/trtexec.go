@@ -32,8 +32,11 @@ const debianPath = "/usr/src/tensorrt/bin/trtexec"
 // errorLines is how much of a program's output goes into an error.
 const errorLines = 20
 
-// maxOutput bounds what is kept of a program's output where that is read.
-const maxOutput = 1 << 20
+// maxOutput bounds what is kept of a program's output where that is read, and maxLine what is kept of a line.
+const (
+	maxOutput = 1 << 20
+	maxLine   = 1 << 10
+)
 
 // UnavailableError says that this machine cannot build engines, and why. Trying again does not help.
 type UnavailableError struct{ Message string }
@@ -69,7 +72,7 @@ func Find(ctx context.Context) (*Tool, error) {
 	if err := t.findGPU(ctx); err != nil {
 		return nil, err
 	}
-	said, err := t.output(ctx, t.path, "--help")
+	said, err := t.ask(ctx, t.path, "--help")
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (t *Tool) findGPU(ctx context.Context) error {
 	if first, _, _ := strings.Cut(os.Getenv("CUDA_VISIBLE_DEVICES"), ","); first != "" {
 		args = append(args, "--id="+first)
 	}
-	said, err := t.output(ctx, "nvidia-smi", args...)
+	said, err := t.ask(ctx, "nvidia-smi", args...)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return &UnavailableError{"nvidia-smi was not found: an engine is built on the GPU that it is for"}
 	}
@@ -169,31 +172,65 @@ func version(said string) (dotted string, major int, err error) {
 // ExitError says that trtexec did not end well.
 type ExitError struct {
 	Exit proc.Exit
+	// Cause is the first error of its output; empty where it names none.
+	Cause string
 	// Said are the last lines of its output.
 	Said string
 }
 
 // Error implements error.
-func (e *ExitError) Error() string { return fmt.Sprintf("trtexec ended with %s:\n%s", e.Exit, e.Said) }
+func (e *ExitError) Error() string {
+	message := fmt.Sprintf("trtexec ended with %s", e.Exit)
+	if e.Cause != "" {
+		message += ": " + e.Cause
+	}
+	if e.Said != "" {
+		message += "\n" + e.Said
+	}
+	return message
+}
 
 // Run runs trtexec in a folder. The error is an ExitError where it did not end well.
 func (t *Tool) Run(ctx context.Context, dir string, args []string) error {
-	tail := proc.NewTail(errorLines)
+	said := &output{tail: proc.NewTail(errorLines)}
 	exit, err := run(ctx, proc.Command{
-		Path: t.path, Args: args, Dir: dir, Stdout: tail, Stderr: tail,
+		Path: t.path, Args: args, Dir: dir, Stdout: said, Stderr: said,
 		Env: append(os.Environ(), "CUDA_VISIBLE_DEVICES="+t.uuid),
 	})
 	if err != nil {
 		return err
 	}
 	if !exit.OK() {
-		return &ExitError{Exit: exit, Said: tail.String()}
+		return &ExitError{Exit: exit, Cause: said.cause, Said: said.tail.String()}
 	}
 	return nil
 }
 
-// output runs a program that says something about this machine.
-func (t *Tool) output(ctx context.Context, path string, args ...string) (string, error) {
+// output is what trtexec prints, on both streams: its last lines, and the first of those that it marks as an error, after which many may follow.
+type output struct {
+	tail  *proc.Tail
+	line  []byte // not ended yet
+	cause string
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	for rest := p; o.cause == "" && len(rest) > 0; {
+		line, next, ended := bytes.Cut(rest, []byte("\n"))
+		o.line, rest = append(o.line, line[:min(len(line), maxLine-len(o.line))]...), next
+		if !ended {
+			break
+		}
+		if _, cause, marked := bytes.Cut(o.line, []byte("[E] ")); marked {
+			o.cause = string(bytes.TrimSpace(cause))
+		}
+		o.line = o.line[:0]
+	}
+	return o.tail.Write(p)
+}
+
+// ask runs a program that says something about this machine.
+func (t *Tool) ask(ctx context.Context, path string, args ...string) (string, error) {
 	var said bytes.Buffer
 	tail := proc.NewTail(errorLines)
 	exit, err := run(ctx, proc.Command{Path: path, Args: args, Stdout: &limited{buffer: &said}, Stderr: tail})

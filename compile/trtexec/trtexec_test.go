@@ -4,9 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/internal/proc"
 )
 
 func TestVersion(t *testing.T) {
@@ -91,5 +94,20 @@ func TestNoInference(t *testing.T) {
 func TestNamesWithColons(t *testing.T) {
 	if got := (Shapes{"b:0": {1, 2}, "a": {3}}).spec(); got != "a:3,'b:0':1x2" {
 		t.Error(got)
+	}
+}
+
+func TestCause(t *testing.T) {
+	o := &output{tail: proc.NewTail(2)}
+	for _, piece := range []string{"[I] a\n[11/22/2026-23:00:01] [E] Error[4]: ", "no such kernel\n[E] the consequence\n", "[I] b\n"} {
+		if n, err := o.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if o.cause != "Error[4]: no such kernel" {
+		t.Errorf("the cause is %q", o.cause)
+	}
+	if got := o.tail.String(); strings.TrimSpace(got) != "[E] the consequence\n[I] b" {
+		t.Errorf("the last lines are %q", got)
 	}
 }
