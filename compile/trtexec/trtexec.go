@@ -5,8 +5,6 @@ package trtexec
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,27 +56,12 @@ type Tool struct {
 	Major    int
 
 	path string
-	uuid string // of the GPU
+	uuid string // of the GPU, or of the instance of it
 }
 
 // Find looks for trtexec, in PATH and where TensorRT's packages put it, and for the first GPU, or the first of CUDA_VISIBLE_DEVICES.
 // Its error is an UnavailableError where there is none.
-func Find(ctx context.Context) (*Tool, error) {
-	path, err := findPath()
-	if err != nil {
-		return nil, err
-	}
-	t := &Tool{path: path}
-	if err := t.findGPU(ctx); err != nil {
-		return nil, err
-	}
-	said, err := t.ask(ctx, t.path, "--help")
-	if err != nil {
-		return nil, err
-	}
-	t.Platform.TensorRT, t.Major, err = version(said)
-	return t, err
-}
+func Find(ctx context.Context) (*Tool, error) { return new(Finder).find(ctx) }
 
 func findPath() (string, error) {
 	if path, err := exec.LookPath("trtexec"); err == nil {
@@ -91,58 +74,51 @@ func findPath() (string, error) {
 		"that runs the worker; the Python packages of TensorRT do not have it"}
 }
 
-// Finder finds the platform of this machine, and looks again when trtexec is another file.
+// Finder finds the platform of this machine again and again. It starts trtexec, which takes a second, only when that is another file.
 type Finder struct {
-	mu       sync.Mutex
-	path     string
-	changed  time.Time
-	platform Platform
+	mu      sync.Mutex
+	path    string
+	changed time.Time
+	version string
+	major   int
 }
 
 // Platform returns what an engine would be bound to that was built here now. Its errors are Find's.
 func (f *Finder) Platform(ctx context.Context) (Platform, error) {
+	t, err := f.find(ctx)
+	if err != nil {
+		return Platform{}, err
+	}
+	return t.Platform, nil
+}
+
+func (f *Finder) find(ctx context.Context) (*Tool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path, err := findPath()
 	if err != nil {
-		return Platform{}, err
+		return nil, err
+	}
+	t := &Tool{path: path}
+	if err := t.findGPU(ctx); err != nil {
+		return nil, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return Platform{}, err
+		return nil, err
 	}
-	if path == f.path && info.ModTime().Equal(f.changed) {
-		return f.platform, nil
+	if path != f.path || !info.ModTime().Equal(f.changed) {
+		said, err := t.ask(ctx, path, "--help")
+		if err != nil {
+			return nil, err
+		}
+		if f.version, f.major, err = version(said); err != nil {
+			return nil, err
+		}
+		f.path, f.changed = path, info.ModTime()
 	}
-	t, err := Find(ctx)
-	if err != nil {
-		return Platform{}, err
-	}
-	f.path, f.changed, f.platform = path, info.ModTime(), t.Platform
-	return f.platform, nil
-}
-
-// findGPU asks nvidia-smi for the GPU that trtexec is to use. Both count GPUs differently, so from here on it is called by its UUID.
-func (t *Tool) findGPU(ctx context.Context) error {
-	args := []string{"--query-gpu=uuid,name,compute_cap,driver_version", "--format=csv,noheader"}
-	if first, _, _ := strings.Cut(os.Getenv("CUDA_VISIBLE_DEVICES"), ","); first != "" {
-		args = append(args, "--id="+first)
-	}
-	said, err := t.ask(ctx, "nvidia-smi", args...)
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return &UnavailableError{"nvidia-smi was not found: an engine is built on the GPU that it is for"}
-	}
-	if err != nil {
-		return err
-	}
-	reader := csv.NewReader(strings.NewReader(said))
-	reader.TrimLeadingSpace = true
-	first, err := reader.Read()
-	if err != nil || len(first) != 4 {
-		return fmt.Errorf("nvidia-smi names no GPU: %s", strings.TrimSpace(said))
-	}
-	t.uuid, t.Platform.GPU, t.Platform.ComputeCapability, t.Platform.Driver = first[0], first[1], first[2], first[3]
-	return nil
+	t.Platform.TensorRT, t.Major = f.version, f.major
+	return t, nil
 }
 
 // banner begins everything that trtexec prints. Its version is one number, 100300 for 10.3.0, or has dots.
@@ -195,7 +171,7 @@ func (t *Tool) Run(ctx context.Context, dir string, args []string) error {
 	said := &output{tail: proc.NewTail(errorLines)}
 	exit, err := run(ctx, proc.Command{
 		Path: t.path, Args: args, Dir: dir, Stdout: said, Stderr: said,
-		Env: append(os.Environ(), "CUDA_VISIBLE_DEVICES="+t.uuid),
+		Env: append(os.Environ(), visibleDevices+"="+t.uuid),
 	})
 	if err != nil {
 		return err

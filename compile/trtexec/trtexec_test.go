@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -29,6 +30,90 @@ func TestVersion(t *testing.T) {
 		if dotted != tc.dotted || major != tc.major || unavailable != (tc.major == 0) {
 			t.Errorf("%s: %q, %d, %v", tc.banner, dotted, major, err)
 		}
+	}
+}
+
+func TestMain(m *testing.M) {
+	trtexectest.Main()
+	os.Exit(m.Run())
+}
+
+// TestFind: the GPU is the first that CUDA would use, or the first instance of it.
+func TestFind(t *testing.T) {
+	whole := trtexectest.L4("10.3.0")
+	divided := whole
+	divided.Instance = "3g.20gb"
+	for _, tc := range []struct {
+		name    string
+		machine trtexectest.Options
+		visible []string // CUDA_VISIBLE_DEVICES, where it is set
+		gpu     string
+		uuid    string
+		fails   string
+	}{
+		{"any", whole, nil, "NVIDIA L4", "GPU-0a1b", ""},
+		{"by number", whole, []string{"0,1"}, "NVIDIA L4", "GPU-0a1b", ""},
+		{"by UUID", whole, []string{"GPU-0a1b"}, "NVIDIA L4", "GPU-0a1b", ""},
+		{"another", whole, []string{"7"}, "", "", "No devices were found"},
+		{"none", whole, []string{""}, "", "", "CUDA_VISIBLE_DEVICES hides all GPUs"},
+		{"an instance", divided, []string{"MIG-2c3d"}, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
+		{"another instance", divided, []string{"MIG-ffff"}, "", "", "nvidia-smi has no MIG-ffff, which CUDA_VISIBLE_DEVICES names"},
+		{"an instance of a whole GPU", whole, []string{"MIG-2c3d"}, "", "", "nvidia-smi has no MIG-2c3d"},
+		{"a GPU that is divided", divided, []string{"GPU-0a1b"}, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
+		{"any, divided", divided, nil, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			trtexectest.Install(t, tc.machine)
+			t.Setenv("CUDA_VISIBLE_DEVICES", "") // put back at the end
+			os.Unsetenv("CUDA_VISIBLE_DEVICES")
+			if tc.visible != nil {
+				t.Setenv("CUDA_VISIBLE_DEVICES", tc.visible[0])
+			}
+			tool, err := Find(t.Context())
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("%v, want %q", err, tc.fails)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Platform{GPU: tc.gpu, ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0"}
+			if tool.Platform != want || tool.uuid != tc.uuid {
+				t.Errorf("%+v as %s, want %+v as %s", tool.Platform, tool.uuid, want, tc.uuid)
+			}
+		})
+	}
+}
+
+// TestFinder: a GPU is looked at again each time, trtexec when it is another file.
+func TestFinder(t *testing.T) {
+	var f Finder
+	platform := func() Platform {
+		t.Helper()
+		p, err := f.Platform(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	calls := trtexectest.Install(t, trtexectest.L4("10.3.0"))
+	want := platform()
+	if got := platform(); got != want {
+		t.Errorf("%+v, then %+v", want, got)
+	}
+	content, err := os.ReadFile(calls)
+	if err != nil || strings.Count(string(content), "--help") != 1 {
+		t.Errorf("%v; trtexec was called as\n%s", err, content)
+	}
+	const other = "#!/bin/sh\necho 'GPU-4e5f, NVIDIA H100, 9.0, 550.54.15, Disabled'\n"
+	if err := os.WriteFile(filepath.Join(filepath.Dir(calls), "nvidia-smi"), []byte(other), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want.GPU, want.ComputeCapability = "NVIDIA H100", "9.0"
+	if got := platform(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -20,6 +20,8 @@ type Options struct {
 	GPU               string
 	ComputeCapability string
 	Driver            string
+	// Instance is the profile of MIG's instance of the GPU, such as 3g.20gb; empty where the GPU is whole.
+	Instance string
 }
 
 // L4 is a machine with one GPU.
@@ -39,14 +41,33 @@ func Install(t testing.TB, o Options) (calls string) {
 	calls = filepath.Join(dir, "calls")
 	write(t, filepath.Join(dir, "trtexec"), fmt.Sprintf("echo \"$CUDA_VISIBLE_DEVICES $*\" >>%s\n%s='%s %s' exec %s \"$@\"\n",
 		calls, Variable, o.Version, strings.ReplaceAll(o.GPU, " ", "_"), executable))
-	smi := "echo 'No devices were found'; exit 6\n"
-	if o.GPU != "" {
-		smi = fmt.Sprintf("[ \"$1 $2\" = '--query-gpu=uuid,name,compute_cap,driver_version --format=csv,noheader' ] || exit 2\n"+
-			"echo 'GPU-0a1b, %s, %s, %s'\n", o.GPU, o.ComputeCapability, o.Driver)
-	}
-	write(t, filepath.Join(dir, "nvidia-smi"), smi)
+	write(t, filepath.Join(dir, "nvidia-smi"), smi(o))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return calls
+}
+
+// The UUIDs of the GPU and of its instance.
+const (
+	gpuUUID      = "GPU-0a1b"
+	instanceUUID = "MIG-2c3d"
+)
+
+// smi is nvidia-smi for one GPU.
+func smi(o Options) string {
+	if o.GPU == "" {
+		return "echo 'No devices were found'; exit 6\n"
+	}
+	mode, list := "[N/A]", fmt.Sprintf("GPU 0: %s (UUID: %s)\n", o.GPU, gpuUUID)
+	if o.Instance != "" {
+		mode, list = "Enabled", list+fmt.Sprintf("  MIG %s     Device  0: (UUID: %s)\n", o.Instance, instanceUUID)
+	}
+	return fmt.Sprintf(`case "$*" in
+-L) echo '%s';;
+'--query-gpu=uuid,name,compute_cap,driver_version,mig.mode.current --format=csv,noheader'*)
+  case "$3" in ''|--id=0|--id=%s) echo '%s, %s, %s, %s, %s';; *) echo 'No devices were found'; exit 6;; esac;;
+*) exit 2;;
+esac
+`, list, gpuUUID, gpuUUID, o.GPU, o.ComputeCapability, o.Driver, mode)
 }
 
 func write(t testing.TB, path, script string) {
