@@ -95,7 +95,7 @@ check-generated: generate ## fail when generated files are stale
 .PHONY: histories
 histories: build ## record the histories again that the replay tests replay, after workflow code has changed on purpose
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
-	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack)|TestEnds|TestContinued' -record ../workflows/testdata
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: bench
 bench: build ## measure; NAME=engine, NAME=clean or NAME=policy

@@ -7,8 +7,8 @@ import (
 	"github.com/sluiceml/sluice/internal/historytest"
 )
 
-// Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError, TestTrainCancelLeavesNothing, TestTrainKeepsItsDeadline and
-// TestTrainMovesBackToSpot in integration/.
+// Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError, TestTrainCancelLeavesNothing, TestTrainKeepsItsDeadline,
+// TestTrainMovesBackToSpot, TestTrainLeavesBrokenGPU and TestTrainReleasesIdleGPUs in integration/.
 func TestTrainReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/train-*.json*", contract.TrainWorkflow, Train)
 }
