@@ -24,6 +24,8 @@ const (
 	readEvery = 5 * time.Second
 	// watchAgain is how soon GPUs are watched again when that has failed.
 	watchAgain = 30 * time.Second
+	// notifyAgain is how soon the workflow is notified again when that has failed.
+	notifyAgain = time.Second
 	// faultLimit is how long to wait, when ranks have failed, for the news that a GPU has: the program sees it first.
 	faultLimit = 2 * time.Second
 )
@@ -43,7 +45,7 @@ type gpuWatch struct {
 	fault    *gpu.Event
 }
 
-// watchGPUs watches the node's GPUs until end. Where that cannot be done it is said once.
+// watchGPUs watches the node's GPUs until stop. Why that cannot be done is logged once.
 func watchGPUs(r *ranks) *gpuWatch {
 	if r.p.spec.Resources.GPU == 0 {
 		return nil
@@ -55,10 +57,12 @@ func watchGPUs(r *ranks) *gpuWatch {
 	}
 	w.tasks.Go(func() {
 		path := cmp.Or(r.node.config.GPUHelper, helper.Path())
-		for said := false; ; said = true {
-			err := helper.Watch(ctx, path, r.node.config.GPUs, readEvery, func(report gpu.Report) { w.take(ctx, report) })
-			if err != nil && !said {
-				r.node.log.Warn("the node's GPUs are not watched: nothing is known of their use and their errors", "error", err)
+		for logged := ""; ; {
+			err := helper.Watch(ctx, path, r.node.config.GPUs, readEvery, func(report gpu.Report) { w.handle(ctx, report) })
+			w.forget()
+			if err != nil && err.Error() != logged {
+				logged = err.Error()
+				r.node.log.Warn("the GPUs are not watched: their use and their errors are unknown", "error", err, "again_in", watchAgain)
 			}
 			select {
 			case <-ctx.Done():
@@ -70,12 +74,12 @@ func watchGPUs(r *ranks) *gpuWatch {
 	return w
 }
 
-// take notes what was reported.
-func (w *gpuWatch) take(ctx context.Context, report gpu.Report) {
+// handle handles what was reported.
+func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if report.Event != nil {
-		w.hear(ctx, *report.Event)
+		w.handleEvent(ctx, *report.Event)
 		return
 	}
 	w.readings = report.Readings
@@ -87,13 +91,13 @@ func (w *gpuWatch) take(ctx context.Context, report gpu.Report) {
 	w.idle.add(report.At, share)
 	if why := w.idle.why(); why != "" && w.idle.limit.Action == dsl.IdleRelease && !w.released {
 		w.released = true
-		w.tell(ctx, contract.Notice{Cause: contract.CauseIdle, Reason: why})
+		w.notify(ctx, contract.Notice{Cause: contract.CauseIdle, Reason: why})
 	}
 }
 
-// hear notes an error of a GPU. After one that asks for a reset the node is to be left, and the pool to know.
-func (w *gpuWatch) hear(ctx context.Context, event gpu.Event) {
-	w.use.hear(event)
+// handleEvent handles an error of a GPU. After one that asks for a reset the node is to be left, and the pool to know.
+func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
+	w.use.addEvent(event)
 	w.r.node.log.Warn("a GPU reports an error", "event", event.String(), "action", event.Action())
 	if !event.Unusable() || w.fault != nil {
 		return
@@ -103,11 +107,18 @@ func (w *gpuWatch) hear(ctx context.Context, event gpu.Event) {
 	if err := writeWhole(filepath.Join(w.r.node.config.Dir, FaultFile), event); err != nil {
 		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
 	}
-	w.tell(ctx, contract.Notice{Cause: contract.CauseFault, Reason: event.String()})
+	w.notify(ctx, contract.Notice{Cause: contract.CauseFault, Reason: event.String()})
 }
 
-// tell tells the train workflow, again and again until it has taken it or the ranks have ended.
-func (w *gpuWatch) tell(ctx context.Context, notice contract.Notice) {
+// forget drops what is out of date when the GPUs are not watched any more.
+func (w *gpuWatch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.readings, w.idle.kept, w.idle.now = nil, nil, false
+}
+
+// notify sends the train workflow a notice, again and again until it has taken it or the ranks have ended.
+func (w *gpuWatch) notify(ctx context.Context, notice contract.Notice) {
 	notice.Generation, notice.Node = w.r.key.Generation, w.r.p.index
 	w.tasks.Go(func() {
 		for {
@@ -118,14 +129,14 @@ func (w *gpuWatch) tell(ctx context.Context, notice contract.Notice) {
 			w.r.node.log.Warn("the workflow cannot be told of the GPUs yet", "cause", notice.Cause, "error", err)
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Second):
+			case <-time.After(notifyAgain):
 			}
 		}
 	})
 }
 
-// end ends the watch. When the ranks failed by themselves, the news that a GPU has is waited for.
-func (w *gpuWatch) end(failed bool) {
+// stop ends the watch. When the ranks failed by themselves, it first waits for the news that a GPU has.
+func (w *gpuWatch) stop(failed bool) {
 	if w == nil {
 		return
 	}
@@ -139,8 +150,8 @@ func (w *gpuWatch) end(failed bool) {
 	w.tasks.Wait()
 }
 
-// state is what a heartbeat says: the readings, and that the GPUs are idle.
-func (w *gpuWatch) state() (readings []gpu.Reading, idle string) {
+// current is what a heartbeat says: the readings, and that the GPUs are idle.
+func (w *gpuWatch) current() (readings []gpu.Reading, idle string) {
 	if w == nil {
 		return nil, ""
 	}
@@ -149,8 +160,8 @@ func (w *gpuWatch) state() (readings []gpu.Reading, idle string) {
 	return w.readings, w.idle.why()
 }
 
-// account is what is to be kept of the GPUs, and what broke one of them.
-func (w *gpuWatch) account() (use *dsl.GPUUse, fault string) {
+// summary is what is to be kept of the GPUs, and what broke one of them.
+func (w *gpuWatch) summary() (use *dsl.GPUUse, fault string) {
 	if w == nil {
 		return nil, ""
 	}
@@ -237,6 +248,7 @@ type gpuUse struct {
 	errors                  map[string]int64 // and has had since
 }
 
+// add adds the readings of one moment.
 func (u *gpuUse) add(readings []gpu.Reading) {
 	if u.first == nil {
 		u.first, u.errors = map[string]int64{}, map[string]int64{}
@@ -263,13 +275,14 @@ func (u *gpuUse) add(readings []gpu.Reading) {
 	}
 }
 
-func (u *gpuUse) hear(event gpu.Event) {
+// addEvent keeps an error of a GPU, each once.
+func (u *gpuUse) addEvent(event gpu.Event) {
 	if said := event.String(); len(u.Events) < maxEvents && !slices.Contains(u.Events, said) {
 		u.Events = append(u.Events, said)
 	}
 }
 
-// sum is what it comes to; nil when nothing was ever reported.
+// sum is what the readings come to; nil when nothing was ever reported.
 func (u *gpuUse) sum() *dsl.GPUUse {
 	if u.reads == 0 && len(u.Events) == 0 {
 		return nil

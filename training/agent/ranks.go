@@ -135,7 +135,7 @@ func (r *ranks) supervise() {
 	err = errors.Join(err, r.out.Close(), r.pipe.close(), scrubErr)
 	end, endErr := r.outcome(exit)
 	err = errors.Join(err, endErr)
-	r.gpus.end(!end.ok() && !r.wasTold())
+	r.gpus.stop(!end.ok() && !r.wasTold())
 
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
@@ -241,7 +241,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
 	if commitErr != nil {
 		e.CommitError = commitErr.Error()
 	}
-	e.GPUs, e.Fault = r.gpus.account()
+	e.GPUs, e.Fault = r.gpus.summary()
 	return e
 }
 
@@ -320,6 +320,6 @@ func (r *ranks) progress() contract.TrainProgress {
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
 	}
-	p.GPUs, p.Idle = r.gpus.state()
+	p.GPUs, p.Idle = r.gpus.current()
 	return p
 }
