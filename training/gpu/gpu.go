@@ -1,5 +1,6 @@
-// Package gpu holds the words for GPUs: what a machine has and how it is connected, what is read of them, and which of their errors ask for
-// what. It is data alone; package gpu/nvml reads it from NVIDIA's driver, in a program of its own, and gpu/helper asks that program.
+// Package gpu describes GPUs: what a machine has and how it is connected, which of them go together, what is read of them, and which of their
+// errors ask for what. It is data and pure functions; package gpu/nvml reads it from NVIDIA's driver, in a program of its own, and gpu/helper
+// asks that program.
 package gpu
 
 import (
@@ -14,6 +15,9 @@ const (
 	SourceSMI  = "nvidia-smi" // the driver's own tool, which tells less
 )
 
+// Format is the version of what sluice-gpu prints: Inventory and Report, as JSON. It changes when an older reader would misunderstand it.
+const Format = 1
+
 // Inventory is which GPUs a machine has, and how they are connected.
 type Inventory struct {
 	// Source is SourceNVML or SourceSMI; Driver is the version of NVIDIA's driver, and CUDA the newest version of CUDA that it knows.
@@ -23,8 +27,16 @@ type Inventory struct {
 	// Absent says why there are no GPUs, where there are none.
 	Absent string `json:"absent,omitempty"`
 	GPUs   []GPU  `json:"gpus,omitempty"`
+	// Lost are the GPUs that the driver lists and that do not answer. Which they are is not known, but for their places.
+	Lost []Lost `json:"lost,omitempty"`
 	// Links has one entry for each pair of GPUs. It is empty where the source does not know.
 	Links []Link `json:"links,omitempty"`
+}
+
+// Lost is a GPU that does not answer.
+type Lost struct {
+	Index  int    `json:"index"`
+	Reason string `json:"reason"`
 }
 
 // GPU is one of a machine's.
@@ -97,9 +109,11 @@ type Unit struct {
 	MIG    bool   `json:"mig,omitempty"`
 }
 
-// GPU returns the GPU with that index, if it is there: one that has fallen off the bus leaves a gap.
-func (inv Inventory) GPU(index int) (GPU, bool) {
-	i := slices.IndexFunc(inv.GPUs, func(g GPU) bool { return g.Index == index })
+// Owner returns the GPU that a unit is, or is part of, if the machine has it.
+func (inv Inventory) Owner(uuid string) (GPU, bool) {
+	i := slices.IndexFunc(inv.GPUs, func(g GPU) bool {
+		return g.UUID == uuid || slices.ContainsFunc(g.Instances, func(i Instance) bool { return i.UUID == uuid })
+	})
 	if i < 0 {
 		return GPU{}, false
 	}

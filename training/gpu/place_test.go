@@ -40,7 +40,8 @@ func TestPlace(t *testing.T) {
 	chain := machine(4, Link{A: 0, B: 1, NVLinks: 5}, Link{A: 1, B: 2, NVLinks: 6}, Link{A: 2, B: 3, NVLinks: 5})
 	mixed := Inventory{GPUs: []GPU{
 		{Index: 0, UUID: "GPU-0", Model: "NVIDIA A100", MIG: true, Instances: []Instance{
-			{UUID: "MIG-a", Model: "NVIDIA A100 MIG 1g.5gb", Memory: 5 << 30}, {UUID: "MIG-b", Model: "NVIDIA A100 MIG 3g.20gb", Memory: 20 << 30},
+			{UUID: "MIG-a", Model: "NVIDIA A100 MIG 1g.5gb", Memory: 5 << 30},
+			{UUID: "MIG-b", Model: "NVIDIA A100 MIG 3g.20gb", Memory: 20 << 30},
 			{UUID: "MIG-c", Model: "NVIDIA A100 MIG 1g.5gb", Memory: 5 << 30},
 		}},
 		{Index: 1, UUID: "GPU-1", Model: "NVIDIA A100"},

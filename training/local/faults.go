@@ -11,28 +11,35 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// lookAgain is how often a machine with a broken GPU is looked at, to see whether that has been reset.
-const lookAgain = 30 * time.Second
+// inspectEvery is for how long what is known of this machine is relied on: GPUs fall off the bus, break, and are reset.
+const inspectEvery = 30 * time.Second
 
-// machineView is what is known of this machine: looked at once, and again and again while something of it changes.
-type machineView struct {
-	seen    *Machine
-	at      time.Time
-	changes bool
+// machineCache is what is known of this machine.
+type machineCache struct {
+	mu      sync.Mutex
+	machine Machine
+	at      time.Time // when it was looked at; zero: not yet
 }
 
-func (v *machineView) look(inspect func() Machine, now time.Time) Machine {
-	if v.seen == nil || v.changes && now.Sub(v.at) > lookAgain {
+// get returns it, and as of when it is. GPUs that cannot be listed now are taken to be as they were: the driver may be busy with one of them.
+func (c *machineCache) get(inspect func() Machine, now time.Time) (Machine, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.IsZero() || now.Sub(c.at) > inspectEvery {
 		m := inspect()
-		v.seen, v.at = &m, now
+		if m.Unlisted != nil && len(c.machine.GPUs.GPUs) > 0 {
+			m.GPUs, m.Unlisted = c.machine.GPUs, nil
+		}
+		c.machine, c.at = m, now
 	}
-	return *v.seen
+	return c.machine, c.at
 }
 
 // fault is a line of the file of faults: a GPU that cannot be relied on until it has been reset.
@@ -49,7 +56,7 @@ func bootID() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// clear removes a gang's folder. What its agents say of broken GPUs is remembered first.
+// clear removes a gang's folder. What its agents say of broken GPUs is kept first.
 func (p *Pool) clear(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "node*", agent.FaultFile))
 	if err != nil {
@@ -64,15 +71,15 @@ func (p *Pool) clear(dir string) error {
 		if err := json.Unmarshal(raw, &f.Event); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := remember(p.opts.Faults, f); err != nil {
-			return fmt.Errorf("remember that a GPU is broken: %w", err)
+		if err := appendFault(p.opts.Faults, f); err != nil {
+			return fmt.Errorf("keep that a GPU is broken: %w", err)
 		}
 	}
 	return os.RemoveAll(dir)
 }
 
-// remember adds a line to the file of faults. Several processes may.
-func remember(path string, f fault) error {
+// appendFault adds a line to the file of faults. Several processes may.
+func appendFault(path string, f fault) error {
 	if path == "" {
 		return nil
 	}
@@ -88,19 +95,21 @@ func remember(path string, f fault) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// faultsOf are the GPUs of an inventory that are not to be used: those that the driver says need a reset, and those with a fault since the
-// machine was started. Where the driver said that the GPU needed a reset, and does not any more, it has been reset; where it does not say such
-// things the fault counts until the machine is started again, or its line is removed from the file.
-// The inventory was taken at a time.
-func faultsOf(path string, inv gpu.Inventory, taken time.Time) ([]fault, error) {
+// readFaults lists the GPUs of an inventory, which is of a time, that are not to be used: those that the driver says need a reset, and those
+// with a fault since the machine was started. Where the driver said that the GPU needed a reset, and does not any more, it has been reset;
+// where it does not say such things the fault counts until the machine is started again, or its line is removed from the file.
+func readFaults(path string, inv gpu.Inventory, taken time.Time) ([]fault, error) {
 	var all []fault
 	for _, g := range inv.GPUs {
 		if g.Recovery != "" && g.Recovery != gpu.RecoveryNone {
-			all = append(all, fault{Event: gpu.Event{XID: xidRecovery, UUID: g.UUID, Index: g.Index, Recovery: g.Recovery}})
+			all = append(all, fault{Event: gpu.Event{XID: gpu.XIDRecovery, UUID: g.UUID, Index: g.Index, Recovery: g.Recovery}})
 		}
 	}
+	if path == "" {
+		return all, nil
+	}
 	raw, err := os.ReadFile(path)
-	if path == "" || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	} else if err != nil {
 		return nil, err
@@ -111,20 +120,18 @@ func faultsOf(path string, inv gpu.Inventory, taken time.Time) ([]fault, error) 
 		if err := json.Unmarshal(lines.Bytes(), &f); err != nil || f.Boot != boot {
 			continue // a half-written line is of a machine that went down
 		}
-		g, ok := inv.GPU(f.Index)
+		g, ok := inv.Owner(f.UUID)
 		needed := f.Recovery != "" && f.Recovery != gpu.RecoveryNone && f.At.Before(taken)
 		if !ok || needed && g.Recovery == gpu.RecoveryNone {
 			continue // it is gone from the bus, or has been reset
 		}
+		f.Index = g.Index // which changes when the driver is loaded again
 		if !slices.ContainsFunc(all, func(other fault) bool { return other.Index == f.Index }) {
 			all = append(all, f)
 		}
 	}
 	return all, nil
 }
-
-// xidRecovery is the XID that says that the driver wants a GPU reset.
-const xidRecovery = 154
 
 // withoutFaulty is what is left of the machine without its broken GPUs, and their instances.
 func (m Machine) withoutFaulty(broken []fault) Machine {
@@ -137,14 +144,23 @@ func (m Machine) withoutFaulty(broken []fault) Machine {
 	return m
 }
 
-// explain says which GPUs are not to be had because they are broken.
-func explain(broken []fault) string {
-	if len(broken) == 0 {
+// outOfUse says which GPUs are not to be had because they are lost or broken, and in which file the latter is kept.
+func outOfUse(lost []gpu.Lost, broken []fault, path string) string {
+	var all []string
+	for _, l := range lost {
+		all = append(all, fmt.Sprintf("GPU %d does not answer (%s)", l.Index, l.Reason))
+	}
+	kept := false
+	for _, f := range broken {
+		all = append(all, f.String())
+		kept = kept || f.Boot != ""
+	}
+	if len(all) == 0 {
 		return ""
 	}
-	var events []string
-	for _, f := range broken {
-		events = append(events, f.String())
+	said := "; out of use: " + strings.Join(all, ", ")
+	if kept {
+		said += " (remove its line from " + path + " once that is done)"
 	}
-	return "; out of use: " + strings.Join(events, ", ")
+	return said
 }

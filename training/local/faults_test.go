@@ -103,20 +103,27 @@ func TestBrokenGPU(t *testing.T) {
 
 func TestFaultsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "faults")
-	inv := gpu.Inventory{GPUs: []gpu.GPU{{Index: 0, Recovery: gpu.RecoveryNone}, {Index: 1, Recovery: gpu.RecoveryReset}, {Index: 3}, {Index: 4, Recovery: gpu.RecoveryNone}}}
+	inv := gpu.Inventory{GPUs: []gpu.GPU{
+		{Index: 0, UUID: "a", Recovery: gpu.RecoveryNone},
+		{Index: 1, UUID: "b", Recovery: gpu.RecoveryReset},
+		{Index: 3, UUID: "c"},
+		{Index: 4, UUID: "d", Recovery: gpu.RecoveryNone},
+		{Index: 5, UUID: "e", MIG: true, Instances: []gpu.Instance{{UUID: "e1"}}},
+	}}
 	taken := time.Now()
 	for _, f := range []fault{
-		{Event: gpu.Event{XID: 95, Index: 0, Recovery: gpu.RecoveryReset}, Boot: bootID()}, // has been reset since
-		{Event: gpu.Event{XID: 64, Index: 3}, Boot: bootID()},
-		{Event: gpu.Event{XID: 79, Index: 3}, Boot: "before"},
-		{Event: gpu.Event{XID: 79, Index: 2}, Boot: bootID()},                                                          // is not on the bus
-		{Event: gpu.Event{XID: 95, Index: 4, Recovery: gpu.RecoveryReset}, Boot: bootID(), At: taken.Add(time.Second)}, // since it was looked at
+		{Event: gpu.Event{XID: 95, UUID: "a", Recovery: gpu.RecoveryReset}, Boot: bootID()}, // has been reset since
+		{Event: gpu.Event{XID: 64, UUID: "c", Index: 2}, Boot: bootID()},                    // had another index then
+		{Event: gpu.Event{XID: 79, UUID: "c"}, Boot: "before"},
+		{Event: gpu.Event{XID: 79, UUID: "gone", Index: 0}, Boot: bootID()},                                             // is not on the bus
+		{Event: gpu.Event{XID: 95, UUID: "d", Recovery: gpu.RecoveryReset}, Boot: bootID(), At: taken.Add(time.Second)}, // since it was looked at
+		{Event: gpu.Event{XID: 95, UUID: "e1"}, Boot: bootID()},                                                         // in an instance
 	} {
-		if err := remember(path, f); err != nil {
+		if err := appendFault(path, f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	found, err := faultsOf(path, inv, taken)
+	found, err := readFaults(path, inv, taken)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,27 +131,51 @@ func TestFaultsEnd(t *testing.T) {
 	for _, f := range found {
 		got = append(got, f.Index, f.XID)
 	}
-	if diff := cmp.Diff([]int{1, 154, 3, 64, 4, 95}, got); diff != "" {
+	if diff := cmp.Diff([]int{1, 154, 3, 64, 4, 95, 5, 95}, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 }
 
-// A machine is looked at again only while something of it is broken.
-func TestMachineView(t *testing.T) {
+// What is known of the machine is relied on for a while, and longer while its GPUs cannot be listed.
+func TestMachineCache(t *testing.T) {
 	looks := 0
-	inspect := func() Machine { looks++; return Machine{} }
-	var v machineView
-	now := time.Now()
-	v.look(inspect, now)
-	v.look(inspect, now.Add(time.Hour))
-	if v.changes = true; looks != 1 {
-		t.Errorf("a sound machine was looked at %d times", looks)
+	next := Machine{GPUs: l4s}
+	inspect := func() Machine { looks++; return next }
+	var c machineCache
+	began := time.Now()
+	c.get(inspect, began)
+	if _, at := c.get(inspect, began.Add(time.Second)); looks != 1 || !at.Equal(began) {
+		t.Errorf("looked %d times within a second, as of %v", looks, at)
 	}
-	v.look(inspect, now.Add(time.Second))
-	v.look(inspect, now.Add(time.Minute))
-	v.look(inspect, now.Add(time.Minute+time.Second))
-	if looks != 2 {
-		t.Errorf("a broken machine was looked at %d times, want twice", looks)
+	next = Machine{Unlisted: errors.New("sluice-gpu hangs")}
+	if m, _ := c.get(inspect, began.Add(time.Minute)); looks != 2 || m.Unlisted != nil || len(m.GPUs.GPUs) != 3 {
+		t.Errorf("looked %d times, %+v: want the GPUs that there were", looks, m)
+	}
+	next = Machine{}
+	if m, _ := c.get(inspect, began.Add(2*time.Minute)); looks != 3 || len(m.GPUs.GPUs) != 0 {
+		t.Errorf("looked %d times, %+v: want no GPU", looks, m)
+	}
+}
+
+// A step waits for a GPU that is lost, and one whose GPUs cannot be listed fails of that, to be tried again. Neither is larger than the pool.
+func TestLostGPU(t *testing.T) {
+	p := newPool(t, 2, nil)
+	r := training.Request{Key: training.Key{Run: "r", Step: "fit", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: dsl.Resources{GPU: 3, GPUType: []string{"L4"}}}
+	lost := l4s
+	lost.Lost = []gpu.Lost{{Index: 3, Reason: "open it: GPU is lost"}}
+	p.opts.Machine = func() Machine { return Machine{GPUs: lost} }
+	_, err := p.Acquire(t.Context(), r)
+	if !errors.Is(err, training.ErrNoCapacity) || !strings.Contains(err.Error(), "out of use: GPU 3 does not answer (open it: GPU is lost)") {
+		t.Errorf("%v, want no capacity, and why", err)
+	}
+	p = newPool(t, 2, nil)
+	p.opts.Machine = func() Machine { return Machine{Unlisted: errors.New("sluice-gpu hangs")} }
+	if _, err := p.Acquire(t.Context(), r); err == nil || errors.Is(err, training.ErrTooLarge) || errors.Is(err, training.ErrNoCapacity) {
+		t.Errorf("%v, want that the GPUs cannot be listed", err)
+	}
+	r.Resources.GPU = 0
+	if _, err := p.Acquire(t.Context(), r); err != nil {
+		t.Errorf("a step without GPUs: %v", err)
 	}
 }
 

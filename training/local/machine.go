@@ -23,6 +23,8 @@ type Machine struct {
 	Memory dsl.Size
 	SHM    dsl.Size
 	GPUs   gpu.Inventory
+	// Unlisted is why the GPUs are not known, where they could not be listed.
+	Unlisted error
 	// taken are the UUIDs of the units that are not to be had.
 	taken []string
 }
@@ -63,7 +65,8 @@ func (m Machine) holds(r dsl.Resources, least, most int) (int, error) {
 		return n, nil
 	}
 	if len(m.GPUs.Units()) == 0 {
-		return 0, fmt.Errorf("each node must have a GPU, and the pool has no GPU: %s", cmp.Or(m.GPUs.Absent, "those in MIG mode have no instances"))
+		why := cmp.Or(m.GPUs.Absent, "those in MIG mode have no instances")
+		return 0, fmt.Errorf("each node must have a GPU, and the pool has no GPU: %s", why)
 	}
 	fit := gpu.OfTypes(m.free(), r.GPUType)
 	if n = min(n, gpu.Holds(fit, r.GPU)); n < least {
@@ -79,13 +82,10 @@ func ofType(types []string) string {
 	return " of type " + strings.Join(types, " or ")
 }
 
-// Inspect looks at this machine. helperPath is where sluice-gpu is; GPUs that cannot be listed are as good as absent, and why is said.
+// Inspect looks at this machine. helperPath is where sluice-gpu is.
 func Inspect(ctx context.Context, helperPath string) Machine {
 	inv, err := helper.Inspect(ctx, helperPath)
-	if err != nil {
-		inv.Absent = err.Error()
-	}
-	return Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: inv}
+	return Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: inv, Unlisted: err}
 }
 
 // memory is the least of what the kernel says there is and what the control groups of this process allow. root is "/", but for tests.

@@ -57,7 +57,7 @@ type Pool struct {
 	mu      sync.Mutex
 	gangs   map[training.Key]*gang
 	market  *market
-	machine machineView
+	machine machineCache
 }
 
 // New makes a pool.
@@ -70,6 +70,11 @@ func New(o Options) *Pool {
 
 // Acquire implements training.Pool.
 func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
+	var machine Machine
+	var at time.Time
+	if needs := r.Resources; needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
+		machine, at = p.machine.get(p.opts.Machine, time.Now()) // before the lock: a driver may be slow to answer
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if g, ok := p.gangs[r.Key]; ok && g.lives() {
@@ -84,7 +89,7 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	} else if old.lives() {
 		return old.Gang, nil
 	}
-	n, gpus, err := p.admit(r)
+	n, gpus, err := p.admit(r, machine, at)
 	if err != nil {
 		return training.Gang{}, err
 	}
@@ -140,26 +145,30 @@ func (p *Pool) Close() {
 
 func (p *Pool) dir(key training.Key) string { return filepath.Join(p.opts.Dir, key.String()) }
 
-// admit says how many nodes a request gets now, and which GPUs each has.
-func (p *Pool) admit(r training.Request) (int, [][]gpu.Unit, error) {
+// admit says how many nodes a request gets of the machine, as it was at a time, and which GPUs each has.
+func (p *Pool) admit(r training.Request, machine Machine, at time.Time) (int, [][]gpu.Unit, error) {
 	most, err := p.market.sells(r, p.gangs, time.Now())
 	if err != nil {
 		return 0, nil, err
 	}
 	needs := r.Resources
-	var machine Machine
-	if needs.Memory > 0 || needs.SHM > 0 || needs.GPU > 0 {
-		machine = p.machine.look(p.opts.Machine, time.Now())
+	if needs.GPU > 0 && machine.Unlisted != nil {
+		return 0, nil, machine.Unlisted
 	}
-	if _, err := machine.holds(needs, r.MinNodes, r.MaxNodes); err != nil {
+	withoutGPUs := needs
+	withoutGPUs.GPU = 0
+	_, err = machine.holds(withoutGPUs, r.MinNodes, r.MaxNodes)
+	if err == nil && len(machine.GPUs.Lost) == 0 { // a GPU that is lost may come back
+		_, err = machine.holds(needs, r.MinNodes, r.MaxNodes)
+	}
+	if err != nil {
 		return 0, nil, fmt.Errorf("%w: %w", training.ErrTooLarge, err)
 	}
 	var broken []fault
 	if needs.GPU > 0 {
-		if broken, err = faultsOf(p.opts.Faults, machine.GPUs, p.machine.at); err != nil {
+		if broken, err = readFaults(p.opts.Faults, machine.GPUs, at); err != nil {
 			return 0, nil, err
 		}
-		p.machine.changes = len(broken) > 0
 		machine = machine.withoutFaulty(broken)
 	}
 	for _, g := range p.gangs {
@@ -167,7 +176,7 @@ func (p *Pool) admit(r training.Request) (int, [][]gpu.Unit, error) {
 	}
 	n, err := machine.holds(needs, r.MinNodes, most)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: %w%s", training.ErrNoCapacity, err, explain(broken))
+		return 0, nil, fmt.Errorf("%w: %w%s", training.ErrNoCapacity, err, outOfUse(machine.GPUs.Lost, broken, p.opts.Faults))
 	}
 	placed, _ := machine.GPUs.Place(gpu.OfTypes(machine.free(), needs.GPUType), n, needs.GPU)
 	return n, placed, nil

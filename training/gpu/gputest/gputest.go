@@ -1,3 +1,5 @@
+//go:build cgo
+
 // Package gputest is a machine with eight NVIDIA A100 and no hardware: go-nvml's own mock of a DGX A100, given a topology, readings, memory
 // errors and events that a test sets.
 package gputest

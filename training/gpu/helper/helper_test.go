@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -73,6 +74,109 @@ func TestWatchEnds(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "signal 9") {
 		t.Errorf("killed: %v", err)
 	}
+}
+
+// fake is a program that is not what it should be.
+func fake(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), Name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A program that hangs, fails, or is of another build is an error that says so, and leaves nothing behind.
+func TestInspectFails(t *testing.T) {
+	for _, tt := range []struct{ name, script, want string }{
+		{"hangs, and has started another", "sleep 4711 & wait", "did not answer within 1s"},
+		{"ignores that it is to end", "trap '' TERM; while :; do sleep 4711; done", "did not answer within 1s"},
+		{"fails", "echo 'sluice-gpu: no' >&2; exit 3", "sluice-gpu ended with exit code 3: no"},
+		{"dies", "kill -SEGV $$", "signal 11"},
+		{"prints no JSON", "echo usage: something else", `printed no inventory but "usage: something else`},
+		{"prints other JSON", "echo '{}'", `printed no inventory but "{}`},
+		{"prints without end", "while :; do printf '%01000d' 7; done", "without an end"},
+		{"cannot be run", "", "exec format error"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := fake(t, tt.script)
+			if tt.script == "" {
+				if err := os.WriteFile(path, []byte("\x7fELF"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			limit := time.Minute
+			if strings.Contains(tt.want, "1s") {
+				limit = time.Second
+			}
+			if inv, err := inspect(t.Context(), path, limit); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%+v, %v, want %q", inv, err, tt.want)
+			}
+		})
+	}
+	if left := running(t, "sleep\x004711\x00"); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// The two programs may be of different builds: one that cannot be understood is not.
+func TestOtherFormat(t *testing.T) {
+	t.Setenv(gputest.Variable, t.TempDir())
+	for _, command := range []string{"inventory", "watch"} {
+		_, err := output(t.Context(), time.Minute, os.Args[0], command, "--format=7")
+		if err == nil || !strings.Contains(err.Error(), "it prints format 1 and is asked for 7") {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
+func TestWatchFails(t *testing.T) {
+	report := `echo '{"at":"2026-01-02T03:04:05Z"}'`
+	for _, tt := range []struct{ name, script, want string }{
+		{"hangs at once", "sleep 4711", "printed nothing for 1s"},
+		{"hangs after a while", report + "; sleep 4711", "printed nothing for 1s"},
+		{"dies after a while", report + "; kill -SEGV $$", "signal 11"},
+		{"prints no JSON", report + "; echo rubbish; sleep 4711", `printed no report but "rubbish"`},
+		{"prints other JSON", "echo '{}'; sleep 4711", `printed no report but "{}"`},
+		{"prints no line", "while :; do printf '%01000d' 7; done", "without an end"},
+		{"ends", report, "ended with exit code 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			silence := time.Minute
+			if strings.Contains(tt.want, "1s") {
+				silence = time.Second
+			}
+			err := watch(t.Context(), fake(t, tt.script), nil, time.Second, silence, func(gpu.Report) {})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	if left := running(t, "sleep\x004711\x00"); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+}
+
+// The program is told nothing of Sluice, such as an agent's token.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("SLUICE_TOKEN", "secret")
+	out, err := output(t.Context(), time.Minute, fake(t, "env"))
+	if err != nil || strings.Contains(string(out), "SLUICE_TOKEN") || !strings.Contains(string(out), "PATH=") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// running are the processes with these arguments.
+func running(t *testing.T, cmdline string) []string {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool {
+		args, _ := os.ReadFile(path)
+		return !strings.HasSuffix(string(args), cmdline)
+	})
 }
 
 // killPlayer kills the process that plays sluice-gpu for this test.

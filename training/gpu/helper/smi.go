@@ -16,10 +16,15 @@ import (
 
 const smi = "nvidia-smi"
 
+// errNothing: there is nothing to ask.
+var errNothing = errors.New("neither " + Name + " nor " + smi + " is installed")
+
 // query asks nvidia-smi for these properties of every GPU: a row each.
-func query(ctx context.Context, properties ...string) ([][]string, error) {
-	out, err := output(ctx, smi, "--query-gpu="+strings.Join(properties, ","), "--format=csv,noheader,nounits")
-	if err != nil {
+func query(ctx context.Context, limit time.Duration, properties ...string) ([][]string, error) {
+	out, err := output(ctx, limit, smi, "--query-gpu="+strings.Join(properties, ","), "--format=csv,noheader,nounits")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errNothing
+	} else if err != nil {
 		return nil, err
 	}
 	r := csv.NewReader(strings.NewReader(string(out)))
@@ -33,13 +38,13 @@ func query(ctx context.Context, properties ...string) ([][]string, error) {
 }
 
 // inspectSMI lists whole GPUs, without links. Those in MIG mode are left out: nvidia-smi does not tell their instances this way.
-func inspectSMI(ctx context.Context) (gpu.Inventory, error) {
+func inspectSMI(ctx context.Context, limit time.Duration) (gpu.Inventory, error) {
 	inv := gpu.Inventory{Source: gpu.SourceSMI}
-	rows, err := query(ctx, "index", "uuid", "name", "memory.total", "driver_version", "pci.bus_id", "mig.mode.current")
-	if errors.Is(err, exec.ErrNotFound) {
-		inv.Absent = "neither " + Name + " nor " + smi + " is installed"
+	rows, err := query(ctx, limit, "index", "uuid", "name", "memory.total", "driver_version", "pci.bus_id", "mig.mode.current")
+	if errors.Is(err, errNothing) {
+		inv.Absent = err.Error()
 		return inv, nil
-	} else if exit := new(exec.ExitError); errors.As(err, &exit) {
+	} else if failed := new(exitError); errors.As(err, failed) {
 		inv.Absent = err.Error() // it says that there is no driver, or no GPU
 		return inv, nil
 	} else if err != nil {
@@ -83,7 +88,7 @@ func watchSMI(ctx context.Context, uuids []string, every time.Duration, report f
 }
 
 func readSMI(ctx context.Context, uuids []string) ([]gpu.Reading, error) {
-	rows, err := query(ctx, "index", "uuid", "name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu", "power.draw", "power.limit")
+	rows, err := query(ctx, inspectLimit, "index", "uuid", "name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu", "power.draw", "power.limit")
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package nvml
 
 import (
@@ -22,31 +24,26 @@ const usage = `sluice-gpu reads NVIDIA GPUs for sluice and sluice-agent.
   sluice-gpu watch [--every 5s] [--gpus UUIDS]  print readings and errors, a line of JSON each, until it is ended
 `
 
-// Main is the program sluice-gpu. What it prints on out is for package gpu/helper to read.
+// Main is the program sluice-gpu. What it prints on out is for package gpu/helper to read, in gpu.Format.
 func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer) error {
 	command := ""
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	format := flags.Int("format", gpu.Format, "")
 	lines := json.NewEncoder(out)
 	switch command {
 	case "inventory":
-		d, err := Open(api)
-		if errors.Is(err, ErrAbsent) {
-			return lines.Encode(gpu.Inventory{Source: gpu.SourceNVML, Absent: err.Error()})
-		} else if err != nil {
+		if err := parse(flags, args, format); err != nil {
 			return err
 		}
-		inv, err := d.Inventory()
-		if err := errors.Join(err, d.Close()); err != nil {
-			return err
-		}
-		return lines.Encode(inv)
+		return printInventory(api, lines)
 	case "watch":
-		flags := flag.NewFlagSet("watch", flag.ContinueOnError)
-		every := flags.Duration("every", 5*time.Second, "how often to read")
-		named := flags.String("gpus", "", "the UUIDs of what to watch, with commas; all when there are none")
-		if err := flags.Parse(args); err != nil {
+		every := flags.Duration("every", 5*time.Second, "")
+		named := flags.String("gpus", "", "")
+		if err := parse(flags, args, format); err != nil {
 			return err
 		}
 		if *every <= 0 {
@@ -64,4 +61,34 @@ func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer)
 		return errors.Join(err, d.Close())
 	}
 	return errors.New(usage)
+}
+
+// parse reads the flags of a command. Who asks says in which format it reads, since the two programs may be of different builds.
+func parse(flags *flag.FlagSet, args []string, format *int) error {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return errors.New(usage)
+	} else if err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%s takes no argument %q", flags.Name(), flags.Arg(0))
+	}
+	if *format != gpu.Format {
+		return fmt.Errorf("it prints format %d and is asked for %d: it is of another version than the program that asks, install both of one", gpu.Format, *format)
+	}
+	return nil
+}
+
+func printInventory(api nvml.Interface, lines *json.Encoder) error {
+	d, err := Open(api)
+	if errors.Is(err, ErrAbsent) {
+		return lines.Encode(gpu.Inventory{Source: gpu.SourceNVML, Absent: err.Error()})
+	} else if err != nil {
+		return err
+	}
+	inv, err := d.Inventory()
+	if err := errors.Join(err, d.Close()); err != nil {
+		return err
+	}
+	return lines.Encode(inv)
 }

@@ -1,5 +1,5 @@
-// Package nvml reads GPUs by NVIDIA's driver library. It needs cgo and is linked by sluice-gpu alone; everything else asks that program,
-// by package gpu/helper.
+//go:build cgo
+
 package nvml
 
 import (
@@ -22,7 +22,7 @@ type Driver struct {
 	sys string
 }
 
-// ErrAbsent: there is no driver on this machine, or none that runs.
+// ErrAbsent is that there is no driver on this machine, or none that runs.
 var ErrAbsent = errors.New("no NVIDIA driver")
 
 // Open opens the library; whoever did so closes it.
@@ -52,47 +52,44 @@ func failed(doing string, ret nvml.Return) error {
 
 // Inventory lists the GPUs with their instances and links.
 func (d *Driver) Inventory() (gpu.Inventory, error) {
+	inv, _, err := d.inspect()
+	return inv, err
+}
+
+// inspect is the inventory, and the GPUs by their index; nil where one does not answer, which leaves the others as they are.
+func (d *Driver) inspect() (gpu.Inventory, []nvml.Device, error) {
 	inv := gpu.Inventory{Source: gpu.SourceNVML}
 	inv.Driver, _ = d.api.SystemGetDriverVersion()
 	if v, ret := d.api.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
 		inv.CUDA = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
 	}
-	devices, err := d.devices()
-	if err != nil {
-		return inv, err
-	}
-	if len(devices) == 0 {
-		inv.Absent = "NVIDIA's driver runs and has no GPU"
-	}
-	for i, device := range devices {
-		if device == nil {
-			continue
-		}
-		g, err := d.describe(i, device)
-		if err != nil {
-			return inv, fmt.Errorf("GPU %d: %w", i, err)
-		}
-		inv.GPUs = append(inv.GPUs, g)
-	}
-	inv.Links = links(devices, inv.GPUs)
-	return inv, nil
-}
-
-// devices are the machine's GPUs in the order of the bus; nil where one has fallen off it.
-func (d *Driver) devices() ([]nvml.Device, error) {
 	n, ret := d.api.DeviceGetCount()
 	if err := failed("count the GPUs", ret); err != nil {
-		return nil, err
+		return inv, nil, err
 	}
 	devices := make([]nvml.Device, n)
 	for i := range devices {
-		if devices[i], ret = d.api.DeviceGetHandleByIndex(i); ret == nvml.ERROR_GPU_IS_LOST {
-			devices[i] = nil
-		} else if ret != nvml.SUCCESS {
-			return nil, fmt.Errorf("open GPU %d: %w", i, ret)
+		device, ret := d.api.DeviceGetHandleByIndex(i)
+		err := failed("open it", ret)
+		var g gpu.GPU
+		if err == nil {
+			g, err = d.describe(i, device)
 		}
+		if err != nil {
+			inv.Lost = append(inv.Lost, gpu.Lost{Index: i, Reason: err.Error()})
+			continue
+		}
+		devices[i] = device
+		inv.GPUs = append(inv.GPUs, g)
 	}
-	return devices, nil
+	switch {
+	case n == 0:
+		inv.Absent = "NVIDIA's driver runs and has no GPU"
+	case len(inv.GPUs) == 0:
+		inv.Absent = "none answers the driver: " + inv.Lost[0].Reason
+	}
+	inv.Links = links(devices, inv.GPUs)
+	return inv, devices, nil
 }
 
 // describe says what a GPU is. What some models do not tell is left out.

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package nvml
 
 import (
@@ -89,6 +91,9 @@ func TestInventoryWithGap(t *testing.T) {
 	inv, err := d.Inventory()
 	if err != nil || len(inv.GPUs) != 7 || len(inv.Links) != 21 || inv.Affinity(1, 3) != 1220 {
 		t.Errorf("%d GPUs, %d links, affinity of 1 and 3: %d, %v", len(inv.GPUs), len(inv.Links), inv.Affinity(1, 3), err)
+	}
+	if len(inv.Lost) != 1 || inv.Lost[0].Index != 2 {
+		t.Errorf("lost: %+v, want GPU 2", inv.Lost)
 	}
 	if units, err := d.units([]string{"GPU-3"}); err != nil || units[0].device != m.Devices[3] {
 		t.Errorf("GPU 3 is not opened by its index: %v", err)
@@ -256,6 +261,56 @@ func TestWatchLost(t *testing.T) {
 		if r := <-reports; r.Event != nil || slices.ContainsFunc(r.Readings, func(r gpu.Reading) bool { return r.UUID == "GPU-1" }) {
 			t.Fatalf("the lost GPU is reported again: %+v", r)
 		}
+	}
+}
+
+// What a GPU needs is reported, once, also when the error that led to it came before the watch; and one that was lost before is reported too.
+func TestWatchBroken(t *testing.T) {
+	m := gputest.New()
+	m.Set(1, func(s *gputest.State) { s.Recovery = nvml.GPU_RECOVERY_ACTION_GPU_RESET })
+	byIndex := m.DeviceGetHandleByIndexFunc
+	m.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		if i == 2 {
+			return nil, nvml.ERROR_GPU_IS_LOST
+		}
+		return byIndex(i)
+	}
+	reports := watching(t, m, "GPU-0", "GPU-1", "GPU-2")
+	got := []gpu.Event{*await(t, reports, isEvent).Event, *await(t, reports, isEvent).Event}
+	want := []gpu.Event{{XID: 154, UUID: "GPU-1", Index: 1, Recovery: "reset"}, {XID: 79, UUID: "GPU-2", Index: 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	for range 20 {
+		if r := <-reports; r.Event != nil || len(r.Readings) != 2 {
+			t.Fatalf("then %+v, want the readings of two GPUs", r)
+		}
+	}
+}
+
+// An event of a GPU that cannot say any more which it is has the GPUs read at once.
+func TestWatchLostByEvent(t *testing.T) {
+	m := gputest.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reads := 0
+	err := open(t, m).Watch(ctx, []string{"GPU-1"}, time.Hour, func(r gpu.Report) error {
+		switch {
+		case r.Event != nil:
+			if r.Event.XID != gpu.XIDLost || r.Event.UUID != "GPU-1" {
+				t.Errorf("event %+v", r.Event)
+			}
+			cancel()
+		case reads == 0:
+			reads++
+			m.Set(1, func(s *gputest.State) { s.Lost = true })
+			m.Device(1).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
+			m.Raise(1, 79)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,7 +1,10 @@
+//go:build cgo
+
 package nvml
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -11,71 +14,61 @@ import (
 // unit is what is watched: a GPU, or an instance with the GPU that it is part of.
 type unit struct {
 	gpu.Unit
-	device   nvml.Device   // the GPU's
+	device   nvml.Device   // the GPU's; nil when it does not answer
 	part     nvml.Device   // the instance's; the GPU's where it is whole
 	instance *gpu.Instance // nil where it is whole
 }
 
-// units opens those with the UUIDs; all when none is named.
+// units opens those with the UUIDs; all when none is named. Where GPUs do not answer, a name that is not found is taken for one of them.
 func (d *Driver) units(uuids []string) ([]unit, error) {
-	inv, err := d.Inventory()
+	inv, devices, err := d.inspect()
 	if err != nil {
 		return nil, err
 	}
-	devices, err := d.devices()
-	if err != nil {
-		return nil, err
+	all := inv.Units()
+	if len(uuids) > 0 {
+		all = nil
 	}
-	var all []unit
 	for _, uuid := range uuids {
-		i := indexOf(inv.Units(), uuid)
-		if i < 0 {
+		i := slices.IndexFunc(inv.Units(), func(u gpu.Unit) bool { return u.UUID == uuid })
+		switch {
+		case i >= 0:
+			all = append(all, inv.Units()[i])
+		case len(inv.Lost) > 0:
+			all = append(all, gpu.Unit{UUID: uuid, GPU: inv.Lost[0].Index})
+		default:
 			return nil, fmt.Errorf("this machine has no GPU %s", uuid)
 		}
-		all = append(all, unit{Unit: inv.Units()[i]})
 	}
-	if len(uuids) == 0 {
-		for _, u := range inv.Units() {
-			all = append(all, unit{Unit: u})
+	units := make([]unit, len(all))
+	for i, u := range all {
+		units[i] = unit{Unit: u, device: devices[u.GPU], part: devices[u.GPU]}
+		if !u.MIG {
+			continue
+		}
+		owner, _ := inv.Owner(u.UUID)
+		at := slices.IndexFunc(owner.Instances, func(i gpu.Instance) bool { return i.UUID == u.UUID })
+		units[i].instance = &owner.Instances[at]
+		var ret nvml.Return
+		if units[i].part, ret = d.api.DeviceGetHandleByUUID(u.UUID); ret != nvml.SUCCESS {
+			return nil, fmt.Errorf("open MIG instance %s: %w", u.UUID, ret)
 		}
 	}
-	for i := range all {
-		u := &all[i]
-		u.device = devices[u.GPU]
-		u.part = u.device
-		g, _ := inv.GPU(u.GPU)
-		for _, instance := range g.Instances {
-			if instance.UUID == u.UUID {
-				u.instance = &instance
-			}
-		}
-		if u.instance != nil {
-			var ret nvml.Return
-			if u.part, ret = d.api.DeviceGetHandleByUUID(u.UUID); ret != nvml.SUCCESS {
-				return nil, fmt.Errorf("open MIG instance %s: %w", u.UUID, ret)
-			}
-		}
-	}
-	return all, nil
-}
-
-func indexOf(units []gpu.Unit, uuid string) int {
-	for i, u := range units {
-		if u.UUID == uuid {
-			return i
-		}
-	}
-	return -1
+	return units, nil
 }
 
 // read reads one unit. An instance has memory of its own; heat, power, clocks and errors are those of its GPU. lost is true when the GPU does
 // not answer any more.
 func (u unit) read() (r gpu.Reading, lost bool) {
 	r = gpu.Reading{UUID: u.UUID, Index: u.GPU, Model: u.Model}
+	if u.device == nil {
+		return r, true
+	}
 	m, ret := u.part.GetMemoryInfo()
 	if ret == nvml.ERROR_GPU_IS_LOST {
 		return r, true
-	} else if ret == nvml.SUCCESS {
+	}
+	if ret == nvml.SUCCESS {
 		r.Memory, r.MemoryUsed = int64(m.Total), int64(m.Used)
 	}
 	if u.instance == nil {
@@ -93,7 +86,8 @@ func (u unit) read() (r gpu.Reading, lost bool) {
 	if mw, ret := u.device.GetEnforcedPowerLimit(); ret == nvml.SUCCESS {
 		r.PowerLimit = float64(mw) / 1000
 	}
-	reasons, ret := u.device.GetCurrentClocksThrottleReasons() //nolint:staticcheck // older drivers lack its successor, and to call what a library lacks ends the process
+	// Older drivers lack its successor, and to call what a library lacks ends the process.
+	reasons, ret := u.device.GetCurrentClocksThrottleReasons()
 	if ret == nvml.SUCCESS {
 		r.Throttled = throttled(reasons)
 	}
