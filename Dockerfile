@@ -10,7 +10,8 @@ COPY . .
 ARG VERSION=
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -ldflags "-s -w -X main.version=$VERSION" -o /out/sluice ./cmd/sluice && \
-    CGO_ENABLED=0 go build -ldflags '-s -w' -o /out/sluice-agent ./cmd/sluice-agent
+    CGO_ENABLED=0 go build -ldflags '-s -w' -o /out/sluice-agent ./cmd/sluice-agent && \
+    go build -ldflags '-s -w' -o /out/sluice-gpu ./cmd/sluice-gpu
 
 FROM debian:bookworm-slim AS slim
 RUN apt-get update && \
@@ -18,7 +19,7 @@ RUN apt-get update && \
     rm -rf /var/lib/apt/lists/* && \
     useradd --uid 10001 --create-home sluice && \
     install -d -o sluice -g sluice /var/lib/sluice
-COPY --from=build /out/sluice /out/sluice-agent /usr/local/bin/
+COPY --from=build /out/sluice /out/sluice-agent /out/sluice-gpu /usr/local/bin/
 ENV SLUICE_STATE=/var/lib/sluice
 USER sluice
 WORKDIR /home/sluice

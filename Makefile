@@ -26,8 +26,8 @@ build: ## build bin/sluice and bin/sluice-agent; with a C compiler also bin/slui
 	@mkdir -p bin
 	go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./cmd/sluice
 	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/sluice-agent ./cmd/sluice-agent
-	@if command -v "$$(go env CC)" >/dev/null; then go build -ldflags '-s -w' -o bin/sluice-gpu ./cmd/sluice-gpu; \
-	else echo 'no C compiler: bin/sluice-gpu is not built, and GPUs are looked at by nvidia-smi'; fi
+	@if command -v "$$(go env CC)" >/dev/null; then CGO_ENABLED=1 go build -ldflags '-s -w' -o bin/sluice-gpu ./cmd/sluice-gpu; \
+	else echo 'no C compiler: bin/sluice-gpu is not built; Sluice asks nvidia-smi for GPUs'; fi
 
 .PHONY: demo
 demo: setup build ## from raw mail to a served spam filter

@@ -1,3 +1,5 @@
+//go:build cgo
+
 // Command sluice-gpu reads NVIDIA GPUs by the driver's library, for sluice and sluice-agent, which start it and read what it prints. It is a
 // program of its own since the library needs cgo, and the agent is static.
 package main

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,16 +21,20 @@ import (
 // usage is what sluice-gpu says to who starts it by hand.
 const usage = `sluice-gpu reads NVIDIA GPUs for sluice and sluice-agent.
 
-  sluice-gpu inventory                          print what GPUs there are, as JSON
+  sluice-gpu inventory                          print the GPUs of this machine, as JSON
   sluice-gpu watch [--every 5s] [--gpus UUIDS]  print readings and errors, a line of JSON each, until it is ended
+
+UUIDs of GPUs and MIG instances are separated by commas; without any, all are watched. Programs that read the output name its format with
+--format; this version knows only %d.
 `
 
 // Main is the program sluice-gpu. What it prints on out is for package gpu/helper to read, in gpu.Format.
 func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer) error {
-	command := ""
-	if len(args) > 0 {
-		command, args = args[0], args[1:]
+	if len(args) == 0 || slices.ContainsFunc(args, func(arg string) bool { return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg) }) {
+		_, err := fmt.Fprintf(out, usage, gpu.Format)
+		return err
 	}
+	command, args := args[0], args[1:]
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	format := flags.Int("format", gpu.Format, "")
@@ -60,14 +65,12 @@ func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer)
 		err = d.Watch(ctx, uuids, *every, func(r gpu.Report) error { return lines.Encode(r) })
 		return errors.Join(err, d.Close())
 	}
-	return errors.New(usage)
+	return fmt.Errorf("%q is no command: see sluice-gpu --help", command)
 }
 
 // parse reads the flags of a command. Who asks says in which format it reads, since the two programs may be of different builds.
 func parse(flags *flag.FlagSet, args []string, format *int) error {
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return errors.New(usage)
-	} else if err != nil {
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {

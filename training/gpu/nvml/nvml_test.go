@@ -153,8 +153,11 @@ func TestNoDriver(t *testing.T) {
 	if err := Main(t.Context(), m, []string{"watch"}, &out); !errors.Is(err, ErrAbsent) {
 		t.Errorf("watch without a driver: %v", err)
 	}
-	if err := Main(t.Context(), m, nil, &out); err == nil || !strings.Contains(err.Error(), "sluice-gpu inventory") {
-		t.Errorf("without a command: %v", err)
+	if err := Main(t.Context(), m, nil, &out); err != nil || !strings.Contains(out.String(), "sluice-gpu inventory") {
+		t.Errorf("without a command: %v, %s", err, out.String())
+	}
+	if err := Main(t.Context(), m, []string{"look"}, &out); err == nil || !strings.Contains(err.Error(), `"look" is no command`) {
+		t.Errorf("unknown command: %v", err)
 	}
 }
 
