@@ -160,7 +160,7 @@ func (o *outages) hold(run, step string) (release func()) {
 		switch step {
 		case "fit": // in the midst of training, with a checkpoint to resume from
 			detail, err := o.session.Detail(o.t.Context(), run, at)
-			return err == nil && detail.TrainProgress != nil && detail.TrainProgress.CommittedStep > 0
+			return err == nil && slices.ContainsFunc(detail.TrainNodes, func(p contract.TrainProgress) bool { return p.CommittedStep > 0 })
 		case "ship": // in the midst of a canary
 			doc, err := routing.Current(o.t.Context(), o.store(), "spam")
 			release, _ := doc.Release("2")

@@ -35,7 +35,7 @@ func gpuTiles(generations []dsl.Generation) []field {
 		tiles = append(tiles, field{"GPUs busy", fmt.Sprintf("%.0f%%", 100*busy/known)})
 	}
 	if peak.Memory > 0 {
-		tiles = append(tiles, field{"GPU memory, at most", human.Memory(peak.MemoryPeak) + " of " + human.Memory(peak.Memory)})
+		tiles = append(tiles, field{"peak GPU memory", human.Memory(peak.MemoryPeak) + " of " + human.Memory(peak.Memory)})
 	}
 	if hottest > 0 {
 		tiles = append(tiles, field{"hottest GPU", fmt.Sprintf("%d °C", hottest)})

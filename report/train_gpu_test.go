@@ -27,7 +27,7 @@ func TestTrainStoryTellsOfGPUs(t *testing.T) {
 	for _, tile := range story.Tiles {
 		tiles[tile.Name] = tile.Value
 	}
-	for name, want := range map[string]string{"GPUs busy": "80%", "GPU memory, at most": "31 GiB of 40 GiB", "hottest GPU": "70 °C", "GPUs idle": "1m 00s"} {
+	for name, want := range map[string]string{"GPUs busy": "80%", "peak GPU memory": "31 GiB of 40 GiB", "hottest GPU": "70 °C", "GPUs idle": "1m 00s"} {
 		if tiles[name] != want {
 			t.Errorf("%s: %q, want %q", name, tiles[name], want)
 		}

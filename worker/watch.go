@@ -41,9 +41,10 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 type Detail struct {
 	// Text and Share are the step's own progress line; Share is negative when unknown.
 	contract.Progress
-	Train         *contract.TrainState
-	TrainProgress *contract.TrainProgress
-	Rollout       *contract.RolloutState
+	Train *contract.TrainState
+	// TrainNodes is what the nodes of a training said last.
+	TrainNodes []contract.TrainProgress
+	Rollout    *contract.RolloutState
 	// Child is where the run of a child pipeline is.
 	Child *contract.RunState
 	// Instances are some of those of a fanned-out step that run or wait now.
@@ -109,13 +110,13 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 			return a.GetActivityId() == id
 		})
 	case step.Kind == dsl.KindTrain:
-		d.Train, d.TrainProgress = &contract.TrainState{}, &contract.TrainProgress{}
+		d.Train = &contract.TrainState{}
 		if err := s.query(ctx, step.Child, d.Train); err != nil {
 			return d, err
 		}
-		return d, s.heartbeat(ctx, step.Child, d.TrainProgress, func(a *workflowpb.PendingActivityInfo) bool {
-			return a.GetActivityType().GetName() == contract.RunRanksActivity
-		})
+		var err error
+		d.TrainNodes, err = s.progress(ctx, step.Child)
+		return d, err
 	case step.Kind == dsl.KindRollout:
 		d.Rollout = &contract.RolloutState{}
 		return d, s.query(ctx, step.Child, d.Rollout)
@@ -132,21 +133,57 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 func (s *Session) heartbeat(
 	ctx context.Context, workflow string, out any, meant func(*workflowpb.PendingActivityInfo) bool,
 ) error {
+	pending, err := s.pending(ctx, workflow)
+	if err != nil {
+		return err
+	}
+	for _, a := range pending {
+		if meant(a) && len(a.GetHeartbeatDetails().GetPayloads()) > 0 {
+			return s.details(a, out)
+		}
+	}
+	return nil
+}
+
+// pending are the activities of a workflow that have not ended.
+func (s *Session) pending(ctx context.Context, workflow string) ([]*workflowpb.PendingActivityInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	desc, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
 	if err != nil {
-		return fmt.Errorf("describe %s: %w", workflow, err)
+		return nil, fmt.Errorf("describe %s: %w", workflow, err)
 	}
-	for _, pending := range desc.GetPendingActivities() {
-		if !meant(pending) || len(pending.GetHeartbeatDetails().GetPayloads()) == 0 {
+	return desc.GetPendingActivities(), nil
+}
+
+// details reads the newest details of an activity's heartbeats, of which there are some.
+func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
+	return s.codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
+}
+
+// progress is what the nodes of a training said last.
+func (s *Session) progress(ctx context.Context, workflow string) (all []contract.TrainProgress, err error) {
+	pending, err := s.pending(ctx, workflow)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range pending {
+		if !isRanks(a) || len(a.GetHeartbeatDetails().GetPayloads()) == 0 {
 			continue
 		}
-		return s.codec.DataConverter().FromPayloads(&commonpb.Payloads{
-			Payloads: pending.GetHeartbeatDetails().GetPayloads()[:1],
-		}, out)
+		var p contract.TrainProgress
+		if err := s.details(a, &p); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
 	}
-	return nil
+	return all, nil
+}
+
+// isRanks reports whether an activity is the ranks of a node, which may have been attached to.
+func isRanks(a *workflowpb.PendingActivityInfo) bool {
+	name := a.GetActivityType().GetName()
+	return name == contract.RunRanksActivity || name == contract.AttachActivity
 }
 
 // Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the

@@ -16,7 +16,7 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	if err != nil {
 		return []view.Finding{{Name: "GPUs", State: view.Note, Detail: err.Error(), Help: "`train` steps with `resources: {gpu: n}` need them"}}
 	}
-	if len(inv.GPUs) == 0 {
+	if len(inv.GPUs) == 0 && len(inv.Lost) == 0 {
 		return []view.Finding{{Name: "GPUs", Detail: "none: " + inv.Absent}}
 	}
 	all := view.Finding{Name: "GPUs", Detail: human.Plural(int64(len(inv.GPUs)), "NVIDIA GPU") + ", driver " + inv.Driver}
@@ -28,6 +28,12 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	findings := []view.Finding{all}
 	for _, g := range inv.GPUs {
 		findings = append(findings, findingOf(g))
+	}
+	for _, l := range inv.Lost {
+		findings = append(findings, view.Finding{
+			Name: fmt.Sprintf("GPU %d", l.Index), State: view.Note, Detail: "does not answer: " + l.Reason,
+			Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
+		})
 	}
 	return findings
 }

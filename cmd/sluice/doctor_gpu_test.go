@@ -16,7 +16,7 @@ func TestDoctorListsGPUs(t *testing.T) {
 	for name, prints := range map[string]string{
 		"two": `{"source":"nvml","driver":"570.1","gpus":[` +
 			`{"index":0,"uuid":"GPU-a","model":"NVIDIA A100","memory":42949672960,"numa":1,"mig":true,"instances":[{"uuid":"MIG-a"}],"recovery":"none"},` +
-			`{"index":1,"uuid":"GPU-b","model":"NVIDIA L4","memory":24152899584,"numa":-1,"recovery":"reset"}]}`,
+			`{"index":1,"uuid":"GPU-b","model":"NVIDIA L4","memory":24152899584,"numa":-1,"recovery":"reset"}],"lost":[{"index":2,"reason":"open it: GPU is lost"}]}`,
 		"none": `{"source":"nvml","absent":"no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+prints+"'\n"), 0o755); err != nil {
@@ -29,6 +29,10 @@ func TestDoctorListsGPUs(t *testing.T) {
 			{Name: "GPUs", Detail: "2 NVIDIA GPUs, driver 570.1"},
 			{Name: "GPU 0", Detail: "NVIDIA A100, 40 GiB, GPU-a, NUMA node 1, 1 MIG instance"},
 			{Name: "GPU 1", State: view.Note, Detail: "NVIDIA L4, 22 GiB, GPU-b", Help: reset},
+			{
+				Name: "GPU 2", State: view.Note, Detail: "does not answer: open it: GPU is lost",
+				Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
+			},
 		},
 		"none": {{Name: "GPUs", Detail: "none: no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}},
 	} {

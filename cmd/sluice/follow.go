@@ -306,7 +306,7 @@ func describe(step contract.StepState, d worker.Detail) view.Detail {
 	case d.Child != nil:
 		return view.ChildDetail(*d.Child)
 	case d.Train != nil:
-		return view.TrainDetail(*d.Train, *d.TrainProgress)
+		return view.TrainDetail(*d.Train, d.TrainNodes)
 	case d.Rollout != nil:
 		return view.RolloutDetail(*d.Rollout)
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -31,8 +32,8 @@ type Detail struct {
 // separator stands between the parts of a detail.
 const separator = " · "
 
-// TrainDetail describes a training step.
-func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
+// TrainDetail describes a training step, by what its nodes said last. Of steps and loss node 0 knows alone.
+func TrainDetail(state contract.TrainState, nodes []contract.TrainProgress) Detail {
 	parts := []string{fmt.Sprintf("generation %d", max(1, state.Generation))}
 	if state.Phase != "" && state.Phase != "running" {
 		parts[0] += " " + state.Phase
@@ -41,7 +42,10 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 		parts = append(parts, human.Plural(int64(n), "node"))
 	}
 	d := Detail{Share: -1}
-	if p.Generation == state.Generation && p.Step > 0 {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p contract.TrainProgress) bool { return p.Generation != state.Generation })
+	slices.SortFunc(nodes, func(a, b contract.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })
+	if len(nodes) > 0 && nodes[0].Node == 0 && nodes[0].Step > 0 {
+		p := nodes[0]
 		step := "step " + human.Count(p.Step)
 		if p.Of > 0 {
 			step += "/" + human.Count(p.Of)
@@ -52,21 +56,26 @@ func TrainDetail(state contract.TrainState, p contract.TrainProgress) Detail {
 			parts = append(parts, "loss "+human.Number(float64(p.Loss)), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
 		}
 	}
-	parts = append(parts, gpuParts(p)...)
+	var readings []gpu.Reading
+	for _, p := range nodes {
+		readings = append(readings, p.GPUs...)
+	}
+	if len(readings) > 0 {
+		parts = append(parts, gpuText(readings))
+	}
+	if idle := idleText(nodes); idle != "" {
+		parts = append(parts, idle)
+	}
 	d.Text = strings.Join(parts, separator)
 	return d
 }
 
-// gpuParts say what the GPUs of a node do, as far as it is known: how busy they are on average, the fullest and the hottest.
-func gpuParts(p contract.TrainProgress) []string {
-	if len(p.GPUs) == 0 {
-		return nil
-	}
-	var said []string
+// gpuText says what GPUs do, as far as it is known: how busy they are on average, the fullest, the hottest, and what slows any of them.
+func gpuText(readings []gpu.Reading) string {
 	var fullest gpu.Reading
 	busy, known, hottest := 0.0, 0, 0
 	var slowed []string
-	for _, g := range p.GPUs {
+	for _, g := range readings {
 		if g.Utilization != nil {
 			busy += *g.Utilization
 			known++
@@ -77,27 +86,46 @@ func gpuParts(p contract.TrainProgress) []string {
 		hottest = max(hottest, g.Temperature)
 		slowed = append(slowed, g.Throttled...)
 	}
+	var parts []string
 	if known > 0 {
-		said = append(said, fmt.Sprintf("%.0f%%", 100*busy/float64(known)))
+		parts = append(parts, fmt.Sprintf("%.0f%%", 100*busy/float64(known)))
 	}
 	if fullest.Memory > 0 {
-		said = append(said, human.Memory(fullest.MemoryUsed)+" of "+human.Memory(fullest.Memory))
+		parts = append(parts, human.Memory(fullest.MemoryUsed)+" of "+human.Memory(fullest.Memory))
 	}
 	if hottest > 0 {
-		said = append(said, fmt.Sprintf("%d °C", hottest))
+		parts = append(parts, fmt.Sprintf("%d °C", hottest))
 	}
 	if slices.Sort(slowed); len(slowed) > 0 {
-		said = append(said, "slowed by "+strings.Join(slices.Compact(slowed), ", "))
+		parts = append(parts, "slowed by "+strings.Join(slices.Compact(slowed), ", "))
 	}
-	name := "GPU "
-	if n := len(p.GPUs); n > 1 {
-		name = human.Plural(int64(n), "GPU") + " "
+	name := "GPU"
+	if n := len(readings); n > 1 {
+		name = human.Plural(int64(n), "GPU")
 	}
-	parts := []string{name + strings.Join(said, ", ")}
-	if p.Idle != "" {
-		parts = append(parts, "idle: "+p.Idle)
+	return name + " " + strings.Join(parts, ", ")
+}
+
+// idleText says that GPUs are idle, for the first node of which that is so.
+func idleText(nodes []contract.TrainProgress) string {
+	var idle []contract.TrainProgress
+	for _, p := range nodes {
+		if p.Idle != "" {
+			idle = append(idle, p)
+		}
 	}
-	return parts
+	if len(idle) == 0 {
+		return ""
+	}
+	text := "idle: "
+	if len(nodes) > 1 {
+		text += fmt.Sprintf("node %d: ", idle[0].Node)
+	}
+	text += idle[0].Idle
+	if more := len(idle) - 1; more > 0 {
+		text += ", and so on " + human.Plural(int64(more), "other node")
+	}
+	return text
 }
 
 // ChildDetail describes a child pipeline.
