@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
 	"github.com/sluiceml/sluice/internal/human"
@@ -10,11 +11,16 @@ import (
 	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 
+// gpuTimeout bounds the wait for a driver, which hangs when a GPU does, and leaves time for the other checks.
+const gpuTimeout = 30 * time.Second
+
 // checkGPUs lists the GPUs that a local pool can use. A machine without any lacks nothing.
 func checkGPUs(ctx context.Context) []view.Finding {
+	ctx, cancel := context.WithTimeout(ctx, gpuTimeout)
+	defer cancel()
 	inv, err := helper.Inspect(ctx, helper.Path())
 	if err != nil {
-		return []view.Finding{{Name: "GPUs", State: view.Note, Detail: err.Error(), Help: "`train` steps with `resources: {gpu: n}` need them"}}
+		return []view.Finding{{Name: "GPUs", State: view.Note, Detail: err.Error(), Help: "until then `train` steps with `resources: {gpu: n}` cannot start on local pools"}}
 	}
 	if len(inv.GPUs) == 0 && len(inv.Lost) == 0 {
 		return []view.Finding{{Name: "GPUs", Detail: "none: " + inv.Absent}}

@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
-	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 
 // gpuPool is a pool on the machine of gputest, which this test's own executable plays.
@@ -182,7 +181,7 @@ func TestLostGPU(t *testing.T) {
 // A machine without GPUs says why.
 func TestNoGPU(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := Inspect(t.Context(), filepath.Join(t.TempDir(), helper.Name)).holds(dsl.Resources{GPU: 1}, 1, 1)
+	_, err := Inspect(t.Context(), "").holds(dsl.Resources{GPU: 1}, 1, 1)
 	if err == nil || !strings.Contains(err.Error(), "the pool has no GPU: neither sluice-gpu nor nvidia-smi is installed") {
 		t.Errorf("%v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,8 +54,8 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Inspect lists the GPUs of this machine; one that has none says why, which is no error. path is the program's; without one, or where it is
-// missing, nvidia-smi is asked.
+// Inspect lists the GPUs of this machine; one that has none says why, which is no error. path is what Path found: where that is nothing,
+// nvidia-smi is asked.
 func Inspect(ctx context.Context, path string) (gpu.Inventory, error) {
 	inv, err := inspect(ctx, path, inspectLimit)
 	if err != nil {
@@ -69,11 +68,8 @@ func inspect(ctx context.Context, path string, limit time.Duration) (gpu.Invento
 	if path == "" {
 		return inspectSMI(ctx, limit)
 	}
-	out, err := output(ctx, limit, path, "inventory", formatFlag)
-	if errors.Is(err, fs.ErrNotExist) {
-		return inspectSMI(ctx, limit)
-	}
 	var inv gpu.Inventory
+	out, err := output(ctx, limit, path, "inventory", formatFlag)
 	if err != nil {
 		return inv, err
 	}
@@ -97,7 +93,7 @@ func (e exitError) Error() string {
 	if e.complaint == "" {
 		return fmt.Sprintf("%s ended with %s", e.program, e.exit)
 	}
-	return fmt.Sprintf("%s ended with %s: %s", e.program, e.exit, strings.TrimPrefix(e.complaint, e.program+": "))
+	return fmt.Sprintf("%s ended with %s: %s", e.program, e.exit, strings.TrimPrefix(e.complaint, filepath.Base(e.program)+": "))
 }
 
 // output is what a program prints. It leaves nothing running, also where it hangs, or is a script that has started others.
@@ -114,12 +110,14 @@ func output(ctx context.Context, limit time.Duration, path string, args ...strin
 	}
 	exit, err := p.Wait()
 	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return nil, fmt.Errorf("%s did not answer in time", path)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, err
 	case !exit.OK():
-		return nil, exitError{filepath.Base(path), exit, complaint.String()}
+		return nil, exitError{path, exit, complaint.String()}
 	}
 	return out.kept, nil
 }
@@ -179,9 +177,7 @@ func watch(ctx context.Context, path string, uuids []string, every, silence time
 	complaint := proc.NewTail(3)
 	args := []string{"watch", formatFlag, "--every", every.String(), "--gpus", strings.Join(uuids, ",")}
 	p, err := proc.Start(watching, proc.Command{Path: path, Args: args, Env: environ(), Stdout: lines, Stderr: complaint, Grace: grace})
-	if errors.Is(err, fs.ErrNotExist) {
-		return watchSMI(ctx, uuids, every, report)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	exit, err := p.Wait()
@@ -193,7 +189,7 @@ func watch(ctx context.Context, path string, uuids []string, every, silence time
 	case err != nil:
 		return err
 	}
-	return exitError{filepath.Base(path), exit, complaint.String()}
+	return exitError{path, exit, complaint.String()}
 }
 
 // splitter hands on whole lines, up to the first error.

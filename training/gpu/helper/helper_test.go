@@ -97,6 +97,7 @@ func TestInspectFails(t *testing.T) {
 		{"prints other JSON", "echo '{}'", `printed no inventory but "{}`},
 		{"prints without end", "while :; do printf '%01000d' 7; done", "without an end"},
 		{"cannot be run", "", "exec format error"},
+		{"is not there", "gone", "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := fake(t, tt.script)
@@ -104,6 +105,9 @@ func TestInspectFails(t *testing.T) {
 				if err := os.WriteFile(path, []byte("\x7fELF"), 0o755); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if tt.script == "gone" {
+				path += "-gone"
 			}
 			limit := time.Minute
 			if strings.Contains(tt.want, "1s") {
@@ -221,31 +225,28 @@ esac`
 
 // Where the program is missing, nvidia-smi is asked.
 func TestSMI(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), Name)
-	for _, path := range []string{"", missing} {
-		installSMI(t, smiPrints)
-		inv, err := Inspect(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := gpu.Inventory{Source: gpu.SourceSMI, Driver: "550.54.15", GPUs: []gpu.GPU{
-			{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, PCI: "00000000:31:00.0", NUMA: -1},
-			{Index: 1, UUID: "GPU-b", Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, PCI: "00000000:41:00.0", NUMA: -1, MIG: true},
-		}}
-		if diff := cmp.Diff(want, inv); diff != "" {
-			t.Errorf("inventory (-want +got):\n%s", diff)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var got []gpu.Reading
-		err = Watch(ctx, path, nil, time.Millisecond, func(r gpu.Report) { got = r.Readings; cancel() })
-		share := 0.07
-		readings := []gpu.Reading{
-			{UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, MemoryUsed: 512 << 20, Utilization: &share, Temperature: 41, Power: 31.25, PowerLimit: 72},
-			{UUID: "GPU-b", Index: 1, Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, MemoryUsed: 600 << 20, Temperature: 35, Power: 60.1, PowerLimit: 400},
-		}
-		if diff := cmp.Diff(readings, got); diff != "" || err != nil {
-			t.Errorf("readings (-want +got), %v:\n%s", err, diff)
-		}
+	installSMI(t, smiPrints)
+	inv, err := Inspect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := gpu.Inventory{Source: gpu.SourceSMI, Driver: "550.54.15", GPUs: []gpu.GPU{
+		{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, PCI: "00000000:31:00.0", NUMA: -1},
+		{Index: 1, UUID: "GPU-b", Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, PCI: "00000000:41:00.0", NUMA: -1, MIG: true},
+	}}
+	if diff := cmp.Diff(want, inv); diff != "" {
+		t.Errorf("inventory (-want +got):\n%s", diff)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var got []gpu.Reading
+	err = Watch(ctx, "", nil, time.Millisecond, func(r gpu.Report) { got = r.Readings; cancel() })
+	share := 0.07
+	readings := []gpu.Reading{
+		{UUID: "GPU-a", Model: "NVIDIA L4", Memory: 23034 << 20, MemoryUsed: 512 << 20, Utilization: &share, Temperature: 41, Power: 31.25, PowerLimit: 72},
+		{UUID: "GPU-b", Index: 1, Model: "NVIDIA A100-SXM4-40GB", Memory: 40960 << 20, MemoryUsed: 600 << 20, Temperature: 35, Power: 60.1, PowerLimit: 400},
+	}
+	if diff := cmp.Diff(readings, got); diff != "" || err != nil {
+		t.Errorf("readings (-want +got), %v:\n%s", err, diff)
 	}
 }
 
