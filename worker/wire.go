@@ -120,6 +120,7 @@ func registerActivities(w worker.ActivityRegistry, all map[string]any) {
 func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
 	var mu sync.Mutex
 	open := map[string]training.Pool{}
+	var gangs local.Gangs
 	return func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -132,7 +133,7 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 			})
 		case spec.Local != nil:
 			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
-				return s.localPool(name, spec, python), nil
+				return s.localPool(name, spec, python, &gangs), nil
 			})
 		}
 		return nil, fmt.Errorf("pool %s has no driver", name)
@@ -161,11 +162,11 @@ func kept(pools map[string]training.Pool, key string, open func() (training.Pool
 }
 
 // localPool opens a pool of processes on this machine.
-func (s *Session) localPool(name string, spec dsl.Pool, python string) training.Pool {
+func (s *Session) localPool(name string, spec dsl.Pool, python string, gangs *local.Gangs) training.Pool {
 	return local.New(local.Options{
 		Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
-		AgentPath: AgentPath(), Faults: filepath.Join(s.Dir, "gpu-faults.jsonl"),
+		AgentPath: AgentPath(), Gangs: gangs, Faults: filepath.Join(s.Dir, "gpu-faults.jsonl"),
 		Agent: agent.Config{
 			GPUHelper: helper.Path(),
 			Address:   s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),

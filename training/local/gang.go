@@ -17,6 +17,18 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
+// Gangs are those that the pools of this process have on the machine. The zero value is ready.
+type Gangs struct {
+	mu  sync.Mutex // held from when a pool looks for room until it has taken it
+	all []*gang
+}
+
+func (g *Gangs) remove(one *gang) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all = slices.DeleteFunc(g.all, func(other *gang) bool { return other == one })
+}
+
 // gang is a gang that this process started.
 type gang struct {
 	record

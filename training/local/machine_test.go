@@ -87,6 +87,31 @@ func TestGangsShareTheMachine(t *testing.T) {
 	}
 }
 
+// So do gangs of several pools: what one has, another cannot give out.
+func TestPoolsShareTheMachine(t *testing.T) {
+	gangs := &Gangs{}
+	pools := []*Pool{newPool(t, 4, nil), newPool(t, 4, nil)}
+	for _, p := range pools {
+		p.opts.Gangs = gangs
+		p.opts.Machine = func() Machine { return Machine{GPUs: l4s} }
+	}
+	r := training.Request{Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 1, MaxNodes: 1, Workflow: "w", Resources: dsl.Resources{GPU: 2, GPUType: []string{"L4"}}}
+	other := r
+	other.Key.Step = "b"
+	if _, err := pools[0].Acquire(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pools[1].Acquire(t.Context(), other); !errors.Is(err, training.ErrNoCapacity) {
+		t.Errorf("GPUs of the other pool's gang: %v, want no capacity now", err)
+	}
+	if err := pools[0].Release(t.Context(), r.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pools[1].Acquire(t.Context(), other); err != nil {
+		t.Errorf("after these were given back: %v", err)
+	}
+}
+
 func processOf(t *testing.T, p *Pool, step string, node int) string {
 	t.Helper()
 	r, err := readRecord(p.dir(training.Key{Run: "r", Step: step, Generation: 1}))

@@ -44,6 +44,8 @@ type Options struct {
 	Agent agent.Config
 	// Faults is the file that remembers which GPUs are broken, for all pools of this machine.
 	Faults string
+	// Gangs are those of all pools on this machine, which share it. nil: there is no other pool.
+	Gangs *Gangs
 	// Machine says what this machine has; nil: Inspect, with the agents' helper.
 	Machine func() Machine
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
@@ -65,6 +67,9 @@ func New(o Options) *Pool {
 	if o.Machine == nil {
 		o.Machine = func() Machine { return Inspect(context.Background(), o.Agent.GPUHelper) }
 	}
+	if o.Gangs == nil {
+		o.Gangs = &Gangs{}
+	}
 	return &Pool{opts: o, gangs: map[training.Key]*gang{}, market: marketOf(o)}
 }
 
@@ -81,7 +86,7 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 		return g.Gang, nil
 	} else if ok {
 		g.end()
-		delete(p.gangs, r.Key)
+		p.remove(r.Key, g)
 	}
 	dir := p.dir(r.Key)
 	if old, err := readRecord(dir); err != nil {
@@ -89,6 +94,8 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	} else if old.lives() {
 		return old.Gang, nil
 	}
+	p.opts.Gangs.mu.Lock()
+	defer p.opts.Gangs.mu.Unlock()
 	n, gpus, err := p.admit(r, machine, at)
 	if err != nil {
 		return training.Gang{}, err
@@ -98,7 +105,14 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 		return training.Gang{}, err
 	}
 	p.gangs[r.Key] = g
+	p.opts.Gangs.all = append(p.opts.Gangs.all, g)
 	return g.Gang, nil
+}
+
+// remove takes a gang that has ended off the books.
+func (p *Pool) remove(key training.Key, g *gang) {
+	delete(p.gangs, key)
+	p.opts.Gangs.remove(g)
 }
 
 // Watch implements training.Pool.
@@ -128,8 +142,10 @@ func (p *Pool) Release(ctx context.Context, key training.Key) error {
 		return fmt.Errorf("release %s: %w", key, err)
 	}
 	p.mu.Lock()
-	delete(p.gangs, key)
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if ok {
+		p.remove(key, g)
+	}
 	return nil
 }
 
@@ -139,7 +155,7 @@ func (p *Pool) Close() {
 	defer p.mu.Unlock()
 	for key, g := range p.gangs {
 		g.end()
-		delete(p.gangs, key)
+		p.remove(key, g)
 	}
 }
 
@@ -171,7 +187,7 @@ func (p *Pool) admit(r training.Request, machine Machine, at time.Time) (int, []
 		}
 		machine = machine.withoutFaulty(broken)
 	}
-	for _, g := range p.gangs {
+	for _, g := range p.opts.Gangs.all {
 		machine = machine.without(g)
 	}
 	n, err := machine.holds(needs, r.MinNodes, most)
