@@ -173,6 +173,29 @@ func TestGPUReadings(t *testing.T) {
 	}
 }
 
+// What is kept of the readings: averages over all, peaks, and the errors of memory that came since the watch began.
+func TestGPUUse(t *testing.T) {
+	busy, rest := 1.0, 0.5
+	var u gpuUse
+	u.add([]gpu.Reading{
+		{UUID: "a", Model: "NVIDIA A100", Memory: 40, MemoryUsed: 30, Temperature: 61, Utilization: &busy, Power: 300, Uncorrected: 3},
+		{UUID: "b", Model: "NVIDIA A100", Memory: 40, MemoryUsed: 10, Temperature: 70, Utilization: &rest, Power: 100, Throttled: []string{gpu.ThrottleThermal}},
+	})
+	u.add([]gpu.Reading{
+		{UUID: "a", Model: "NVIDIA A100", Memory: 40, MemoryUsed: 20, Temperature: 60, Utilization: &busy, Power: 300, Uncorrected: 5},
+		{UUID: "b", Model: "NVIDIA A100", Memory: 40, MemoryUsed: 10, Temperature: 60, Utilization: &rest, Power: 100},
+	})
+	u.addEvent(gpu.Event{XID: 63, UUID: "a"})
+	u.addEvent(gpu.Event{XID: 63, UUID: "a"})
+	want := &dsl.GPUUse{
+		Count: 2, Model: "NVIDIA A100", Utilization: 0.75, Memory: 40, MemoryPeak: 30, TemperatureMax: 70, PowerMean: 200, Throttled: 0.25, ECCUncorrected: 2,
+		Events: []string{"GPU 0 (a): XID 63, GPU memory remapping event"},
+	}
+	if diff := cmp.Diff(want, u.sum()); diff != "" {
+		t.Errorf("use (-want +got):\n%s", diff)
+	}
+}
+
 // Without a driver the ranks run, and that nothing is known of the GPUs is said once.
 func TestNoGPUHelper(t *testing.T) {
 	t.Setenv("PATH", "/bin")

@@ -14,6 +14,8 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/gpu/nvml"
 )
 
 var l4s = gpu.Inventory{GPUs: []gpu.GPU{
@@ -84,6 +86,35 @@ func TestGangsShareTheMachine(t *testing.T) {
 	environ, err := os.ReadFile(filepath.Join("/proc", processOf(t, p, "a", 1), "environ"))
 	if err != nil || !strings.Contains(string(environ), "SLUICE_NODE_GPUS=GPU-b\x00") {
 		t.Errorf("%v, node 1 is not told its GPU: %q", err, environ)
+	}
+}
+
+// An instance of a GPU in MIG mode is given to a node as a GPU is.
+func TestNodesGetInstances(t *testing.T) {
+	m := gputest.New()
+	m.Divide(7, 3)
+	d, err := nvml.Open(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv, err := d.Inventory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(t, 4, nil)
+	p.opts.Machine = func() Machine { return Machine{GPUs: inv} }
+	r := training.Request{
+		Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 2, MaxNodes: 2, Workflow: "w",
+		Resources: dsl.Resources{GPU: 1, GPUType: []string{"1g.5gb"}},
+	}
+	if _, err := p.Acquire(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range []string{"MIG-7-0", "MIG-7-2"} {
+		environ, err := os.ReadFile(filepath.Join("/proc", processOf(t, p, "a", node), "environ"))
+		if err != nil || !strings.Contains(string(environ), "SLUICE_NODE_GPUS="+want+"\x00") {
+			t.Errorf("%v, node %d is not given %s: %q", err, node, want, environ)
+		}
 	}
 }
 
