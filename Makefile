@@ -85,7 +85,7 @@ fmt: $(TOOLS)/golangci-lint ## format all Go files
 	$(TOOLS)/golangci-lint fmt
 
 .PHONY: generate
-generate: ## write schema.json and docs/reference.md again, from the structs they come from
+generate: ## write schema.json, docs/reference.md and docs/metrics.md again, from the code they come from
 	go generate ./...
 
 .PHONY: check-generated

@@ -2,12 +2,14 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
 )
 
 // Judging makes of an activity that does a step one that also judges its success, and resolves what is next.
@@ -20,14 +22,36 @@ func (e *Engine) Judging(
 		}
 		out, err := do(ctx, in.StepInput)
 		done := contract.Performed{StepOutput: out}
-		if err != nil || in.Judge == nil {
+		if err != nil {
 			return done, err
+		}
+		if done.Rows, err = rowsOf(ctx, e.Store, in.Kind, out); err != nil { // they are counted by nobody then
+			activity.GetLogger(ctx).Warn("the rows of a cleaning are not known", "error", err)
+		}
+		if in.Judge == nil {
+			return done, nil
 		}
 		if done.Judged, err = e.foresee(ctx, in, out); err != nil { // the workflow asks again, and hears why
 			activity.GetLogger(ctx).Warn("the step is not judged yet", "error", err)
 		}
 		return done, nil
 	}
+}
+
+// rowsOf are the rows of a cleaning; nil of any other step.
+func rowsOf(ctx context.Context, s *store.Store, kind dsl.Kind, out contract.StepOutput) (*dsl.Rows, error) {
+	if kind != dsl.KindClean {
+		return nil, nil
+	}
+	raw, err := LoadOutputs(ctx, s, out)
+	if err != nil {
+		return nil, err
+	}
+	var outputs struct {
+		Rows *dsl.Rows `json:"rows"`
+	}
+	err = json.Unmarshal(raw, &outputs)
+	return outputs.Rows, err
 }
 
 // foresee judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -23,6 +24,8 @@ type Rollouts struct {
 	State string
 	// Engine knows the environments of submissions.
 	Engine *Engine
+	// Gauges take the evidence of the stage that is looked at. May be nil.
+	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
 	Target func(ctx context.Context, name string, spec dsl.Target) (serving.Target, error)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/rollout"
 )
@@ -25,7 +26,7 @@ const (
 // that is lost and done again judges the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })
-	target, _, err := r.target(ctx, in.Step)
+	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutLooked{}, err
 	}
@@ -38,7 +39,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	if in.Begins {
 		state = state.NextStage()
 	}
-	looks, state, err := r.looks(ctx, target, in, state)
+	looks, state, err := r.looks(ctx, target, spec.Target, in, state)
 	if err != nil {
 		return contract.RolloutLooked{}, err
 	}
@@ -47,7 +48,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 }
 
 func (r *Rollouts) looks(
-	ctx context.Context, target serving.Target, in contract.RolloutLook, state rollout.State,
+	ctx context.Context, target serving.Target, name string, in contract.RolloutLook, state rollout.State,
 ) ([]dsl.Look, rollout.State, error) {
 	stage := rollout.Stage{
 		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
@@ -58,6 +59,9 @@ func (r *Rollouts) looks(
 	began := time.Now()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	evidence := r.Gauges.Hold()
+	defer evidence.Release()
+	evidence.Set(evidenceOf(name, stage, state))
 	var looks []dsl.Look
 	for {
 		select {
@@ -73,9 +77,22 @@ func (r *Rollouts) looks(
 		var look dsl.Look
 		state, look, _ = rollout.Judge(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
+		evidence.Set(evidenceOf(name, stage, state))
 		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {
 			return looks, state, nil
 		}
+	}
+}
+
+// evidenceOf is what the looks at a target so far have shown; nothing where the candidate has nothing to be compared with.
+func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telemetry.Sample {
+	if stage.Stable == "" {
+		return nil
+	}
+	labels := []string{target, stage.Candidate}
+	return []telemetry.Sample{
+		{Metric: telemetry.EValue, Value: state.Errors.Value(), Labels: labels},
+		{Metric: telemetry.EValueLimit, Value: 1 / stage.Alpha(), Labels: labels},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -27,6 +28,9 @@ type Trainings struct {
 	Engine *Engine
 	// LogDir is where the agents of pools on this machine keep logs and metrics.
 	LogDir string
+	// Gauges take what is known of gangs while they are watched, and Progress asks the nodes of a training for it. Gauges may be nil.
+	Gauges   *prom.Gauges
+	Progress func(ctx context.Context, workflow string) ([]contract.TrainProgress, error)
 	// Pool opens a pool as its environment describes it. It returns the same pool for the same name and spec.
 	Pool func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error)
 }

@@ -123,6 +123,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })
 	defer t.prune(ctx, in.Key, in.Keep)()
+	defer t.keepGauges(ctx, in)()
 	pool, err := t.pool(ctx, in.Submission, in.Pool)
 	if err != nil {
 		return training.Loss{}, err

@@ -53,6 +53,15 @@ func kindByName(name string) *kindInfo {
 	return nil
 }
 
+// Kinds are all that this version has.
+func Kinds() []Kind {
+	all := make([]Kind, len(kinds))
+	for i, k := range kinds {
+		all[i] = k.kind
+	}
+	return all
+}
+
 func kindNames() []string {
 	names := make([]string, len(kinds))
 	for i, k := range kinds {

@@ -32,7 +32,7 @@ type ConnectOptions struct {
 
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
-	// Metrics takes what the client of a cluster, and the workers made of it, measure; nil for nothing.
+	// Metrics takes what the client, and the workers made of it, measure; nil for nothing.
 	Metrics client.MetricsHandler
 
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
@@ -265,6 +265,7 @@ func dialOwner(ctx context.Context, info holder.Info, token embedded.Token, o Co
 		Namespace:       info.Namespace,
 		HeadersProvider: ownerHeaders(token),
 		Logger:          log.NewStructuredLogger(o.Logger),
+		MetricsHandler:  o.Metrics,
 		// It is on this machine: packing what is sent takes longer than sending it.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/internal/proctest"
+	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/worker/embedded"
 )
 
@@ -26,6 +27,13 @@ import (
 const connectEnv = "SLUICE_TEST_CONNECT"
 
 func TestMain(m *testing.M) {
+	pipelines.WorkerMain()
+	if len(os.Args) > 1 && os.Args[1] == pipelines.Arg { // the child of a cleaning
+		if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", StoreVariable} {
 		os.Unsetenv(name) // of whoever runs the tests
 	}

@@ -198,8 +198,15 @@ func TestRolloutRuns(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			evidence := fmt.Sprintf("\nsluice_rollout_e_value{namespace=\"default\",target=%q,version=%q} ", target, tt.out.Version)
 			run := ship(t, tt.model, "50")
+			if tt.out.Previous != "" {
+				await(t, "the e-value of a stage", func() bool { return strings.Contains(s.exported(t), evidence) })
+			}
 			out, record := wait(t, s, run)
+			if strings.Contains(s.exported(t), evidence) {
+				t.Error("the e-value is exported when the rollout is over")
+			}
 			historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-"+tt.name)
 			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
 				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)

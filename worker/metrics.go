@@ -6,32 +6,33 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/uber-go/tally/v4"
 	tallyprom "github.com/uber-go/tally/v4/prometheus"
 	"go.temporal.io/sdk/client"
 	sdktally "go.temporal.io/sdk/contrib/tally"
 
+	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
 
-// metricsEvery is how often what the SDK and the workflows count is handed to Prometheus's registry.
+// metricsEvery is how often what the SDK measures is handed to Prometheus's registry.
 const metricsEvery = time.Second
 
-// metrics are what a worker tells Prometheus: what Temporal's SDK measures, what workflows count, and the gateways' requests.
+// metrics are what a worker tells Prometheus: what Temporal's SDK measures, what workflows count, what activities know of trainings and
+// rollouts while they last, and the gateways' requests. Nil without Options.MetricsListen.
 type metrics struct {
-	handler  client.MetricsHandler
 	registry *prometheus.Registry
 	scope    io.Closer
-	server   *http.Server
-	serving  sync.WaitGroup
+	handler  metricsHandler
+	gauges   *prom.Gauges
+	server   *prom.Server
 }
 
 func newMetrics(log *slog.Logger) *metrics {
@@ -46,10 +47,15 @@ func newMetrics(log *slog.Logger) *metrics {
 		CachedReporter: reporter, Separator: tallyprom.DefaultSeparator, SanitizeOptions: &sdktally.PrometheusSanitizeOptions,
 		OmitCardinalityMetrics: true,
 	}, metricsEvery)
-	return &metrics{registry: registry, scope: closer, handler: sdktally.NewMetricsHandler(sdktally.NewPrometheusNamingScope(scope))}
+	return &metrics{
+		registry: registry, scope: closer, gauges: prom.NewGauges(slices.Concat(telemetry.Trainings(), telemetry.Rollouts())),
+		handler: metricsHandler{
+			MetricsHandler: sdktally.NewMetricsHandler(sdktally.NewPrometheusNamingScope(scope)), counters: prom.NewCounters(telemetry.Runs()),
+		},
+	}
 }
 
-// sdk is the handler for Temporal's SDK; nil, which counts nothing, without metrics.
+// sdk is the handler for Temporal's SDK and for workflows; nil, which counts nothing, without metrics.
 func (m *metrics) sdk() client.MetricsHandler {
 	if m == nil {
 		return nil
@@ -57,21 +63,22 @@ func (m *metrics) sdk() client.MetricsHandler {
 	return m.handler
 }
 
-// listen answers /metrics at an address, host:port, with the gateways' metrics too.
-func (m *metrics) listen(ctx context.Context, address string, g *Gateways, log *slog.Logger) error {
+// held are the gauges of activities; nil without metrics.
+func (m *metrics) held() *prom.Gauges {
+	if m == nil {
+		return nil
+	}
+	return m.gauges
+}
+
+// listen answers /metrics at an address, host:port, for the worker of a namespace and with the gateways' metrics.
+func (m *metrics) listen(ctx context.Context, address, namespace string, g *Gateways, log *slog.Logger) (err error) {
+	own := prometheus.WrapRegistererWith(prometheus.Labels{"namespace": namespace}, m.registry)
+	own.MustRegister(m.handler.counters, m.gauges)
 	m.registry.MustRegister(gatewayMetrics{g})
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
+	if m.server, err = prom.Listen(ctx, address, m.registry, log); err != nil {
 		return fmt.Errorf("listen for Prometheus: %w: give --metrics-listen another address", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	m.serving.Go(func() {
-		if err := m.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are no longer served", "at", address, "error", err)
-		}
-	})
 	return nil
 }
 
@@ -79,10 +86,44 @@ func (m *metrics) close() error {
 	err := m.scope.Close()
 	if m.server != nil {
 		err = errors.Join(err, m.server.Close())
-		m.serving.Wait()
 	}
 	return err
 }
+
+// metricsHandler counts what workflows count by the table, which knows help texts and all values of labels, and hands on what the SDK
+// measures. The SDK puts its own in front for workflows, which counts nothing again in a replay.
+type metricsHandler struct {
+	client.MetricsHandler
+	counters *prom.Counters
+	labels   map[string]string
+}
+
+// WithTags implements client.MetricsHandler.
+func (h metricsHandler) WithTags(tags map[string]string) client.MetricsHandler {
+	labels := maps.Clone(h.labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, tags)
+	return metricsHandler{h.MetricsHandler.WithTags(tags), h.counters, labels}
+}
+
+// Counter implements client.MetricsHandler.
+func (h metricsHandler) Counter(name string) client.MetricsCounter {
+	if !h.counters.Has(name) {
+		return h.MetricsHandler.Counter(name)
+	}
+	return tableCounter{h, name}
+}
+
+// tableCounter is one of telemetry's.
+type tableCounter struct {
+	metricsHandler
+	name string
+}
+
+// Inc implements client.MetricsCounter.
+func (c tableCounter) Inc(n int64) { c.counters.Add(c.name, c.labels, float64(n)) }
 
 // gatewayMetrics are those of all gateways that a process serves at the moment.
 type gatewayMetrics struct{ *Gateways }

@@ -46,7 +46,7 @@ type Options struct {
 	Stateless bool
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
-	// MetricsListen is the address, host:port, at which a worker on a cluster answers Prometheus; empty for none.
+	// MetricsListen is the address, host:port, at which a worker answers Prometheus; empty for none.
 	MetricsListen string
 	// ServeListen is the address, without a port, at which the gateways of a worker serve models; empty for loopback.
 	ServeListen string
@@ -220,7 +220,7 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		}
 	}
 	if s.metrics != nil {
-		return s.metrics.listen(ctx, o.MetricsListen, s.gateways, o.Logger)
+		return s.metrics.listen(ctx, o.MetricsListen, s.Info.Namespace, s.gateways, o.Logger)
 	}
 	return nil
 }

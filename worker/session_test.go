@@ -30,7 +30,7 @@ var (
 		if err != nil {
 			return err
 		}
-		shared, err = Open(context.Background(), Options{StateDir: dir, Logger: slog.New(slog.DiscardHandler)})
+		shared, err = Open(context.Background(), Options{StateDir: dir, Logger: slog.New(slog.DiscardHandler), MetricsListen: "127.0.0.1:0"})
 		return err
 	})
 )

@@ -42,10 +42,10 @@ func (s *Session) register() error {
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
 	compiler := &activities.Compiler{Store: kept, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python),
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python), Gauges: s.metrics.held(), Progress: s.progress,
 	}
 	triggers := &activities.Triggers{Store: kept, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
-	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: s.target}
+	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: s.target, Gauges: s.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	workflowTypes := map[string]any{

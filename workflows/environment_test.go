@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -11,9 +12,12 @@ import (
 
 // newEnvironment is one in which time passes only where nothing is under way. Its limits are for a busy machine: at the first activity the
 // SDK reads the whole binary of the test, within what it otherwise takes for a deadlock.
-func newEnvironment() *testsuite.TestWorkflowEnvironment {
+func newEnvironment(metrics ...client.MetricsHandler) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	for _, handler := range metrics {
+		suite.SetMetricsHandler(handler)
+	}
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})

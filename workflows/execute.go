@@ -86,6 +86,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 			err = late(j.timeout())
 		}
 		j.word = done.Judged
+		countRows(ctx, done.Rows)
 		return done.StepOutput, err
 	}
 }

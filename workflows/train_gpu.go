@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 )
@@ -19,7 +21,7 @@ const (
 )
 
 // notes takes a notice of this generation, the first of each cause.
-func (l *life) notes(notice contract.Notice) {
+func (l *life) notes(ctx workflow.Context, notice contract.Notice) {
 	if notice.Generation != l.current.Index {
 		return
 	}
@@ -30,7 +32,10 @@ func (l *life) notes(notice contract.Notice) {
 		l.idle = &notice
 	case notice.Cause == "" && l.notice == nil:
 		l.notice = &notice
+	default:
+		return
 	}
+	countNotice(ctx, notice)
 }
 
 // left reports whether the nodes are told to stop, as far as that is no failure.

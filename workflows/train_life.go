@@ -193,7 +193,8 @@ func (l *life) watch(ctx workflow.Context) {
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
 			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
 		})
-		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep}
+		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep, Gang: l.gang}
+		in.Gang.Capacity, in.Gang.USDPerHour = l.current.Capacity, l.current.USDPerHour
 		var loss training.Loss
 		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
 			return // the generation is over, or nothing can be seen of the pool: heartbeats tell
@@ -217,7 +218,7 @@ func (l *life) hear(ctx workflow.Context) {
 			selector.AddReceive(l.notices, func(c workflow.ReceiveChannel, _ bool) {
 				var notice contract.Notice
 				c.Receive(ctx, &notice)
-				l.notes(notice)
+				l.notes(ctx, notice)
 			})
 			selector.Select(ctx)
 		}

@@ -48,6 +48,8 @@ type stage struct {
 	deadline time.Duration
 	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
 	spot func(generation int) bool
+	// counts takes what is counted.
+	counts *counts
 
 	mu       sync.Mutex
 	now      func() time.Time
@@ -92,7 +94,7 @@ func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Cho
 
 func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	env := newEnvironment()
+	env := newEnvironment(s.counts.handler()...)
 	env.RegisterWorkflowWithOptions(Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	over := t.Context().Done()
 	s.now = env.Now

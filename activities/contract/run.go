@@ -296,6 +296,8 @@ type Performed struct {
 	StepOutput
 	// Judged is the word on it, of which nothing is written yet. Nil when it was not judged.
 	Judged *Judged `json:"judged,omitempty"`
+	// Rows are those of a cleaning, to be counted.
+	Rows *dsl.Rows `json:"rows,omitempty"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.

@@ -182,6 +182,8 @@ type GangInput struct {
 	Key        training.Key `json:"key"`
 	// Keep is how many checkpoints are to stay in the store, while the gang is watched.
 	Keep int `json:"keep,omitempty"`
+	// Gang is what is watched, for metrics; empty in a workflow of an earlier build.
+	Gang training.Gang `json:"gang,omitzero"`
 }
 
 // ReleaseInput gives a gang back, in whichever of the pools it is.

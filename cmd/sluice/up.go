@@ -16,22 +16,25 @@ import (
 )
 
 func newUp() *cobra.Command {
-	var port, uiPort int
+	var options worker.Options
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Keep Sluice up: Temporal, its UI, a worker and the targets",
 		Long: `Hold the state folder: run Temporal, its UI, a worker and the gateways of the targets that have a release, until Ctrl-C. Runs that
-were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only.
+were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only, but for what
+--metrics-listen names: there the worker answers Prometheus at /metrics.
 
 A target that cannot be served is said on the terminal and tried again. When one is still not served at the end, the exit code is 1.`,
 		Example: `  sluice up
   sluice up --ui-port 8233`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().IntVar(&port, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
-	cmd.Flags().IntVar(&uiPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
+	cmd.Flags().IntVar(&options.FrontendPort, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
+	cmd.Flags().IntVar(&options.UIPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
+	metricsListen(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		state := stateOf(cmd)
+		options.StateDir = state
 		if worker.ClusterNamed() {
 			return usageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
 		}
@@ -40,7 +43,7 @@ A target that cannot be served is said on the terminal and tried again. When one
 		} else if held {
 			return fmt.Errorf("the state folder %s is held by process %d already; it serves this folder's commands as it is", state, info.PID)
 		}
-		return stay(cmd, worker.Options{StateDir: state, FrontendPort: port, UIPort: uiPort}, func(s *worker.Session) error {
+		return stay(cmd, options, func(s *worker.Session) error {
 			if s.Holder == nil {
 				return fmt.Errorf("the state folder %s was taken by process %d just now", state, s.Info.PID)
 			}
@@ -48,6 +51,10 @@ A target that cannot be served is said on the terminal and tried again. When one
 		})
 	}
 	return cmd
+}
+
+func metricsListen(cmd *cobra.Command, options *worker.Options) {
+	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
 }
 
 func printAddresses(w io.Writer, s *worker.Session) error {
@@ -96,7 +103,7 @@ of the old build until its runs have ended. Which build new runs go to is set wi
 	cmd.Flags().StringVar(&options.Deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
 	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
 	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
-	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
+	metricsListen(cmd, &options)
 	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
 	cmd.MarkFlagsRequiredTogether("deployment", "build-id")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

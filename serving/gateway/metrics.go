@@ -5,6 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -16,18 +18,12 @@ var bounds = []time.Duration{
 }
 
 var (
-	requestsDesc = prometheus.NewDesc("sluice_requests_total", "Requests that chance assigned to a version, by outcome.",
-		[]string{"target", "version", "outcome"}, nil)
-	latencyDesc = prometheus.NewDesc("sluice_request_duration_seconds", "Latency of those requests.",
-		[]string{"target", "version"}, nil)
-	shadowDesc = prometheus.NewDesc("sluice_shadow_total", "Mirrored requests: samples compared, samples that agree, and requests dropped.",
-		[]string{"target", "version", "what"}, nil)
-	weightDesc = prometheus.NewDesc("sluice_release_weight", "Share of the traffic the routing document gives a version.",
-		[]string{"target", "version"}, nil)
-	readyDesc = prometheus.NewDesc("sluice_release_ready", "1 when the version is loaded.",
-		[]string{"target", "version"}, nil)
-	revisionDesc = prometheus.NewDesc("sluice_routing_revision", "Routing revision that is served.",
-		[]string{"target"}, nil)
+	requestsDesc = prom.Desc(telemetry.Requests)
+	latencyDesc  = prom.Desc(telemetry.RequestDuration)
+	shadowDesc   = prom.Desc(telemetry.Shadow)
+	weightDesc   = prom.Desc(telemetry.ReleaseWeight)
+	readyDesc    = prom.Desc(telemetry.ReleaseReady)
+	revisionDesc = prom.Desc(telemetry.RoutingRevision)
 )
 
 // Describe says what Collect sends.

@@ -72,6 +72,9 @@ type Stage struct {
 	Elapsed time.Duration
 }
 
+// Alpha is that of the error test: how often a candidate that is as good may be aborted.
+func (s Stage) Alpha() float64 { return orDefault(s.Tests.Errors.Alpha, defaultAlpha) }
+
 // Checks evaluates the stage's CEL conditions on a look's values.
 type Checks func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check
 
@@ -82,7 +85,7 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 	state = state.seen(stage, now)
 	counts := state.counts()
 	look := dsl.Look{
-		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: orDefault(stage.Tests.Errors.Alpha, defaultAlpha),
+		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: stage.Alpha(),
 	}
 	var rejected string
 	if stage.Spec.Shadow > 0 {
