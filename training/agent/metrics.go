@@ -55,10 +55,15 @@ func follow(path string, from int64, floor time.Duration) *follower {
 	return &follower{path: path, floor: floor, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
+// state is where it is now. The rate falls when a step takes more than twice as long as the last ones did, and goes to 0 where none comes.
 func (m *follower) state() metricsState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.now
+	now := m.now
+	if since := time.Since(m.stepAt).Seconds(); now.Rate*since > 2 {
+		now.Rate = 2 / since
+	}
+	return now
 }
 
 // read takes in the lines that have been appended, and reports whether the first step of this generation was among them. A line without

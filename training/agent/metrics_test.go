@@ -144,6 +144,19 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// The rate is that of the last steps while these go on, and falls with the time since the last one when none comes.
+func TestRateFalls(t *testing.T) {
+	for _, tt := range []struct {
+		silent   time.Duration
+		min, max float64
+	}{{0, 4, 4}, {300 * time.Millisecond, 4, 4}, {10 * time.Second, 0.1, 0.2}, {time.Hour, 0, 0.001}} {
+		m := &follower{now: metricsState{Rate: 4}, stepAt: time.Now().Add(-tt.silent)}
+		if got := m.state().Rate; got < tt.min || got > tt.max {
+			t.Errorf("%v after the last step: %g steps a second, want %g to %g", tt.silent, got, tt.min, tt.max)
+		}
+	}
+}
+
 func many(d time.Duration, n int) []time.Duration {
 	all := make([]time.Duration, n)
 	for i := range all {
