@@ -31,6 +31,8 @@ type Pool struct {
 	Node NodeShape `json:"node,omitzero"`
 	// USDPerHour is what a node costs an hour, for ledgers, budgets and deadlines.
 	USDPerHour Prices `json:"usd_per_hour,omitzero"`
+	// MetricsListen is the address, host:port, at which the agent of each node answers Prometheus at /metrics. Default: none.
+	MetricsListen string `json:"metrics_listen,omitempty"`
 }
 
 // Sells lists what may be bought of the pool.

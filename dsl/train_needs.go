@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -97,7 +98,17 @@ func checkPools(src *source, root *yaml.Node, env *Environment) {
 		checkSold(src, key, lookup(body, "capacity"))
 		emptyLists(src, lookup(body, "ec2"), "types", "subnets")
 		positive(src, lookup(body, "local", "interruptions"), "mean_up")
+		if at := lookup(body, "metrics_listen"); at != nil && !isAddress(at.Value) {
+			src.errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is no address at which an agent could listen")
+		}
 	}
+}
+
+// isAddress reports whether something may be an address host:port.
+func isAddress(s string) bool {
+	i := strings.LastIndex(s, ":")
+	_, err := strconv.ParseUint(s[i+1:], 10, 16)
+	return i > 0 && err == nil
 }
 
 // checkSold reports a pool that sells nothing, or the same twice.

@@ -22,7 +22,7 @@ func (s *Session) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (trai
 		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(s.Store, AgentPath()),
 		Agent: agent.Config{
 			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
-			Requirements: spec.Runtime.Python,
+			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen,
 		},
 		Token: s.MintAgentToken, Polls: s.polls,
 	})

@@ -22,7 +22,7 @@ func (s *Session) kubernetesPool(name string, spec dsl.Pool) (training.Pool, err
 		Name: name, Client: client, Namespace: namespace, Spec: spec,
 		Agent: agent.Config{
 			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
-			Requirements: spec.Runtime.Python,
+			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen,
 		},
 		Token: s.MintAgentToken, Program: delivery.New(s.Store, AgentPath()).Agent,
 	}), nil

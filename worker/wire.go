@@ -171,7 +171,7 @@ func (s *Session) localPool(name string, spec dsl.Pool, python string, gangs *lo
 			GPUHelper: helper.Path(),
 			Address:   s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
 			LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
-			Requirements: spec.Runtime.Python, Shared: true,
+			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen, Shared: true,
 		},
 		Token: s.MintAgentToken,
 	})

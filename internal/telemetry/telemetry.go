@@ -1,4 +1,4 @@
-// Package telemetry is the table of what Sluice tells Prometheus: every metric of workers and gateways is registered from it, and
+// Package telemetry is the table of what Sluice tells Prometheus: every metric of workers, agents and gateways is registered from it, and
 // docs/metrics.md is generated from it. It is data alone; package telemetry/prom counts.
 package telemetry
 
@@ -60,5 +60,5 @@ type Group struct {
 
 // Groups are all metrics.
 func Groups() []Group {
-	return []Group{{"runs", Runs()}, {"trainings", Trainings()}, {"rollouts", Rollouts()}, {"gateways", Gateways()}}
+	return []Group{{"runs", Runs()}, {"trainings", Trainings()}, {"rollouts", Rollouts()}, {"gateways", Gateways()}, {"agents", Agents()}}
 }

@@ -57,6 +57,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 		BackgroundActivityContext:          ctx,
 		Interceptors:                       []interceptor.WorkerInterceptor{idle, &heartbeat.Interceptor{}},
 	})
+	defer n.export(ctx)()
 	n.register(w)
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("poll %s: %w", c.Queue, err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -110,7 +111,9 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, commitLimit)
 		defer cancel()
+		began := time.Now()
 		if err := c.commit(ctx, w); err != nil {
+			c.count("failed", 0, began)
 			return fmt.Errorf("commit %s: %w", w.name, err)
 		}
 		return nil
@@ -118,9 +121,18 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 	return nil
 }
 
+// count counts an upload that has ended.
+func (c *committer) count(outcome string, bytes int64, began time.Time) {
+	counters := c.ranks.node.counters
+	counters.Add(telemetry.NodeCommits.Name, map[string]string{"outcome": outcome}, 1)
+	counters.Add(telemetry.NodeCommitBytes.Name, nil, float64(bytes))
+	counters.Add(telemetry.NodeCommitTime.Name, nil, time.Since(began).Seconds())
+}
+
 // commit links the checkpoint, so that the script may rotate its own, uploads it with the metrics up to its step, and writes the
 // manifest last.
 func (c *committer) commit(ctx context.Context, w written) error {
+	began := time.Now()
 	own := filepath.Join(c.ranks.p.dirs.commits, w.name)
 	defer os.RemoveAll(own)
 	target := own
@@ -153,6 +165,7 @@ func (c *committer) commit(ctx context.Context, w written) error {
 		return err
 	}
 	c.done.Store(w.step)
+	c.count("committed", ref.Bytes, began)
 	c.ranks.node.log.Info("committed", "step", w.step, "bytes", ref.Bytes)
 	return nil
 }

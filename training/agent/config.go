@@ -41,6 +41,8 @@ type Config struct {
 	Idle time.Duration
 	// Grace is how long the node lives on after the agent's first SIGTERM, which is then its notice; 0: SIGTERM ends the agent.
 	Grace time.Duration
+	// MetricsListen is the address, host:port, at which the agent answers Prometheus; empty for none.
+	MetricsListen string
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
 	// Shared is true where the agent's environment is that of the worker that started it, and not that of a machine or an image: the ranks
@@ -70,6 +72,7 @@ const (
 	envMetadata  = "SLUICE_IMDS"
 	envIdle      = "SLUICE_NODE_IDLE"
 	envGrace     = "SLUICE_NODE_GRACE"
+	envMetrics   = "SLUICE_NODE_METRICS_LISTEN"
 	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
 	envShared    = "SLUICE_NODE_SHARED"
 )
@@ -86,7 +89,7 @@ func (c Config) Environ(base []string) []string {
 		QueueVariable+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, HostVariable+"="+c.Host,
 		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
-		envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
+		envMetrics+"="+c.MetricsListen, envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
 	)
 }
 
@@ -96,7 +99,7 @@ func ConfigFromEnv() (Config, error) {
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
-		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper),
+		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper), MetricsListen: os.Getenv(envMetrics),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 )
@@ -41,8 +42,11 @@ type node struct {
 	mu       sync.Mutex
 	prepared *prepared
 	ranks    *ranks
-	halted   int // the newest generation that was stopped
-	holder   int // counts the activities that have waited for the ranks
+	halted   int        // the newest generation that was stopped
+	holder   int        // counts the activities that have waited for the ranks
+	notice   NodeNotice // once the node has been told that it will go
+
+	counters *prom.Counters // nil counts nothing
 }
 
 // RunRanks starts the node's ranks and returns how they ended, after what they left has been committed. It has one attempt.

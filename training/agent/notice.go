@@ -52,6 +52,7 @@ func (n *node) hearNotice(ctx context.Context) {
 
 func (n *node) passOn(ctx context.Context, notice NodeNotice) error {
 	n.mu.Lock()
+	n.notice = notice
 	p := n.prepared
 	n.mu.Unlock()
 	if p == nil {

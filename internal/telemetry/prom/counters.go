@@ -14,7 +14,7 @@ func Desc(m telemetry.Metric) *prometheus.Desc {
 	return prometheus.NewDesc(m.Name, m.Help, m.LabelNames(), nil)
 }
 
-// Counters are the counters of some metrics, at 0 for each value that their labels may have.
+// Counters are the counters of some metrics, at 0 for each value that their labels may have. A nil one counts nothing.
 type Counters struct {
 	vectors map[string]vector
 }
@@ -69,6 +69,9 @@ func (c *Counters) Has(name string) bool {
 // Add counts n, in the metric's unit, under the labels that the metric has; others are left out. A value that the table lacks counts as
 // telemetry.Other, so that no document and no user decides how many series there are.
 func (c *Counters) Add(name string, labels map[string]string, n float64) {
+	if c == nil {
+		return
+	}
 	v, ok := c.vectors[name]
 	if !ok || n < 0 {
 		return

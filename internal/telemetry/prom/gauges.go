@@ -1,6 +1,8 @@
 package prom
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,18 +14,15 @@ import (
 // Gauges are what is known of things that go on in this process. What several of them say under the same labels is added. A nil one holds
 // nothing.
 type Gauges struct {
-	descs map[string]*prometheus.Desc
-
+	Source
 	mu   sync.Mutex
 	held map[*Held][]telemetry.Sample
 }
 
 // NewGauges makes the gauges of some metrics.
 func NewGauges(metrics []telemetry.Metric) *Gauges {
-	g := &Gauges{descs: map[string]*prometheus.Desc{}, held: map[*Held][]telemetry.Sample{}}
-	for _, m := range metrics {
-		g.descs[m.Name] = Desc(m)
-	}
+	g := &Gauges{held: map[*Held][]telemetry.Sample{}}
+	g.Source = NewSource(metrics, g.sums)
 	return g
 }
 
@@ -58,15 +57,8 @@ func (h *Held) Release() {
 	delete(h.gauges.held, h)
 }
 
-// Describe implements prometheus.Collector.
-func (g *Gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range g.descs {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
+// sums are the sums over what is held.
+func (g *Gauges) sums() []telemetry.Sample {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sums := map[string]telemetry.Sample{}
@@ -77,7 +69,34 @@ func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
 			sums[series] = s
 		}
 	}
-	for _, s := range sums {
-		ch <- prometheus.MustNewConstMetric(g.descs[s.Metric.Name], prometheus.GaugeValue, s.Value, s.Labels...)
+	return slices.Collect(maps.Values(sums))
+}
+
+// Source exports gauges that are asked for when Prometheus asks.
+type Source struct {
+	descs   map[string]*prometheus.Desc
+	samples func() []telemetry.Sample
+}
+
+// NewSource makes a source of samples of some metrics.
+func NewSource(metrics []telemetry.Metric, samples func() []telemetry.Sample) Source {
+	s := Source{descs: map[string]*prometheus.Desc{}, samples: samples}
+	for _, m := range metrics {
+		s.descs[m.Name] = Desc(m)
+	}
+	return s
+}
+
+// Describe implements prometheus.Collector.
+func (s Source) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range s.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s Source) Collect(ch chan<- prometheus.Metric) {
+	for _, at := range s.samples() {
+		ch <- prometheus.MustNewConstMetric(s.descs[at.Metric.Name], prometheus.GaugeValue, at.Value, at.Labels...)
 	}
 }

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/internal/telemetry/prom"
+	"github.com/sluiceml/sluice/training"
+)
+
+// export answers Prometheus until the function that it returns is called, where the pool says at what address. A node that cannot, for
+// another on the machine has the port, trains all the same.
+func (n *node) export(ctx context.Context) (end func()) {
+	if n.config.MetricsListen == "" {
+		return func() {}
+	}
+	n.counters = prom.NewCounters(telemetry.NodeCounters())
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.counters, prom.NewSource(telemetry.NodeGauges(), n.samples))
+	server, err := prom.Listen(ctx, n.config.MetricsListen, registry, n.log)
+	if err != nil {
+		n.log.Warn("this node is not measured: Prometheus cannot be answered", "error", err)
+		return func() {}
+	}
+	n.log.Info("Prometheus is answered", "at", server.Address())
+	return func() {
+		if err := server.Close(); err != nil {
+			n.log.Warn("Prometheus is not answered any more", "error", err)
+		}
+	}
+}
+
+// samples is what is known of the node now.
+func (n *node) samples() []telemetry.Sample {
+	n.mu.Lock()
+	r, until := n.ranks, n.notice.Until
+	n.mu.Unlock()
+	samples := []telemetry.Sample{{Metric: telemetry.NodeRanks}}
+	add := func(m telemetry.Metric, value float64) {
+		samples = append(samples, telemetry.Sample{Metric: m, Value: value})
+	}
+	if !until.IsZero() {
+		add(telemetry.NodeNotice, float64(until.UnixMilli())/1000)
+	}
+	if r == nil {
+		return samples
+	}
+	select {
+	case <-r.done:
+		return samples
+	default:
+	}
+	samples[0].Value = float64(r.launch.ranks)
+	p := r.progress()
+	if p.Node == 0 {
+		add(telemetry.NodeStep, float64(p.Step))
+		add(telemetry.NodeRate, p.StepsPerSecond)
+		add(telemetry.NodeCommitted, float64(p.CommittedStep))
+	}
+	return append(samples, training.GPUSamples(telemetry.NodeGPUs, p.GPUs)...)
+}
