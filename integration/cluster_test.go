@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +40,7 @@ func TestCluster(t *testing.T) {
 		undisturbed = c.settled(run)
 		c.accounted(run)
 		c.serves()
+		c.watched()
 		c.measured()
 	})
 	t.Run("disturbed", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestCluster(t *testing.T) {
 		}
 		c.accounted(run)
 		c.serves()
-		c.measured()
+		c.watched()
 		c.start("data", "verify").expect(0).says("0 damaged, 0 missing")
 	})
 }
@@ -75,6 +75,7 @@ type composed struct {
 func newComposed(t *testing.T, programs string) *composed {
 	t.Helper()
 	c := &composed{outages: outages{sandbox: newStrictSpam(t)}}
+	c.equip()
 	dir := filepath.Join(c.dir, "cluster")
 	c.services = filepath.Join(dir, "cluster.json")
 	for _, folder := range []string{filepath.Dir(c.dir), c.dir} { // PostgreSQL runs as another user where this is root
@@ -219,53 +220,6 @@ func (c *composed) serves() {
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
-}
-
-// measured waits until Prometheus has data for every panel of the dashboards, and reaches both workers.
-func (c *composed) measured() {
-	c.t.Helper()
-	queries := []string{`count(up{job="sluice"} == 1) == 2`, `max_over_time(sluice_runs_total{status="succeeded"}[1h]) == 1`}
-	for _, query := range append(queries, panels(c.t)...) {
-		at := fmt.Sprintf("http://%s:9090/api/v1/query?query=%s", c.service("prometheus").Address, url.QueryEscape(query))
-		c.await("Prometheus to have "+query, func() bool {
-			res, err := http.Get(at) //nolint:noctx // the test's own bound is await's
-			if err != nil {
-				return false
-			}
-			defer res.Body.Close()
-			var answer struct{ Data struct{ Result []any } }
-			return json.NewDecoder(res.Body).Decode(&answer) == nil && len(answer.Data.Result) > 0
-		})
-	}
-}
-
-// panels are the queries of all panels of the dashboards.
-func panels(t *testing.T) (queries []string) {
-	t.Helper()
-	paths, err := filepath.Glob("../deploy/grafana/dashboards/*.json")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no dashboards: %v", err)
-	}
-	for _, path := range paths {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var dashboard struct {
-			Panels []struct {
-				Targets []struct{ Expr string }
-			}
-		}
-		if err := json.Unmarshal(raw, &dashboard); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		for _, panel := range dashboard.Panels {
-			for _, target := range panel.Targets {
-				queries = append(queries, strings.ReplaceAll(target.Expr, "$__rate_interval", "1h"))
-			}
-		}
-	}
-	return queries
 }
 
 // showServiceLogs shows the end of the log of each service.

@@ -48,7 +48,7 @@ func newProgram(r *rewriter, service types.ServiceConfig) (*program, error) {
 		return nil, nil
 	}
 	p := &program{args: each(service.Command, r.text)}
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SLUICE_PYTHON_ENV"} { // SLUICE_PYTHON_ENV is part of our image
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "SLUICE_PYTHON_ENV", "SLUICE_GPU"} { // the last two say where what our image has is here
 		if v, ok := os.LookupEnv(name); ok {
 			p.env = append(p.env, name+"="+v)
 		}
