@@ -11,8 +11,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
-	sdkworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -56,28 +54,4 @@ func TestSearchAttributesOfACluster(t *testing.T) {
 	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "temporal operator search-attribute create --namespace "+s.Info.Namespace) {
 		t.Errorf("without the right to: %v, want an error that says what to run", err)
 	}
-}
-
-// A versioned worker is known to the server by its deployment and build.
-func TestWorkerVersioning(t *testing.T) {
-	s := session(t)
-	d := Deployment{Name: "versioned", BuildID: "2026-11-21"}
-	w := sdkworker.New(s.Client, "versioned", sdkworker.Options{DeploymentOptions: d.options()})
-	registerWorkflows(w, map[string]any{"noop": func(workflow.Context) error { return nil }})
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.Stop)
-	await(t, "the deployment", func() bool {
-		described, err := s.Client.WorkerDeploymentClient().GetHandle(d.Name).Describe(t.Context(), client.WorkerDeploymentDescribeOptions{})
-		if err != nil {
-			return false
-		}
-		for _, version := range described.Info.VersionSummaries {
-			if version.Version.BuildID == d.BuildID {
-				return true
-			}
-		}
-		return false
-	})
 }

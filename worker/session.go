@@ -15,7 +15,6 @@ import (
 
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 	"k8s.io/klog/v2"
 
 	"github.com/sluiceml/sluice/activities"
@@ -55,8 +54,8 @@ type Options struct {
 	// Follow makes known that this process follows a run: whoever holds the state folder does not leave of itself meanwhile. It asks
 	// Alone before it does.
 	Follow bool
-	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them (Temporal's Worker Versioning,
-	// pinned). For clusters; the embedded server is unversioned, since a new build must go on with open runs.
+	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them. For clusters; the embedded server
+	// is unversioned, since a new build must go on with open runs.
 	Deployment Deployment
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
@@ -64,9 +63,6 @@ type Options struct {
 	settings     embedded.Settings               // of a server started here, and
 	interceptors []interceptor.WorkerInterceptor // of this process's worker: for tests
 }
-
-// Deployment names a version of a worker deployment.
-type Deployment struct{ Name, BuildID string }
 
 // Session is a process's connection to everything: Temporal, the store and, in a holder, what it runs.
 type Session struct {
@@ -223,18 +219,6 @@ func (s *Session) work(ctx context.Context, o Options) error {
 		return s.metrics.listen(ctx, o.MetricsListen, s.Info.Namespace, s.gateways, o.Logger)
 	}
 	return nil
-}
-
-// options are the SDK's of a versioned worker; none without a deployment.
-func (d Deployment) options() worker.DeploymentOptions {
-	if d == (Deployment{}) {
-		return worker.DeploymentOptions{}
-	}
-	return worker.DeploymentOptions{
-		UseVersioning:             true,
-		Version:                   worker.WorkerDeploymentVersion{DeploymentName: d.Name, BuildID: d.BuildID},
-		DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
-	}
 }
 
 // stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,

@@ -105,7 +105,7 @@ func (s *Session) register() error {
 
 func registerWorkflows(w worker.WorkflowRegistry, all map[string]any) {
 	for name, f := range all {
-		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name, VersioningBehavior: behaviorOf(name)})
 	}
 }
 

@@ -92,31 +92,50 @@ that trains and serves, and the others with --stateless.
 With --metrics-listen the worker answers Prometheus at /metrics. Models are served on loopback, unless --serve-listen names another
 address; whoever reaches that address can ask them.
 
-With --deployment the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, so keep workers
-of the old build until its runs have ended. Which build new runs go to is set with ` + "`temporal worker deployment set-current-version`" + `.`,
+With --deployment and --build-id the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, and new
+runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep workers of the old build until its runs have ended:
+` + "`sluice worker versions`" + ` counts them.`,
 		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker
   sluice worker --stateless
-  sluice worker --deployment sluice --build-id 2026-11-21`,
+  sluice worker --deployment sluice --build-id 2026-11-21
+  sluice worker set-current --deployment sluice --build-id 2026-11-21`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&options.Deployment.Name, "deployment", "", "name of the worker deployment, for Worker Versioning")
-	cmd.Flags().StringVar(&options.Deployment.BuildID, "build-id", "", "version of the deployment that this worker is")
+	addDeployment(cmd, &options.Deployment)
 	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
 	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
 	metricsListen(cmd, &options)
 	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
-	cmd.MarkFlagsRequiredTogether("deployment", "build-id")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !worker.ClusterNamed() {
 			return usageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which brings its own")
 		}
+		if err := options.Deployment.Check(); err != nil {
+			return usageError(cmd, err.Error())
+		}
 		options.StateDir = stateOf(cmd)
 		return stay(cmd, options, func(s *worker.Session) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
 	}
+	for _, c := range []*cobra.Command{newWorkerVersions(), newWorkerSetCurrent()} {
+		strict(c)
+		cmd.AddCommand(c)
+	}
 	return cmd
+}
+
+// saysBuild says which build a worker is, and what it lacks to get new runs.
+func saysBuild(ctx context.Context, s *worker.Session, d worker.Deployment) string {
+	if d.Name == "" {
+		return ""
+	}
+	said := fmt.Sprintf(" as build %s of deployment %s", d.BuildID, d.Name)
+	if current, err := s.CurrentBuild(ctx, d.Name); err == nil && current != d.BuildID { // who may not ask has to know
+		said += fmt.Sprintf(" (new runs begin on it after: sluice worker set-current --deployment %s --build-id %s)", d.Name, d.BuildID)
+	}
+	return said
 }
 
 // stay opens a session, says so by ready, and keeps it until a signal comes or the worker fails.

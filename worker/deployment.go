@@ -1,0 +1,238 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/deployment/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// Deployment names a version of a worker deployment (Temporal's Worker Versioning): a build of Sluice that works for a cluster.
+type Deployment struct{ Name, BuildID string }
+
+// The variables that name a worker's deployment where flags do not. Temporal's Worker Controller for Kubernetes sets them.
+const (
+	DeploymentVariable = "TEMPORAL_DEPLOYMENT_NAME"
+	BuildIDVariable    = "TEMPORAL_WORKER_BUILD_ID"
+)
+
+// Check returns an error when half of the name is missing, or when Temporal would refuse it. A worker only logs that it is refused.
+func (d Deployment) Check() error {
+	switch {
+	case (d.Name == "") != (d.BuildID == ""):
+		return fmt.Errorf("a worker deployment needs a name and a build ID: set both --deployment ($%s) and --build-id ($%s), or neither", DeploymentVariable, BuildIDVariable)
+	case strings.ContainsAny(d.Name, ".:"):
+		return fmt.Errorf("the name of a worker deployment cannot contain `.` or `:`, and %q does", d.Name)
+	}
+	return nil
+}
+
+// options are the SDK's of a versioned worker; none without a deployment.
+func (d Deployment) options() worker.DeploymentOptions {
+	if d == (Deployment{}) {
+		return worker.DeploymentOptions{}
+	}
+	return worker.DeploymentOptions{
+		UseVersioning:             true,
+		Version:                   worker.WorkerDeploymentVersion{DeploymentName: d.Name, BuildID: d.BuildID},
+		DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
+	}
+}
+
+// autoUpgrade are the workflows that belong to no run and can live for ever. Pinned, a watch would give the runs that it starts to the
+// build that it began with, and that build could never be stopped. A new build goes on with them as it does where nothing is versioned:
+// recorded histories of both are replayed by tests.
+var autoUpgrade = []string{contract.LockWorkflow, contract.WatchWorkflow}
+
+// behaviorOf says what Worker Versioning does with a workflow; unspecified for what Deployment.options says.
+func behaviorOf(workflowType string) workflow.VersioningBehavior {
+	if slices.Contains(autoUpgrade, workflowType) {
+		return workflow.VersioningBehaviorAutoUpgrade
+	}
+	return workflow.VersioningBehaviorUnspecified
+}
+
+// BuildStatus is where a build of a deployment is in its life.
+type BuildStatus string
+
+// A build that was current, or took part of the new runs, is draining while runs that began on it are open, and drained after.
+const (
+	BuildInactive BuildStatus = "inactive"
+	BuildRamping  BuildStatus = "ramping"
+	BuildCurrent  BuildStatus = "current"
+	BuildDraining BuildStatus = "draining"
+	BuildDrained  BuildStatus = "drained"
+)
+
+// Build is a version of a deployment, as Temporal knows it.
+type Build struct {
+	BuildID string      `json:"build_id"`
+	Status  BuildStatus `json:"status"`
+	// OpenRuns are the runs, child pipelines included, that stay with the build until they end.
+	OpenRuns int64 `json:"open_runs"`
+	// FirstSeen is when a worker of the build was first there.
+	FirstSeen time.Time `json:"first_seen"`
+}
+
+// Builds returns the builds of a deployment, the newest first.
+func (c *Connection) Builds(ctx context.Context, name string) ([]Build, error) {
+	info, err := c.describeDeployment(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	builds := make([]Build, len(info.GetVersionSummaries()))
+	for i, version := range info.GetVersionSummaries() {
+		id := version.GetDeploymentVersion().GetBuildId()
+		counted, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: c.Info.Namespace,
+			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = %q AND WorkflowType = %q AND ExecutionStatus = 'Running'",
+				name+":"+id, contract.PipelineWorkflow),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("count the open runs of build %s: %w", id, err)
+		}
+		builds[i] = Build{BuildID: id, Status: statusOf(version.GetStatus()), OpenRuns: counted.GetCount(), FirstSeen: version.GetCreateTime().AsTime()}
+	}
+	slices.SortFunc(builds, func(a, b Build) int {
+		return cmp.Or(b.FirstSeen.Compare(a.FirstSeen), cmp.Compare(a.BuildID, b.BuildID))
+	})
+	return builds, nil
+}
+
+// CurrentBuild returns the build that new runs begin on; empty while none is.
+func (c *Connection) CurrentBuild(ctx context.Context, name string) (string, error) {
+	info, err := c.describeDeployment(ctx, name)
+	if contract.ErrorType(err) == contract.ErrInvalid { // no worker of it has been here before
+		return "", nil
+	}
+	return info.GetRoutingConfig().GetCurrentDeploymentVersion().GetBuildId(), err
+}
+
+func statusOf(status enums.WorkerDeploymentVersionStatus) BuildStatus {
+	switch status {
+	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT:
+		return BuildCurrent
+	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING:
+		return BuildRamping
+	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING:
+		return BuildDraining
+	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED:
+		return BuildDrained
+	default:
+		return BuildInactive
+	}
+}
+
+func (c *Connection) describeDeployment(ctx context.Context, name string) (*deployment.WorkerDeploymentInfo, error) {
+	answer, err := c.Client.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{
+		Namespace: c.Info.Namespace, DeploymentName: name,
+	})
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
+			"help: it is there once a worker of it is: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for worker deployment %s: %w", name, err)
+	}
+	return answer.GetWorkerDeploymentInfo(), nil
+}
+
+// makeCurrentTimeout is how long the workers of a build may take to become known: they may just have been started.
+const makeCurrentTimeout = 30 * time.Second
+
+// MakeCurrent makes a build the current one of its deployment: runs that are started after it has returned begin on that build, and those
+// that are open stay where they are. It returns the build that was current before, empty for none, and whether workers of the build take
+// trainings and rollouts.
+func (c *Connection) MakeCurrent(ctx context.Context, d Deployment) (before string, hosts bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, makeCurrentTimeout, fmt.Errorf("not within %v", makeCurrentTimeout))
+	defer cancel()
+	err = eventually(ctx, func() (bool, error) {
+		if before, err = c.CurrentBuild(ctx, d.Name); err == nil {
+			err = c.setCurrent(ctx, d)
+		}
+		return !isNotReady(err), err
+	})
+	if isNotReady(err) {
+		return "", false, contract.Error(contract.ErrInvalid, fmt.Sprintf("build %s of worker deployment %s cannot be made the current one: %v\n"+
+			"help: start its workers first: sluice worker --deployment %s --build-id %s", d.BuildID, d.Name, err, d.Name, d.BuildID), err)
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("make build %s of worker deployment %s the current one: %w", d.BuildID, d.Name, err)
+	}
+	err = eventually(ctx, func() (bool, error) { // until all partitions of the task queues know it
+		info, err := c.describeDeployment(ctx, d.Name)
+		return err != nil || info.GetRoutingConfigUpdateState() != enums.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS, err
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("build %s of worker deployment %s is the current one, but not all task queues know it: %w", d.BuildID, d.Name, err)
+	}
+	hosts, err = c.hosts(ctx, d)
+	return before, hosts, err
+}
+
+// eventually asks again and again until there is an answer, a server that is too busy too. When ctx ends before, the error is the last of
+// those that were no answer, or else the cause of the end.
+func eventually(ctx context.Context, ask func() (done bool, err error)) error {
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	var last error
+	for {
+		done, err := ask()
+		switch {
+		case isBusy(err):
+		case done:
+			return err
+		default:
+			last = err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return cmp.Or(last, context.Cause(ctx))
+		}
+	}
+}
+
+func (c *Connection) setCurrent(ctx context.Context, d Deployment) error {
+	_, err := c.Client.WorkflowService().SetWorkerDeploymentCurrentVersion(ctx, &workflowservice.SetWorkerDeploymentCurrentVersionRequest{
+		Namespace: c.Info.Namespace, DeploymentName: d.Name, BuildId: d.BuildID, Identity: "sluice",
+	})
+	return err
+}
+
+// isNotReady reports whether the workers of a build are not all known yet.
+func isNotReady(err error) bool {
+	var missing *serviceerror.NotFound
+	var incomplete *serviceerror.FailedPrecondition
+	return errors.As(err, &missing) || errors.As(err, &incomplete)
+}
+
+// hosts reports whether workers of a build take trainings and rollouts.
+func (c *Connection) hosts(ctx context.Context, d Deployment) (bool, error) {
+	answer, err := c.Client.WorkflowService().DescribeWorkerDeploymentVersion(ctx, &workflowservice.DescribeWorkerDeploymentVersionRequest{
+		Namespace:         c.Info.Namespace,
+		DeploymentVersion: &deployment.WorkerDeploymentVersion{DeploymentName: d.Name, BuildId: d.BuildID},
+	})
+	if err != nil {
+		return false, fmt.Errorf("ask for build %s of worker deployment %s: %w", d.BuildID, d.Name, err)
+	}
+	for _, queue := range answer.GetVersionTaskQueues() {
+		if queue.GetName() == contract.HostQueue {
+			return true, nil
+		}
+	}
+	return false, nil
+}
