@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,15 +19,19 @@ import (
 // startTimeout is how long a service may take until it is healthy or, if others wait for its end, has ended.
 const startTimeout = 2 * time.Minute
 
+// startAttempts is how often a service may end before it is healthy.
+const startAttempts = 5
+
 // cluster is the services of a project.
 type cluster struct {
 	state     string
 	project   *types.Project
 	addresses map[string]string
 
-	mu       sync.Mutex
 	order    []string
-	services map[string]*service
+	services map[string]*service // does not change once the first is started
+
+	publishing sync.Mutex
 }
 
 func newCluster(project *types.Project, o options) (*cluster, error) {
@@ -41,27 +45,26 @@ func newCluster(project *types.Project, o options) (*cluster, error) {
 	return c, nil
 }
 
-// start starts the services in order, and returns when all are healthy or, of those that are to end, have ended.
+// start starts the services in order, and returns when all are healthy or, of those that are to end, have ended. Nothing is started when
+// the program of one is missing, or another program listens where it is to.
 func (c *cluster) start(ctx context.Context) error {
 	for _, name := range c.order {
-		began := time.Now()
-		config := c.project.Services[name]
-		r, err := newRewriter(config, c.addresses, c.state)
+		s, err := c.prepare(ctx, name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		p, err := newProgram(r, config)
-		if err != nil {
-			return err
-		}
-		if p == nil {
-			say(name, "not started: %s needs containers", config.Image)
+		if s == nil {
+			say(name, "not started: %s needs containers", c.project.Services[name].Image)
 			continue
 		}
-		s := &service{name: name, config: config, program: p, rewriter: r, log: filepath.Join(c.state, "logs", name+".log"), changed: c.publish, over: make(chan struct{})}
-		c.mu.Lock()
 		c.services[name] = s
-		c.mu.Unlock()
+	}
+	for _, name := range c.order {
+		s := c.services[name]
+		if s == nil {
+			continue
+		}
+		began := time.Now()
 		s.start()
 		if err := c.await(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w\n%s", name, err, tail(s.log))
@@ -71,6 +74,37 @@ func (c *cluster) start(ctx context.Context) error {
 			what = "done"
 		}
 		say(name, "%s after %.1f s", what, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// prepare makes a service a process that can be started. nil: it needs containers.
+func (c *cluster) prepare(ctx context.Context, name string) (*service, error) {
+	config := c.project.Services[name]
+	if err := c.checkPorts(ctx, name); err != nil {
+		return nil, err
+	}
+	r, err := newRewriter(config, c.addresses, c.state)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newProgram(r, config)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return &service{name: name, config: config, program: p, rewriter: r, log: filepath.Join(c.state, "logs", name+".log"), changed: c.publish}, nil
+}
+
+// checkPorts returns an error when another program listens where a service is to: its health check would ask that one.
+func (c *cluster) checkPorts(ctx context.Context, name string) error {
+	for _, port := range listensAt(c.project.Services[name]) {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.addresses[name], port))
+		if err != nil {
+			return fmt.Errorf("%w: another cluster runs, or a program that listens at port %s of all addresses (ss -ltnp 'sport = %s' shows it): stop it first", err, port, port)
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -92,6 +126,9 @@ func (c *cluster) await(ctx context.Context, s *service) error {
 		if err == nil {
 			return nil
 		}
+		if _, restarts := s.state(); restarts >= startAttempts {
+			return fmt.Errorf("has ended %d times", startAttempts)
+		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
@@ -103,10 +140,7 @@ func (c *cluster) await(ctx context.Context, s *service) error {
 // stop stops the services, those first that depend on others.
 func (c *cluster) stop() {
 	for _, name := range slices.Backward(c.order) {
-		c.mu.Lock()
-		s := c.services[name]
-		c.mu.Unlock()
-		if s != nil {
+		if s := c.services[name]; s != nil {
 			s.stop()
 		}
 	}
@@ -121,8 +155,8 @@ type running struct {
 
 // publish writes cluster.json.
 func (c *cluster) publish() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.publishing.Lock()
+	defer c.publishing.Unlock()
 	all := map[string]running{}
 	for name, s := range c.services {
 		pid, restarts := s.state()
@@ -141,25 +175,28 @@ func (c *cluster) publish() {
 	}
 }
 
-// printAddresses says where people find what the Compose file publishes.
-func (c *cluster) printAddresses(w io.Writer) {
+// help says where people find what the Compose file publishes, and how they run pipelines there.
+func (c *cluster) help() string {
+	var b strings.Builder
 	for _, name := range c.order {
 		if c.services[name] == nil {
 			continue
 		}
 		for _, port := range c.project.Services[name].Ports {
-			fmt.Fprintf(w, "%-16s %s:%d\n", name, c.addresses[name], port.Target)
+			fmt.Fprintf(&b, "%-16s %s:%d\n", name, c.addresses[name], port.Target)
 		}
 	}
 	if worker := c.services["worker"]; worker != nil {
-		fmt.Fprintln(w, "\nIn another terminal, to run pipelines on it:")
+		b.WriteString("\nIn another terminal, to run pipelines on it:\n")
 		for _, name := range slices.Sorted(maps.Keys(worker.config.Environment)) {
 			if v := worker.config.Environment[name]; v != nil {
-				fmt.Fprintf(w, "  export %s='%s'\n", name, worker.rewriter.value(*v))
+				fmt.Fprintf(&b, "  export %s='%s'\n", name, worker.rewriter.value(*v))
 			}
 		}
+		b.WriteString("  bin/sluice run examples/spam/pipeline.yaml -e examples/spam/environment.yaml\n\n")
 	}
-	fmt.Fprintln(w, "up; Ctrl-C stops")
+	b.WriteString("up; Ctrl-C stops\n")
+	return b.String()
 }
 
 // say tells people of a service's progress.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,9 +74,12 @@ func TestComposeFile(t *testing.T) {
 			if p.HostIP != "127.0.0.1" {
 				t.Errorf("%s publishes port %s on %q, want loopback alone", name, p.Published, p.HostIP)
 			}
-			if port := strings.TrimSpace(strings.Split(p.Published, "-")[0]); !slices.Contains(ports[name], port) {
-				t.Errorf("%s publishes %s, where it does not listen", name, port)
+			if port := strings.TrimSpace(strings.Split(p.Published, "-")[0]); port != fmt.Sprint(p.Target) {
+				t.Errorf("%s publishes port %d as %s, want the same", name, p.Target, port)
 			}
+		}
+		if declared := listensAt(service); !slices.Equal(declared, ports[name]) {
+			t.Errorf("%s exposes or publishes the ports %s, and listens at %s", name, declared, ports[name])
 		}
 		for before := range service.DependsOn {
 			if _, ok := project.Services[before]; !ok {

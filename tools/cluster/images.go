@@ -60,9 +60,15 @@ func newProgram(r *rewriter, service types.ServiceConfig) (*program, error) {
 	}
 	if len(service.Entrypoint) > 0 {
 		p.args = append(each(service.Entrypoint, r.text), p.args...)
-		return p, nil
+	} else if err := prepare(r, service, p); err != nil {
+		return nil, err
 	}
-	return p, prepare(r, service, p)
+	var err error
+	p.args[0], err = exec.LookPath(p.args[0])
+	if err != nil {
+		return nil, fmt.Errorf("%w: `make cluster` builds or installs what is needed", err)
+	}
+	return p, nil
 }
 
 // withProgram is an image whose entrypoint is a program.
@@ -88,27 +94,27 @@ func prepareUI(r *rewriter, _ types.ServiceConfig, p *program) error {
 const postgresData = "/var/lib/postgresql/data"
 
 // preparePostgres makes the database's folder as the image's entrypoint does. PostgreSQL refuses to run as root.
-func preparePostgres(r *rewriter, service types.ServiceConfig, p *program) (err error) {
+func preparePostgres(r *rewriter, service types.ServiceConfig, p *program) error {
 	data, ok := r.mounts[postgresData]
 	if !ok {
-		return fmt.Errorf("%s: no volume at %s", service.Name, postgresData)
+		return fmt.Errorf("no volume at %s", postgresData)
+	}
+	postgres, err := findPostgres()
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(r.root, 0o755); err != nil {
 		return err
 	}
 	if os.Geteuid() == 0 {
 		if p.as, err = credential("postgres"); err != nil {
-			return fmt.Errorf("PostgreSQL does not run as root: %w", err)
+			return fmt.Errorf("PostgreSQL refuses to run as root, and as postgres it cannot: %w", err)
 		}
 		for _, dir := range []string{data, r.root} {
 			if err := os.Chown(dir, int(p.as.Uid), int(p.as.Gid)); err != nil {
 				return err
 			}
 		}
-	}
-	postgres, err := findPostgres()
-	if err != nil {
-		return err
 	}
 	p.args = append([]string{postgres, "-D", data, "-c", "listen_addresses=" + r.own, "-k", r.root}, p.args...)
 	if _, err := os.Stat(filepath.Join(data, "PG_VERSION")); !errors.Is(err, fs.ErrNotExist) {
@@ -120,12 +126,12 @@ func preparePostgres(r *rewriter, service types.ServiceConfig, p *program) (err 
 	}
 	defer os.Remove(password)
 	var said bytes.Buffer
-	initdb := exec.Command(filepath.Join(filepath.Dir(postgres), "initdb"), "-D", data, "--username", *service.Environment["POSTGRES_USER"],
-		"--pwfile", password, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8")
+	initdb := exec.Command(filepath.Join(filepath.Dir(postgres), "initdb"), "-D", data, //nolint:noctx // Ctrl-C ends it too, and it cleans up
+		"--username", *service.Environment["POSTGRES_USER"], "--pwfile", password, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8")
 	initdb.Dir, initdb.Stdout, initdb.Stderr = r.root, &said, &said
 	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
 	if err := initdb.Run(); err != nil {
-		return fmt.Errorf("%s: initdb: %w\n%s", service.Name, err, &said)
+		return fmt.Errorf("initdb: %w\n%s", err, &said)
 	}
 	return nil
 }
@@ -134,7 +140,10 @@ func preparePostgres(r *rewriter, service types.ServiceConfig, p *program) (err 
 func findPostgres() (string, error) {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil || len(found) == 0 {
-		return exec.LookPath("postgres")
+		if found, err := exec.LookPath("postgres"); err == nil {
+			return found, nil
+		}
+		return "", errors.New("PostgreSQL is missing: apt-get install postgresql")
 	}
 	return found[len(found)-1], nil
 }

@@ -53,7 +53,10 @@ func run(ctx context.Context, o options) (err error) {
 	if err := c.start(ctx); err != nil {
 		return err
 	}
-	c.printAddresses(os.Stdout)
+	if _, err := fmt.Print(c.help()); err != nil {
+		return err
+	}
 	<-ctx.Done()
+	say("cluster", "stopping; volumes and logs stay in %s", o.state)
 	return nil
 }

@@ -40,3 +40,13 @@ func inOrder(project *types.Project) []string {
 	}
 	return order
 }
+
+// listensAt returns the ports at which a service listens: those that it publishes, and those that other services know.
+func listensAt(service types.ServiceConfig) []string {
+	ports := slices.Clone(service.Expose)
+	for _, p := range service.Ports {
+		ports = append(ports, fmt.Sprint(p.Target))
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}

@@ -33,7 +33,7 @@ type service struct {
 	restarts int
 	stopping bool
 
-	over chan struct{} // closed when it has ended for good, and then
+	over chan struct{} // nil until it is started; closed when it has ended for good, and then
 	err  error         // says how
 }
 
@@ -45,6 +45,7 @@ func (s *service) stays() bool {
 // start runs the service's processes, one after the other, in the background. They are killed when this process ends, however it ends:
 // the kernel sees to that by the thread that started them, so this one is kept.
 func (s *service) start() {
+	s.over = make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
 		defer close(s.over)
@@ -104,7 +105,7 @@ func (s *service) command(args []string) (*exec.Cmd, error) {
 	if err := os.MkdirAll(s.rewriter.root, 0o755); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // stop ends it
 	cmd.Env, cmd.Dir = s.program.env, s.rewriter.root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: s.program.as}
 	return cmd, nil
@@ -144,20 +145,20 @@ func (s *service) check(ctx context.Context) error {
 	return cmd.Run()
 }
 
-// stop ends the service.
+// stop ends the service, if it was started.
 func (s *service) stop() {
+	if s.over == nil {
+		return
+	}
 	s.mu.Lock()
 	s.stopping = true
-	pid := s.pid
 	s.mu.Unlock()
-	if pid != 0 {
-		signal := syscall.SIGTERM
-		if s.config.StopSignal == "SIGINT" {
-			signal = syscall.SIGINT
-		}
-		syscall.Kill(pid, syscall.SIGCONT) //nolint:errcheck // it may have ended meanwhile, here and below
-		syscall.Kill(pid, signal)          //nolint:errcheck
+	end := syscall.SIGTERM
+	if s.config.StopSignal == "SIGINT" {
+		end = syscall.SIGINT
 	}
+	s.signal(syscall.SIGCONT)
+	s.signal(end)
 	timeout := stopTimeout
 	if s.config.StopGracePeriod != nil {
 		timeout = time.Duration(*s.config.StopGracePeriod)
@@ -167,7 +168,19 @@ func (s *service) stop() {
 		return
 	case <-time.After(timeout):
 		say(s.name, "does not stop within %v: it is killed", timeout)
-		syscall.Kill(-pid, syscall.SIGKILL) //nolint:errcheck
+		s.signal(syscall.SIGKILL)
 	}
 	<-s.over
+}
+
+// signal signals the process, if there is one; SIGKILL goes to all of its group.
+func (s *service) signal(signal syscall.Signal) {
+	pid, _ := s.state()
+	switch {
+	case pid == 0: // which would mean this process's own group
+	case signal == syscall.SIGKILL:
+		syscall.Kill(-pid, signal) //nolint:errcheck // it may have ended meanwhile
+	default:
+		syscall.Kill(pid, signal) //nolint:errcheck // the same
+	}
 }
