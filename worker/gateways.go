@@ -121,7 +121,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) er
 		ports := gateway.Ports{Host: g.host, Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
 		s, err = embedded.Serve(ctx, g.store, target, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
-		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, labelKey, g.log)
+		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.host, labelKey, g.log)
 	default:
 		err = fmt.Errorf("target %s has no driver", target)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -112,6 +113,9 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 		}
 		if err := options.Deployment.Check(); err != nil {
 			return usageError(cmd, err.Error())
+		}
+		if _, port, err := net.SplitHostPort(options.ServeListen); err == nil {
+			return usageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
 		}
 		options.StateDir = stateOf(cmd)
 		return stay(cmd, options, func(s *worker.Session) error {

@@ -71,6 +71,32 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A gateway that listens on all addresses has its models there. Control stays on one, of loopback.
+func TestServeOnAllAddresses(t *testing.T) {
+	server, err := serveNothing(t, Ports{Host: "0.0.0.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	for at, reached := range map[string]bool{server.URL(): true, server.ControlURL(): false} {
+		address, err := url.Parse(at)
+		if err != nil || address.Hostname() != "127.0.0.1" {
+			t.Errorf("%s is not what this machine reaches: %v", at, err)
+		}
+		conn, err := net.Dial("tcp", "127.0.0.2:"+address.Port())
+		if (err == nil) != reached {
+			t.Errorf("%s at another address: %v, want it reached: %v", at, err, reached)
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
 // A gateway that cannot have both ports takes none, and names the key of the one that it cannot have.
 func TestServeOnAPortInUse(t *testing.T) {
 	other, err := net.Listen("tcp4", "127.0.0.1:0")

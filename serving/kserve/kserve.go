@@ -31,8 +31,9 @@ const (
 	lookEvery   = 2 * time.Second
 )
 
-// Serve starts the gateway of a target on loopback. The cluster is asked for nothing yet. gateway.ErrPortInUse when a port is taken.
-func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, labelKey string, log *slog.Logger) (*gateway.Server, error) {
+// Serve starts the gateway of a target at an address of this machine: see gateway.Ports. The cluster is asked for nothing yet.
+// gateway.ErrPortInUse when a port is taken.
+func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, host, labelKey string, log *slog.Logger) (*gateway.Server, error) {
 	config, namespace, inside, err := configOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
@@ -42,7 +43,7 @@ func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTa
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
 	t.inside, t.labelKey = inside, labelKey
-	return t.serve(ctx, gateway.Ports{Model: spec.Port, Metrics: spec.MetricsPort}, log)
+	return t.serve(ctx, gateway.Ports{Host: host, Model: spec.Port, Metrics: spec.MetricsPort}, log)
 }
 
 // releases makes and removes the InferenceServices of one target.
