@@ -19,7 +19,7 @@ RUN apt-get update && \
     rm -rf /var/lib/apt/lists/* && \
     useradd --uid 10001 --create-home sluice && \
     install -d -o sluice -g sluice /var/lib/sluice
-COPY --from=build /out/sluice /out/sluice-agent /out/sluice-gpu /usr/local/bin/
+COPY --from=build /out/* /usr/local/bin/
 ENV SLUICE_STATE=/var/lib/sluice
 USER sluice
 WORKDIR /home/sluice

@@ -9,7 +9,10 @@ tool (
 	go.temporal.io/server/cmd/tools/sql
 )
 
-require github.com/compose-spec/compose-go/v2 v2.16.2
+require (
+	github.com/compose-spec/compose-go/v2 v2.16.2
+	github.com/moby/patternmatcher v0.6.0
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect
