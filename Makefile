@@ -59,9 +59,10 @@ test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 st
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
 
 .PHONY: test-cluster
-test-cluster: setup build ## run the example on the services of `make cluster` while each of them is killed (10 minutes)
+test-cluster: setup build ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
 	@scripts/cluster.sh
 	go -C tools/cluster test ./...
+	PATH="$(SLUICE_CACHE)/cluster:$$PATH" promtool test rules deploy/prometheus/rules_test.yml
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
 .PHONY: soak
