@@ -45,8 +45,11 @@ steps: {only: {run: {script: "true"}}}
 func TestWorkerVersions(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
+	early := v.start("run", "child.yaml")
+	early.awaits("the run waits: no worker polls the task queue sluice: start one with `sluice worker`")
 	v.build("one").says("as build one of deployment sluice (new runs begin on it after: sluice worker set-current --deployment sluice --build-id one)")
 	v.start("worker", "set-current", "--deployment", "sluice", "--build-id", "one").expect(0).says("build one is the current one of deployment sluice")
+	early.expect(0)
 	first := v.begin("first")
 	v.wantBuilds(map[string]worker.Build{"one": {Status: worker.BuildCurrent, OpenRuns: 1}})
 

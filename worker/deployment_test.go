@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,10 +41,16 @@ func TestBuilds(t *testing.T) {
 	}
 
 	s := workAs(t, "one")
+	early := submit(t, s, SubmitRequest{PipelineFile: project(t, "name: early\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)}).Run
+	await(t, "a run that nobody begins", func() bool {
+		return strings.HasPrefix(s.Unattended(t.Context(), early), "no build of worker deployment sluice")
+	})
 	if current, err := s.CurrentBuild(t.Context(), "sluice"); current != "" || err != nil {
 		t.Errorf("before any build is the current one: %q, %v", current, err)
 	}
 	makeCurrent(t, s, "one", "")
+	wait(t, s, early)
+	wantOn(t, s, contract.RunWorkflowID(early), "one")
 	g := &gauge{}
 	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying("watched", `  drift:
     metric: {prometheus: "`+g.prometheus(t, "psi")+`", query: psi, condition: value > 0.2, cooldown: 1h, every: 1s}

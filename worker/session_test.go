@@ -185,8 +185,8 @@ func TestAttach(t *testing.T) {
 	if out, _ := wait(t, second, run.Run); out.Status != dsl.StatusSucceeded {
 		t.Errorf("the run ended as %+v", out)
 	}
-	if polled, err := second.Pollers(t.Context()); err != nil || !polled {
-		t.Errorf("somebody polls: %v, %v", polled, err)
+	if why := second.Unattended(t.Context(), run.Run); why != "" {
+		t.Errorf("the run is not carried on: %s", why)
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "worker.log")); err != nil {
 		t.Error(err)

@@ -283,12 +283,3 @@ func (s *Session) cancelFurther(ctx context.Context, run string) error {
 	}
 	return nil
 }
-
-// Pollers reports whether any worker polls the task queue, so that a client can say why nothing happens.
-func (s *Session) Pollers(ctx context.Context) (bool, error) {
-	desc, err := s.Client.DescribeTaskQueue(ctx, contract.TaskQueue, 0)
-	if err != nil {
-		return false, fmt.Errorf("describe the task queue: %w", err)
-	}
-	return len(desc.GetPollers()) > 0, nil
-}

@@ -206,6 +206,11 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 			lost <- err
 			return
 		}
+		if note != "" && err != nil {
+			if why := f.session.Unattended(ctx, f.sub.Run); why != "" {
+				note = "the run waits: " + why
+			}
+		}
 		if note != "" {
 			select {
 			case notes <- note:
