@@ -46,7 +46,7 @@ func TestWorkerVersions(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
 	early := v.start("run", "child.yaml")
-	early.awaits("the run waits: no worker polls the task queue sluice: start one with `sluice worker`")
+	early.awaits("the run waits: no worker polls the task queue sluice: start `sluice worker`")
 	v.build("one").says("as build one of deployment sluice (new runs begin on it after: sluice worker set-current --deployment sluice --build-id one)")
 	v.start("worker", "set-current", "--deployment", "sluice", "--build-id", "one").expect(0).says("build one is the current one of deployment sluice")
 	early.expect(0)
@@ -73,6 +73,18 @@ func TestWorkerVersions(t *testing.T) {
 		}
 	}
 	v.wantBuilds(map[string]worker.Build{"one": {Status: worker.BuildDraining}, "two": {Status: worker.BuildCurrent}})
+}
+
+// TestStatelessWorkersAlone: a training waits for a worker that may train, and whoever follows the run is told so.
+func TestStatelessWorkersAlone(t *testing.T) {
+	t.Parallel()
+	v := newVersions(t)
+	write(t, filepath.Join(v.dir, "go"), "")
+	v.start("worker", "--state", filepath.Join(v.dir, "stateless"), "--stateless").awaits("Ctrl-C stops")
+	run := v.start("run", "pipeline.yaml", "-e", "environment.yaml", "-p", "dir="+v.dir, "-p", "go=go")
+	run.awaits("fit running: no worker polls the task queue sluice-host: start `sluice worker` without --stateless")
+	v.work("host")
+	run.expect(0)
 }
 
 // versions is a server with workers that are builds of a deployment.

@@ -43,7 +43,7 @@ func TestBuilds(t *testing.T) {
 	s := workAs(t, "one")
 	early := submit(t, s, SubmitRequest{PipelineFile: project(t, "name: early\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)}).Run
 	await(t, "a run that nobody begins", func() bool {
-		return strings.HasPrefix(s.Unattended(t.Context(), early), "no build of worker deployment sluice")
+		return strings.HasPrefix(s.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(early)), "no build of worker deployment sluice")
 	})
 	if current, err := s.CurrentBuild(t.Context(), "sluice"); current != "" || err != nil {
 		t.Errorf("before any build is the current one: %q, %v", current, err)

@@ -15,29 +15,33 @@ import (
 // unattendedTimeout bounds the questions: a server that is stopped answers neither.
 const unattendedTimeout = 3 * time.Second
 
-// Unattended says why no worker carries a run on; empty when one may, or when Temporal does not tell. Temporal knows of a worker for five
-// minutes after its end.
-func (s *Session) Unattended(ctx context.Context, run string) string {
+// Unattended says why no worker carries a workflow on, which is in a task queue: that of a run, or of a training or rollout. It is empty
+// when one may, or when Temporal does not tell. Temporal knows of a worker for five minutes after its end.
+func (s *Session) Unattended(ctx context.Context, taskQueue, workflowID string) string {
 	ctx, cancel := context.WithTimeout(ctx, unattendedTimeout)
 	defer cancel()
-	queue, err := s.Client.DescribeTaskQueue(ctx, contract.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	queue, err := s.Client.DescribeTaskQueue(ctx, taskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return ""
 	}
-	described, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
+	described, err := s.Client.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
 		return ""
+	}
+	if len(queue.GetPollers()) == 0 {
+		start := "`sluice worker`"
+		if taskQueue == contract.HostQueue {
+			start += " without --stateless"
+		}
+		return "no worker polls the task queue " + taskQueue + ": start " + start
 	}
 	build := described.GetWorkflowExecutionInfo().GetVersioningInfo().GetDeploymentVersion()
 	return unattended(queue.GetPollers(), queue.GetVersioningInfo().GetCurrentDeploymentVersion(), build)
 }
 
-// unattended is Unattended for the workers of the task queue, the build that new runs begin on, and the one that the run has begun on; each
+// unattended is Unattended for the workers of the task queue, the build that new runs begin on, and the one that the workflow has begun on;
 // nil for none.
 func unattended(workers []*taskqueue.PollerInfo, current, begun *deployment.WorkerDeploymentVersion) string {
-	if len(workers) == 0 {
-		return "no worker polls the task queue " + contract.TaskQueue + ": start one with `sluice worker`"
-	}
 	build := begun
 	if build == nil {
 		build = current

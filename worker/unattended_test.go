@@ -27,7 +27,6 @@ func TestUnattended(t *testing.T) {
 		workers              []string // by their builds
 		current, begun, want string
 	}{
-		{nil, "", "", "no worker polls the task queue sluice: start one with `sluice worker`"},
 		{[]string{""}, "", "", ""},
 		{[]string{"one"}, "", "", noCurrent},
 		{[]string{"one", ""}, "", "", ""},

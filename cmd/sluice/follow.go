@@ -47,11 +47,12 @@ type follower struct {
 	over  bool            // the run has ended
 	asked map[string]bool // the questions that a log has
 
-	briefs map[string]string // of steps that succeeded; poll's own
+	briefs map[string]string    // of steps that succeeded; poll's own, and
+	mute   map[string]time.Time // since when trainings and rollouts have not answered
 }
 
 func newFollower(s *worker.Session, sub worker.Submitted, format string, out, err io.Writer) *follower {
-	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}}
+	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}, mute: map[string]time.Time{}}
 	switch {
 	case format == "json":
 	case f.theme.Terminal:
@@ -207,7 +208,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 			return
 		}
 		if note != "" && err != nil {
-			if why := f.session.Unattended(ctx, f.sub.Run); why != "" {
+			if why := f.session.Unattended(ctx, contract.TaskQueue, contract.RunWorkflowID(f.sub.Run)); why != "" {
 				note = "the run waits: " + why
 			}
 		}
@@ -265,10 +266,14 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 		if step.Status != dsl.StatusRunning {
 			continue
 		}
-		if d, err := f.session.Detail(ctx, f.sub.Run, step); err == nil { // else it has only just begun, or ended
-			rows[i].Detail = describe(step, d)
-			held = held || d.Held
+		d, err := f.session.Detail(ctx, f.sub.Run, step)
+		if err != nil { // it has only just begun, or ended
+			rows[i].Detail.Text = f.unattended(ctx, step)
+			continue
 		}
+		delete(f.mute, step.ID)
+		rows[i].Detail = describe(step, d)
+		held = held || d.Held
 	}
 	l := look{rows: rows, waits: state.Waits}
 	if held {
@@ -286,6 +291,21 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 		rows[i].Summary = l.waiting[asked].Question()
 	}
 	return l
+}
+
+// unattended says why a training or rollout that has not answered for long does not begin: another worker may have to be there for it.
+func (f *follower) unattended(ctx context.Context, step contract.StepState) string {
+	if step.Kind != dsl.KindTrain && step.Kind != dsl.KindRollout || step.Child == "" {
+		return ""
+	}
+	since, asked := f.mute[step.ID]
+	if !asked {
+		f.mute[step.ID] = time.Now()
+	}
+	if !asked || time.Since(since) < silenceLimit {
+		return ""
+	}
+	return f.session.Unattended(ctx, contract.HostQueue, step.Child)
 }
 
 // brief is what a step that succeeded handed on; until its record can be read, what the run says of it.
