@@ -45,13 +45,17 @@ kube: ## build a Kubernetes control plane into the cache folder, for the tests o
 moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests of the EC2 pool
 	@scripts/moto.sh
 
+.PHONY: prometheus
+prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
+	@scripts/prometheus.sh
+
 .PHONY: cluster
-cluster: setup build ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
+cluster: setup build prometheus ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
 	@scripts/cluster.sh
-	@$(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
+	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: setup build flink moto kube ## run all tests
+test: setup build flink moto kube prometheus ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
@@ -59,11 +63,10 @@ test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 st
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'TestScale|TestCancelAtScale|TestCrowd|TestChaos'
 
 .PHONY: test-cluster
-test-cluster: setup build ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
+test-cluster: setup build prometheus ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
 	@scripts/cluster.sh
 	go -C tools/cluster test ./...
-	PATH="$(SLUICE_CACHE)/cluster:$$PATH" promtool test rules deploy/prometheus/rules_test.yml
-	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster go test -count=1 -timeout 30m -v ./integration -run TestCluster
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster PATH="$$PATH:$(SLUICE_CACHE)/prometheus" go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
 .PHONY: soak
 soak: build setup ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)

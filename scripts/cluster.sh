@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what `make cluster` runs, in cluster/ in the cache folder ($SLUICE_CACHE), unless it is there and made of the same: the program
 # that starts the Compose file's services as processes, Temporal's server, schema tool and UI, and versitygw, an S3 server, from their Go
-# modules. PostgreSQL and Prometheus come from Debian or Ubuntu, unless they are installed. Progress goes to stderr.
+# modules. PostgreSQL comes from Debian or Ubuntu, unless it is installed. Progress goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster"
 
@@ -16,16 +16,6 @@ if ((${#missing[@]})); then
     ((EUID == 0)) || root=(sudo)
     "${root[@]}" apt-get -qq update >&2 </dev/null
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2 </dev/null
-fi
-
-# Where it is installed, Debian's Prometheus runs at port 9090 of all addresses, which the cluster needs. So it is only unpacked.
-if ! command -v prometheus >/dev/null && [[ ! -x $dir/prometheus ]]; then
-    echo "cluster: prometheus" >&2
-    unpacked="$(mktemp -d)"
-    trap 'rm -rf "$unpacked"' EXIT
-    (cd "$unpacked" && apt-get -qq -o APT::Sandbox::User=root download prometheus >&2 && dpkg-deb -x prometheus_*.deb .)
-    mkdir -p "$dir"
-    install "$unpacked"/usr/bin/{prometheus,promtool} "$dir"
 fi
 
 made="$(cat go.mod go.sum ./*.go | sha256sum)"
