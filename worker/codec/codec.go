@@ -75,11 +75,11 @@ func (c *Codec) KeyFile() string {
 // Configure makes a client, and the workers that use it, write and read payloads by this codec.
 func (c *Codec) Configure(o *client.Options) {
 	o.DataConverter = c.DataConverter()
-	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
+	o.FailureConverter = failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
 		DataConverter: o.DataConverter,
 		// An error's message quotes what a program printed and what a gate compared.
 		EncodeCommonAttributes: c.Encrypts(),
-	})
+	})}
 	o.ExternalStorage = c.storage
 }
 

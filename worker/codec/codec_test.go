@@ -14,9 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 	commonpb "go.temporal.io/api/common/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
@@ -273,6 +275,25 @@ func TestConfigure(t *testing.T) {
 		}
 		if err := o.FailureConverter.FailureToError(failure); !strings.Contains(err.Error(), "outer") || failure.GetApplicationFailureInfo().GetType() != "user" {
 			t.Errorf("encrypts %v: the error comes back as %v of type %q", tt.codec.Encrypts(), err, failure.GetApplicationFailureInfo().GetType())
+		}
+	}
+}
+
+// A failure that is no valid UTF-8 could not be sent.
+func TestFailuresAreText(t *testing.T) {
+	var o client.Options
+	open(t).Configure(&o)
+	for _, err := range []error{
+		errors.New("it said \xff\xfe"),
+		temporal.NewApplicationErrorWithCause("outer \xff", "user", errors.New("inner \xfe")),
+	} {
+		sent, refused := proto.Marshal(o.FailureConverter.ErrorToFailure(err))
+		if refused != nil {
+			t.Fatalf("%q: %v", err, refused)
+		}
+		var got failurepb.Failure
+		if err := proto.Unmarshal(sent, &got); err != nil || !strings.Contains(got.GetMessage(), "\uFFFD") {
+			t.Errorf("%q came as %q, %v", err, got.GetMessage(), err)
 		}
 	}
 }
