@@ -43,11 +43,14 @@ func countRows(ctx workflow.Context, rows *dsl.Rows) {
 // countGeneration counts a generation of a gang that has ended.
 func countGeneration(ctx workflow.Context, g dsl.Generation) {
 	increase(ctx, telemetry.TrainGenerations, 1, map[string]string{"end": string(g.End)})
-	increase(ctx, telemetry.TrainSteps, max(0, g.ToStep-g.FromStep), nil)
+	countSteps(ctx, g.ToStep-g.FromStep)
 	if g.CostUSD > 0 {
 		increase(ctx, telemetry.TrainCost, int64(math.Round(g.CostUSD/telemetry.TrainCost.Unit)), map[string]string{"capacity": g.Capacity})
 	}
 }
+
+// countSteps counts training steps: those of a generation whose nodes are lost are known when the next one looks at what they left.
+func countSteps(ctx workflow.Context, n int64) { increase(ctx, telemetry.TrainSteps, max(0, n), nil) }
 
 // countLost counts the steps of a generation that the next one does again.
 func countLost(ctx workflow.Context, g dsl.Generation) {

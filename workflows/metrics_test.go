@@ -76,7 +76,7 @@ func (c counter) Inc(n int64) {
 // A training counts its generations, steps, notices and dollars: each notice once, however often the agent repeats it.
 func TestTrainCounts(t *testing.T) {
 	stopped := make(chan struct{})
-	s := &stage{counts: &counts{}, price: 36, from: func(generation int) int64 { return int64(10 * (generation - 1)) }}
+	s := &stage{counts: &counts{}, price: 36, reached: 14, from: func(generation int) int64 { return int64(10 * (generation - 1)) }}
 	env := s.environment(t)
 	s.now = func() time.Time { return env.Now().Add(-time.Hour) } // when a gang was asked for
 	s.ranks = func(generation int) (contract.RanksEnded, error) {
@@ -105,8 +105,8 @@ func TestTrainCounts(t *testing.T) {
 	want := map[string]int64{
 		"sluice_train_generations_total map[end:node_lost]": 1,
 		"sluice_train_generations_total map[end:finished]":  1,
-		"sluice_train_steps_total map[]":                    12 + 20,
-		"sluice_train_steps_lost_total map[]":               2,
+		"sluice_train_steps_total map[]":                    14 + 20, // of the first two that its nodes did not tell
+		"sluice_train_steps_lost_total map[]":               4,
 		"sluice_train_notices_total map[cause:preemption]":  1,
 		"sluice_train_notices_total map[cause:gpu_fault]":   1,
 	}

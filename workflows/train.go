@@ -139,7 +139,9 @@ func (t *train) seal(ctx workflow.Context, l *life) error {
 	}
 	if n := len(t.carried.Generations); n > 0 {
 		before := &t.carried.Generations[n-1]
+		known := before.ToStep
 		before.ToStep = max(before.ToStep, out.Reached)
+		countSteps(ctx, before.ToStep-known)
 		before.CommittedStep = t.current.FromStep
 		before.StepsLost = max(0, before.ToStep-before.CommittedStep)
 		before.StepsAtLeast = before.StepsAtLeast && !out.Exact

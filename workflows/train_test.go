@@ -35,6 +35,8 @@ type stage struct {
 	ranks func(generation int) (contract.RanksEnded, error)
 	// from says what step a generation resumes from; nil: the beginning.
 	from func(generation int) int64
+	// reached is the last step that checkpoints or metrics show of the generation before.
+	reached int64
 	// price of a node; budget of the step.
 	price, budget float64
 	// unpriced: nobody knows what a node costs; unpricedSpot: what one on spot does.
@@ -106,7 +108,7 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			if s.from != nil && s.from(in.Generation) > 0 {
 				seal.Resume = &checkpoint.Manifest{Generation: in.Generation - 1, Step: s.from(in.Generation)}
 			}
-			return contract.SealOutput{Seal: seal}, nil
+			return contract.SealOutput{Seal: seal, Reached: s.reached}, nil
 		},
 		contract.AcquireActivity: s.acquireGang,
 		contract.WatchActivity: func(ctx context.Context, in contract.GangInput) (training.Loss, error) {
