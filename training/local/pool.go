@@ -169,7 +169,7 @@ func (p *Pool) admit(r training.Request, machine Machine, at time.Time) (int, []
 	}
 	needs := r.Resources
 	if needs.GPU > 0 && machine.Unlisted != nil {
-		return 0, nil, machine.Unlisted
+		return 0, nil, fmt.Errorf("%w: the GPUs of this machine cannot be listed: %w", training.ErrNoCapacity, machine.Unlisted)
 	}
 	withoutGPUs := needs
 	withoutGPUs.GPU = 0

@@ -30,6 +30,8 @@ const (
 	silenceLimit = time.Minute
 	// maxOutput bounds what one answer, or one line of a watch, may be long.
 	maxOutput = 1 << 20
+	// maxComplaint is how much of an answer goes into an error.
+	maxComplaint = 500
 )
 
 // Path finds the program: $SLUICE_GPU, else beside this one, else in PATH; "" where it is not.
@@ -117,7 +119,11 @@ func output(ctx context.Context, limit time.Duration, path string, args ...strin
 	case err != nil:
 		return nil, err
 	case !exit.OK():
-		return nil, exitError{path, exit, complaint.String()}
+		said := complaint.String()
+		if said == "" { // nvidia-smi complains where it answers
+			said = strings.TrimSpace(string(out.kept[max(0, len(out.kept)-maxComplaint):]))
+		}
+		return nil, exitError{path, exit, said}
 	}
 	return out.kept, nil
 }

@@ -250,6 +250,18 @@ func TestSMI(t *testing.T) {
 	}
 }
 
+// A driver that does not work is not the same as none.
+func TestSMIFails(t *testing.T) {
+	installSMI(t, "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
+	if inv, err := Inspect(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "exit code 18: Failed to initialize NVML: Driver/library version mismatch") {
+		t.Errorf("%+v, %v", inv, err)
+	}
+	installSMI(t, "exit 0")
+	if inv, err := Inspect(t.Context(), ""); err != nil || inv.Absent != "nvidia-smi lists none" {
+		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
 func TestNothingInstalled(t *testing.T) {
 	installSMI(t, "")
 	if inv, err := Inspect(t.Context(), ""); err != nil || inv.Absent != "neither sluice-gpu nor nvidia-smi is installed" {

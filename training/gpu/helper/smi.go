@@ -16,6 +16,9 @@ import (
 
 const smi = "nvidia-smi"
 
+// smiAbsent are nvidia-smi's exit codes for no GPU, no driver and no library of it (RETURN VALUE in its manual).
+var smiAbsent = []int{6, 9, 12}
+
 // errNothing: there is nothing to ask.
 var errNothing = errors.New("neither " + Name + " nor " + smi + " is installed")
 
@@ -44,11 +47,14 @@ func inspectSMI(ctx context.Context, limit time.Duration) (gpu.Inventory, error)
 	if errors.Is(err, errNothing) {
 		inv.Absent = err.Error()
 		return inv, nil
-	} else if failed := new(exitError); errors.As(err, failed) {
-		inv.Absent = err.Error() // it says that there is no driver, or no GPU
+	} else if failed := new(exitError); errors.As(err, failed) && slices.Contains(smiAbsent, failed.exit.Code) {
+		inv.Absent = err.Error()
 		return inv, nil
 	} else if err != nil {
 		return inv, err
+	}
+	if len(rows) == 0 {
+		inv.Absent = smi + " lists none"
 	}
 	for _, row := range rows {
 		inv.Driver = row[4]
