@@ -138,6 +138,9 @@ func (e *engine) build(ctx context.Context) error {
 	if err != nil {
 		return fromTool(err)
 	}
+	if info, err := os.Stat(e.file); err != nil || info.Size() == 0 {
+		return &ModelError{"trtexec said that all went well, and wrote no engine"}
+	}
 	return e.job.storeTimings(ctx, e.tool.Platform, e.path(cacheFile))
 }
 

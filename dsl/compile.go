@@ -225,8 +225,24 @@ func (c *checker) checkVariant(name, body *yaml.Node) {
 	}
 }
 
+// checkNames reports what a list of names has twice, or without a name.
+func (c *checker) checkNames(list *yaml.Node) {
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return
+	}
+	for i, at := range list.Content {
+		switch {
+		case at.Value == "":
+			c.src.errorf(at, "variant", "", "a name is empty")
+		case slices.ContainsFunc(list.Content[:i], func(other *yaml.Node) bool { return other.Value == at.Value }):
+			c.src.errorf(at, "variant", "", "`%s` is listed twice", at.Value)
+		}
+	}
+}
+
 func (c *checker) checkONNXVariant(onnx *yaml.Node) {
 	precision := scalarOf(onnx, "precision")
+	c.checkNames(lookup(onnx, "keep_fp32"))
 	if at := lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
 		c.src.errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
 	}
@@ -249,13 +265,7 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 	case precision != "int8" && calibration != nil:
 		c.src.errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
-	if inputs := lookup(tensorrt, "inputs"); inputs != nil && inputs.Kind == yaml.SequenceNode {
-		for i, at := range inputs.Content {
-			if slices.ContainsFunc(inputs.Content[:i], func(other *yaml.Node) bool { return other.Value == at.Value }) {
-				c.src.errorf(at, "variant", "", "`%s` is listed twice", at.Value)
-			}
-		}
-	}
+	c.checkNames(lookup(tensorrt, "inputs"))
 	shapes := lookup(tensorrt, "shapes")
 	if shapes == nil || shapes.Kind != yaml.MappingNode {
 		return
@@ -271,6 +281,8 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 			c.src.errorf(at, "variant", "", "`min`, `opt` and `max` must have the same inputs, and `%s` is not in all of them", input)
 		case len(a) != len(b) || len(b) != len(z):
 			c.src.errorf(at, "variant", "", "`%s` has %d dimensions in `min`, %d in `opt` and %d in `max`", input, len(a), len(b), len(z))
+		case slices.Min(slices.Concat(a, []int{1})) < 1:
+			c.src.errorf(lookup(shapes, "min", input), "variant", "", "`%s`: no dimension may be less than 1", input)
 		case !ascending(a, b) || !ascending(b, z):
 			c.src.errorf(at, "variant", "", "`%s`: no dimension may be less than in `min` or more than in `max`", input)
 		}
@@ -291,7 +303,7 @@ func dimensionsOf(shapes *yaml.Node, key string) map[string][]int {
 
 func ascending(low, high []int) bool {
 	for i := range low {
-		if low[i] < 1 || low[i] > high[i] {
+		if low[i] > high[i] {
 			return false
 		}
 	}
