@@ -130,8 +130,14 @@ func TestGPUFaultAfterFailure(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)
 	r, _, _ := gpuNode(t, `until [ -e "$SLUICE_OUTPUT_DIR/go" ]; do sleep 0.02; done; exit 1`, os.Args[0], nil)
+	again, limit := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer again.Stop()
 	for r.progress().GPUs == nil {
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-again.C:
+		case <-limit:
+			t.Fatal("the GPUs were never read")
+		}
 	}
 	if err := os.WriteFile(filepath.Join(r.node.config.Dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
