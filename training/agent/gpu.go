@@ -84,7 +84,7 @@ func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 	}
 	w.readings = report.Readings
 	w.use.add(report.Readings)
-	share, known := utilizationOf(report.Readings)
+	share, known := gpu.MeanUtilization(report.Readings)
 	if !known {
 		return
 	}
@@ -175,18 +175,6 @@ func (w *gpuWatch) summary() (use *dsl.GPUUse, fault string) {
 		use.IdleSeconds = w.idle.total.Seconds()
 	}
 	return use, fault
-}
-
-// utilizationOf is how busy a node's GPUs are on average, as far as the driver says.
-func utilizationOf(readings []gpu.Reading) (share float64, known bool) {
-	n := 0
-	for _, r := range readings {
-		if r.Utilization != nil {
-			share += *r.Utilization
-			n++
-		}
-	}
-	return share / float64(max(1, n)), n > 0
 }
 
 // idleWindow looks back as far as the limit says.

@@ -23,6 +23,18 @@ type Reading struct {
 	PCIe string `json:"pcie,omitempty"`
 }
 
+// MeanUtilization is how busy GPUs are on average, 0 to 1, as far as the driver says; known is false where it says so of none.
+func MeanUtilization(readings []Reading) (share float64, known bool) {
+	n := 0
+	for _, r := range readings {
+		if r.Utilization != nil {
+			share += *r.Utilization
+			n++
+		}
+	}
+	return share / float64(max(1, n)), n > 0
+}
+
 // Reasons for which a GPU runs slower than it could. That it is idle, or was set so, is none.
 const (
 	ThrottlePower   = "power"   // at its power limit

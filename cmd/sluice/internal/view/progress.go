@@ -73,13 +73,9 @@ func TrainDetail(state contract.TrainState, nodes []contract.TrainProgress) Deta
 // gpuText says what GPUs do, as far as it is known: how busy they are on average, the fullest, the hottest, and what slows any of them.
 func gpuText(readings []gpu.Reading) string {
 	var fullest gpu.Reading
-	busy, known, hottest := 0.0, 0, 0
+	hottest := 0
 	var slowed []string
 	for _, g := range readings {
-		if g.Utilization != nil {
-			busy += *g.Utilization
-			known++
-		}
 		if g.MemoryUsed >= fullest.MemoryUsed {
 			fullest = g
 		}
@@ -87,8 +83,8 @@ func gpuText(readings []gpu.Reading) string {
 		slowed = append(slowed, g.Throttled...)
 	}
 	var parts []string
-	if known > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f%%", 100*busy/float64(known)))
+	if busy, known := gpu.MeanUtilization(readings); known {
+		parts = append(parts, fmt.Sprintf("%.0f%%", 100*busy))
 	}
 	if fullest.Memory > 0 {
 		parts = append(parts, human.Memory(fullest.MemoryUsed)+" of "+human.Memory(fullest.Memory))
