@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,7 +104,11 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	historytest.Record(t, e.client, contract.ApprovalWorkflowID("plain", "ask"), "approval-default")
-	historytest.Record(t, e.client, contract.LaneWorkflowID("plain", "fit", 0), "lane-foreach")
+	lane := contract.LaneWorkflowID("plain", "fit", 0)
+	historytest.Record(t, e.client, lane, "lane-foreach")
+	if verdicts := historytest.Verdicts(t, e.client, lane); len(verdicts) != 20 || !slices.Contains(verdicts, "fit.7: failed: exit code 1") {
+		t.Errorf("Temporal's UI says of the instances %q", verdicts)
+	}
 	historytest.Record(t, e.client, contract.LaneWorkflowID("plain", "again", 0), "lane-repeat")
 	historytest.Record(t, e.client, contract.RunWorkflowID(contract.ChildRun("plain", "child", 1)), "pipeline-child")
 }

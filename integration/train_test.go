@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/historytest"
 )
 
 func TestTrainUndisturbed(t *testing.T) {
@@ -33,6 +34,10 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 	}
 	if ends[dsl.EndNotice] == 0 || ends[dsl.EndNodeLost] == 0 || ends[dsl.EndFinished] != 1 {
 		t.Errorf("ends of generations: %v, want some with and some without notice", ends)
+	}
+	verdicts := historytest.Verdicts(t, b.client, contract.TrainWorkflowID(b.in.Run, b.in.Step))
+	if n := len(o.Generations); len(verdicts) != n || verdicts[n-1] != fmt.Sprintf("generation %d: finished", n) {
+		t.Errorf("Temporal's UI says of %d generations: %q", n, verdicts)
 	}
 	b.record("interrupted")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -58,18 +59,41 @@ func TestPipelineRuns(t *testing.T) {
 		params map[string]string
 		want   contract.RunOutput
 		steps  map[string]dsl.Status
+		// verdicts are what Temporal's UI says of the steps' ends.
+		verdicts []string
 	}{{
 		name:  "succeeded",
 		want:  contract.RunOutput{Status: succeeded},
 		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": succeeded, "after": succeeded, "sorry": skipped},
+		verdicts: []string{
+			"after: succeeded",
+			"extra: skipped: its `when` was false",
+			"flaky: succeeded",
+			"score: succeeded: score = 0.9",
+			"sorry: skipped: not run: it needs `score` failed, which ended as succeeded",
+		},
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
 		want:  contract.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: contract.ErrGate},
 		steps: map[string]dsl.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
+		verdicts: []string{
+			"after: upstream: not run: it needs `score` passed, which ended as failed",
+			"extra: succeeded",
+			"flaky: succeeded",
+			"score: failed: gate `score >= 0.5` does not hold: score = 0.4",
+			"sorry: succeeded",
+		},
 	}, {
 		name: "declined", params: map[string]string{"score": "0.6"},
 		want:  contract.RunOutput{Status: dsl.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
 		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": dsl.StatusDeclined, "after": upstream, "sorry": skipped},
+		verdicts: []string{
+			"after: upstream: not run: it needs `score` passed, which ended as declined",
+			"extra: skipped: its `when` was false",
+			"flaky: succeeded",
+			"score: declined: gate `score >= 0.8` does not hold: score = 0.6",
+			"sorry: skipped: not run: it needs `score` failed, which ended as declined",
+		},
 	}}
 	pipeline := project(t, flow, nil)
 	runs := map[string]activities.Run{}
@@ -88,6 +112,10 @@ func TestPipelineRuns(t *testing.T) {
 				t.Errorf("attempts of flaky that failed: %+v", attempts)
 			}
 			runs[tt.name] = record
+			verdicts := historytest.Verdicts(t, s.Client, contract.RunWorkflowID(run))
+			if diff := cmp.Diff(tt.verdicts, verdicts, cmpopts.SortSlices(strings.Compare)); diff != "" {
+				t.Errorf("what Temporal's UI says of its steps (-want +got):\n%s", diff)
+			}
 		})
 	}
 
@@ -183,18 +211,22 @@ func TestRolloutRuns(t *testing.T) {
 		name, model string
 		want        contract.RunOutput
 		out         dsl.RolloutOutput
+		verdict     string
 	}{{
 		name: "first", model: onnxtest.Text,
-		want: contract.RunOutput{Status: dsl.StatusSucceeded},
-		out:  dsl.RolloutOutput{Version: "1", Decision: "promoted"},
+		want:    contract.RunOutput{Status: dsl.StatusSucceeded},
+		out:     dsl.RolloutOutput{Version: "1", Decision: "promoted"},
+		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "promoted", model: onnxtest.TextClose,
-		want: contract.RunOutput{Status: dsl.StatusSucceeded},
-		out:  dsl.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
+		want:    contract.RunOutput{Status: dsl.StatusSucceeded},
+		out:     dsl.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
+		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "rolled-back", model: onnxtest.TextWrong,
-		want: contract.RunOutput{Status: dsl.StatusFailed, ErrorType: contract.ErrGate},
-		out:  dsl.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
+		want:    contract.RunOutput{Status: dsl.StatusFailed, ErrorType: contract.ErrGate},
+		out:     dsl.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
+		verdict: "stage 1 (shadow 100%): abort: ",
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,6 +240,10 @@ func TestRolloutRuns(t *testing.T) {
 				t.Error("the e-value is exported when the rollout is over")
 			}
 			historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-"+tt.name)
+			verdicts := historytest.Verdicts(t, s.Client, contract.RolloutWorkflowID(target))
+			if last := verdicts[len(verdicts)-1]; !strings.HasPrefix(last, tt.verdict) {
+				t.Errorf("Temporal's UI says of the last stage %q, want %q", last, tt.verdict)
+			}
 			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
 				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)
 			}

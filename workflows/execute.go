@@ -38,10 +38,7 @@ func activityOf(kind dsl.Kind) string {
 // execute makes one attempt.
 func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out contract.StepOutput, err error) {
 	in, id := resolved.Step, j.in.ID()
-	summary := string(j.node.Kind) + " " + id + attemptOf(j.state.Attempt)
-	if resolved.Summary != "" {
-		summary += ": " + resolved.Summary
-	}
+	summary := summaryOf(string(j.node.Kind)+" "+id+attemptOf(j.state.Attempt), resolved.Summary)
 	if activityOf(j.node.Kind) == "" {
 		j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
 	}
@@ -98,6 +95,7 @@ func (j *job) task(ctx workflow.Context, in contract.StepInput, end contract.Jud
 		return task
 	}
 	end.Run, end.Submission, end.Kind, end.Status, end.Key, end.Attempts = "", "", "", "", "", nil // known, or of no interest
+	end.Error, end.ErrorType = "", ""                                                              // those of the attempt before
 	for _, next := range j.follow(ctx) {
 		next.Run, next.Submission = "", ""
 		end.Next = append(end.Next, next)

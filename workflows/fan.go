@@ -170,7 +170,8 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Ju
 	})
 	var word contract.Judged
 	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
-		return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+		word = contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 	}
+	concludeStep(ctx, end.Step, word)
 	return word
 }

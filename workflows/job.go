@@ -139,6 +139,7 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 				j.journal.add(end, written)
 			}
 			countStep(ctx, j.node.Kind, word)
+			concludeStep(ctx, j.in.ID(), word)
 			return word
 		}
 		decision, err := j.ask(ctx, *word.Hold)

@@ -88,7 +88,9 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		if err != nil {
 			return "stage " + describe(i, stage) + ": " + contract.Message(err), err
 		}
-		if result := r.at.Results[i]; result.Decision != decisionPass {
+		result := r.at.Results[i]
+		conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
+		if result.Decision != decisionPass {
 			return "stage " + describe(i, stage) + ": " + result.Reason, nil
 		}
 	}

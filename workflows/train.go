@@ -160,6 +160,7 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 	t.current.CostUSD = cost(t.current)
 	t.carried.Generations = append(t.carried.Generations, t.current)
 	countGeneration(ctx, t.current)
+	conclude(ctx, fmt.Sprintf("generation %d", t.current.Index), string(end.how), end.reason)
 	if end.unusable {
 		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
 	}

@@ -21,6 +21,8 @@ const (
 	changeFruitlessEnds = "fruitless-ends"
 	// changeStopTimers: the timer of a wait ends with the wait.
 	changeStopTimers = "stop-timers"
+	// changeVerdicts: the history says how steps, generations and stages ended.
+	changeVerdicts = "verdicts"
 )
 
 // since reports whether a change holds for this workflow. It is asked only where the change makes a difference, for it adds to history.

@@ -38,20 +38,12 @@ func Record(t testing.TB, c client.Client, workflowID, name string) {
 // RecordRun is Record for one of a workflow's histories; a long one is compressed.
 func RecordRun(t testing.TB, c client.Client, workflowID, runID, name string) {
 	t.Helper()
-	var all history.History
-	for events := c.GetWorkflowHistory(t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
-		event, err := events.Next()
-		if err != nil {
-			t.Fatalf("read %s: %v", workflowID, err)
-		}
-		anonymize(event.ProtoReflect())
-		all.Events = append(all.Events, event)
-	}
-	checkSummaries(t, workflowID, &all)
+	all := fetch(t, c, workflowID, runID)
+	checkSummaries(t, workflowID, all)
 	if *folder == "" {
 		return
 	}
-	raw, err := protojson.Marshal(&all)
+	raw, err := protojson.Marshal(all)
 	if err != nil {
 		t.Fatalf("record %s: %v", workflowID, err)
 	}
@@ -63,6 +55,21 @@ func RecordRun(t testing.TB, c client.Client, workflowID, runID, name string) {
 	if err := write(filepath.Join(*folder, name+".json"), text.Bytes()); err != nil {
 		t.Fatalf("record %s: %v", workflowID, err)
 	}
+}
+
+// fetch reads one of a workflow's histories, the newest if runID is empty, without what names the machine.
+func fetch(t testing.TB, c client.Client, workflowID, runID string) *history.History {
+	t.Helper()
+	all := new(history.History)
+	for events := c.GetWorkflowHistory(t.Context(), workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatalf("read %s: %v", workflowID, err)
+		}
+		anonymize(event.ProtoReflect())
+		all.Events = append(all.Events, event)
+	}
+	return all
 }
 
 // maxPlain is how large a recorded history may be before it is compressed.

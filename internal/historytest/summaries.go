@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 )
 
@@ -14,13 +15,12 @@ func checkSummaries(t testing.TB, workflowID string, all *history.History) {
 	t.Helper()
 	timers := map[int64]string{}
 	for _, event := range all.Events {
-		var summary string
-		if s := event.GetUserMetadata().GetSummary(); s != nil {
-			if err := converter.GetDefaultDataConverter().FromPayload(s, &summary); err != nil {
-				t.Errorf("%s: the summary of event %d: %v", workflowID, event.EventId, err)
-			}
-		}
+		summary := summaryOf(t, workflowID, event)
 		switch event.EventType {
+		case enums.EVENT_TYPE_MARKER_RECORDED:
+			if isVerdict(event) && summary == "" {
+				t.Errorf("%s: event %d, a side effect, has no summary", workflowID, event.EventId)
+			}
 		case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 			if summary == "" {
 				t.Errorf("%s: event %d, %v, has no summary", workflowID, event.EventId, event.EventType)
@@ -42,4 +42,30 @@ func checkSummaries(t testing.TB, workflowID string, all *history.History) {
 		default:
 		}
 	}
+}
+
+// Verdicts are the summaries by which the history of a workflow says how what it did has ended, in their order.
+func Verdicts(t testing.TB, c client.Client, workflowID string) []string {
+	t.Helper()
+	var found []string
+	for _, event := range fetch(t, c, workflowID, "").Events {
+		if isVerdict(event) {
+			found = append(found, summaryOf(t, workflowID, event))
+		}
+	}
+	return found
+}
+
+func isVerdict(event *history.HistoryEvent) bool {
+	return event.GetMarkerRecordedEventAttributes().GetMarkerName() == "SideEffect"
+}
+
+func summaryOf(t testing.TB, workflowID string, event *history.HistoryEvent) (summary string) {
+	t.Helper()
+	if s := event.GetUserMetadata().GetSummary(); s != nil {
+		if err := converter.GetDefaultDataConverter().FromPayload(s, &summary); err != nil {
+			t.Errorf("%s: the summary of event %d: %v", workflowID, event.EventId, err)
+		}
+	}
+	return summary
 }
