@@ -28,6 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/rig"
 )
 
 // startLimit bounds the start of the control plane: it takes seconds on an idle machine.
@@ -57,37 +58,7 @@ type part struct {
 }
 
 // Program finds the program that `make kube` builds.
-func Program() (string, error) {
-	cache := os.Getenv("SLUICE_CACHE")
-	if cache == "" {
-		found, err := repository()
-		if err != nil {
-			return "", err
-		}
-		cache = filepath.Join(found, ".cache")
-	}
-	path := filepath.Join(cache, "kube", "kube")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("there is no control plane for tests: %w: `make kube` builds it", err)
-	}
-	return path, nil
-}
-
-// repository is the folder above this one that has a Makefile.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	for err == nil {
-		if _, statErr := os.Stat(filepath.Join(dir, "Makefile")); statErr == nil {
-			return dir, nil
-		}
-		if parent := filepath.Dir(dir); parent != dir {
-			dir = parent
-			continue
-		}
-		err = errors.New("no folder above has a Makefile")
-	}
-	return "", err
-}
+func Program() (string, error) { return rig.Program("kube") }
 
 // Start starts a cluster without nodes. The users that are named can be asked for with As; they may do nothing until a role says so.
 func Start(ctx context.Context, users ...string) (_ *Cluster, err error) {
