@@ -13,7 +13,7 @@ VERSION ?=
 
 .PHONY: help
 help: ## say what there is to do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## make .venv with PyTorch and ONNX Runtime, and download the example's mail
@@ -49,13 +49,17 @@ moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
 
+.PHONY: s3
+s3: ## build an S3 server into the cache folder, for the tests of buckets
+	go -C tools/s3 build -trimpath -o "$(SLUICE_CACHE)/s3/s3" .
+
 .PHONY: cluster
 cluster: setup build prometheus ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
 	@scripts/cluster.sh
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: setup build flink moto kube prometheus ## run all tests
+test: setup build flink moto kube prometheus s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
@@ -69,7 +73,7 @@ test-cluster: setup build prometheus ## run the example on the services of `make
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster PATH="$$PATH:$(SLUICE_CACHE)/prometheus" go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
 .PHONY: soak
-soak: build setup ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)
+soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
 

@@ -17,14 +17,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/johannesboyne/gofakes3"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/s3test"
 )
 
-// s3Server is an S3 server in this process, with a clock that stands still and one bucket.
+// s3Server is an S3 server with a clock that stands still and one bucket.
 type s3Server struct {
 	*s3test.Server
 	// asked counts the requests for lists.
@@ -37,7 +36,7 @@ func newS3(t *testing.T) *s3Server {
 	t.Helper()
 	s := &s3Server{}
 	s.Server = s3test.Start(t, testBucket, s3test.Options{
-		Clock: gofakes3.FixedTimeSource(began),
+		Time: began,
 		Around: func(inner http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Query().Get("list-type") == "2" {

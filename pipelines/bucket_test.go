@@ -23,7 +23,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines"
 )
 
-// s3Server is an S3 server in this process with one bucket.
+// s3Server is an S3 server with one bucket.
 type s3Server struct {
 	*s3test.Server
 	// got counts the objects asked for, and then is called before one is handed out.

@@ -1,18 +1,27 @@
-// Package s3test is an S3 server in the process of a test. Conditional writes of single requests are atomic in it; of multipart uploads it
-// does not know them.
+// Package s3test is an S3 server for tests: the program of tools/s3, a process for each server. Conditional writes of single requests are
+// atomic in it; of multipart uploads it does not know them.
 package s3test
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/rig"
 )
+
+// startLimit bounds the start of the server, which takes milliseconds on an idle machine.
+const startLimit = time.Minute
 
 // Server has one bucket.
 type Server struct {
@@ -23,9 +32,9 @@ type Server struct {
 
 // Options say how a server differs from an ordinary one.
 type Options struct {
-	// Clock gives objects their times.
-	Clock gofakes3.TimeSource
-	// Around stands before the server.
+	// Time is that of the server's clock, which then stands still; zero is the machine's clock.
+	Time time.Time
+	// Around stands before the server, in this process.
 	Around func(inner http.Handler) http.Handler
 }
 
@@ -33,21 +42,73 @@ type Options struct {
 func Start(t *testing.T, bucket string, o Options) *Server {
 	t.Helper()
 	Environment(t)
-	clock := o.Clock
-	if clock == nil {
-		clock = gofakes3.DefaultTimeSource()
-	}
-	backend := s3mem.New(s3mem.WithTimeSource(clock))
-	if err := backend.CreateBucket(bucket); err != nil {
+	program, err := rig.Program("s3")
+	if err != nil {
 		t.Fatal(err)
 	}
-	handler := gofakes3.New(backend, gofakes3.WithTimeSource(clock), gofakes3.WithTimeSkewLimit(0)).Server()
-	if o.Around != nil {
-		handler = o.Around(handler)
+	args := []string{"-bucket=" + bucket}
+	if !o.Time.IsZero() {
+		args = append(args, "-time="+o.Time.Format(time.RFC3339Nano))
 	}
-	web := httptest.NewServer(handler)
+	s := &Server{URL: run(t, program, args), bucket: bucket}
+	if o.Around != nil {
+		s.URL = front(t, s.URL, o.Around)
+	}
+	return s
+}
+
+// run starts the program, until the test ends, and returns its address.
+func run(t *testing.T, program string, args []string) string {
+	t.Helper()
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	said := proc.NewTail(10)
+	// Not in the test's context: what is cleaned up after that may need the server.
+	p, err := proc.Start(context.WithoutCancel(t.Context()), proc.Command{
+		Path: program, Args: args, Stdout: theirs, Stderr: said,
+		Env: []string{}, // tests find what they have started by its environment
+	})
+	theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := func() {
+		p.Kill()
+		_, _ = p.Wait() // it was killed
+	}
+	t.Cleanup(stop)
+	if err := ours.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
+		t.Fatal(err)
+	}
+	address, err := bufio.NewReader(ours).ReadString('\n')
+	if err != nil {
+		stop() // it has said all then
+		t.Fatalf("%s gives no address: %v\n%s", program, err, said)
+	}
+	return strings.TrimSpace(address)
+}
+
+// front serves, until the test ends, what around makes of the server.
+func front(t *testing.T, address string, around func(inner http.Handler) http.Handler) string {
+	t.Helper()
+	target, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(around(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // it is signed
+		},
+		Transport: &http.Transport{DisableCompression: true}, // which adds no header
+		// A client that goes is nothing to talk about, and a server that does breaks the connection, as it would without a proxy.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}))
 	t.Cleanup(web.Close)
-	return &Server{URL: web.URL, bucket: bucket}
+	return web.URL
 }
 
 // Environment keeps AWS's SDK to what a test says: credentials, nothing of this machine's, and one attempt.
