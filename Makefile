@@ -78,8 +78,9 @@ soak: build setup s3 ## stop server, store and pool for 90 s each at every stage
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck and govulncheck
+lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of what only tests require
 	$(TOOLS)/golangci-lint run
+	@scripts/modules.sh
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
 	@scripts/vuln.sh --if-reachable
 
