@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 )
 
 // TestChainInBucket runs the whole chain with its store in a bucket that only the environment names, and kills an agent meanwhile.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/noop"
+	"github.com/sluiceml/sluice/internal/testing/noop"
 )
 
 // TestCrowd: many runs at once on the embedded server, whose SQLite file has one writer. All of them end.

@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/historytest"
-	"github.com/sluiceml/sluice/internal/noop"
+	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/internal/testing/noop"
 )
 
 // ends is a pipeline with one of everything that has a history of its own.

@@ -13,8 +13,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sluiceml/sluice/internal/kubetest"
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/worker"
 )
 

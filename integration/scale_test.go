@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/noop"
+	"github.com/sluiceml/sluice/internal/testing/noop"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/historytest"
+	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
 func TestTrainUndisturbed(t *testing.T) {

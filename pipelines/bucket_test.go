@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/pipelines"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/storetest"
 )

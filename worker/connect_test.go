@@ -17,7 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/internal/proctest"
+	"github.com/sluiceml/sluice/internal/testing/proctest"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/worker/embedded"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/historytest"
+	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
 const queued = `name: queued

@@ -13,8 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/kubetest"
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )

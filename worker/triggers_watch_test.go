@@ -23,7 +23,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/historytest"
+	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
 // gauge is one number that Prometheus knows, or may scrape.

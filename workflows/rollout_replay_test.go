@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/historytest"
+	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
 // Recorded by TestRolloutRuns and TestWaitsReachNoLimit in worker/.

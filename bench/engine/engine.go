@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/bench/internal/compare"
-	"github.com/sluiceml/sluice/internal/noop"
+	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 	"github.com/sluiceml/sluice/worker/codec"

@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/kubetest"
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/s3test"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/training"
 )
 

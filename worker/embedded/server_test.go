@@ -23,7 +23,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/internal/proctest"
+	"github.com/sluiceml/sluice/internal/testing/proctest"
 )
 
 // serveEnv makes the test binary a server with a worker on the folder it names, for the tests that kill one.

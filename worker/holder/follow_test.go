@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/proctest"
+	"github.com/sluiceml/sluice/internal/testing/proctest"
 )
 
 // followEnv makes the test binary a process that follows the folder it names until the end of its stdin.

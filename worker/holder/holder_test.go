@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/internal/proctest"
+	"github.com/sluiceml/sluice/internal/testing/proctest"
 )
 
 // holdEnv makes the test binary a process that tries to hold the folder it names, says how that went, and waits for the end of its stdin.

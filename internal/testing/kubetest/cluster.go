@@ -28,7 +28,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/internal/rig"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
 // startLimit bounds the start of the control plane: it takes seconds on an idle machine.

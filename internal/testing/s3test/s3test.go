@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/internal/rig"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
 // startLimit bounds the start of the server, which takes milliseconds on an idle machine.
