@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
 
 // The example's mail, cleaned on Flink, is to the byte what it is without, and so are the rejected rows and the account.

@@ -16,7 +16,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/portable"
+	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 )
 
 // Arg is the first argument of the child process. A main that sees it calls Main and nothing else.

@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
 
 // A job on a Flink cluster of its own is canceled there, and not only forgotten here.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/overlap"
+	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
 // compileDecontaminate drops rows that share words with held-out ones, which heldOut reads once for all workers of the process.

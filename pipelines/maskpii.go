@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/pii"
+	"github.com/sluiceml/sluice/pipelines/text/pii"
 )
 
 // hashDigits is how much of a hash stands in the text: among a million addresses two have the same once in 37 million times.

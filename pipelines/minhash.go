@@ -11,7 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/minhash"
 )
 
 func init() {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/mojibake"
+	"github.com/sluiceml/sluice/pipelines/text/mojibake"
 )
 
 // compileNormalize makes equal text equal bytes.

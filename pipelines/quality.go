@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/quality"
+	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.

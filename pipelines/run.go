@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/pipelines/portable"
+	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 )
 
 // The time a canceled child has to end by itself: it has nothing to save, but a job on a cluster is to be canceled there.

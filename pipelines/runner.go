@@ -17,9 +17,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 	"github.com/sluiceml/sluice/pipelines/inprocess"
-	"github.com/sluiceml/sluice/pipelines/portable"
 )
 
 // Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the

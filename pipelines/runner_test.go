@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
 
 // What Flink makes of the rows is, to the byte, what the child process does, and so is the account.

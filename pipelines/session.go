@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluiceml/sluice/pipelines/overlap"
+	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
 // session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/htmltext"
-	"github.com/sluiceml/sluice/pipelines/mail"
+	"github.com/sluiceml/sluice/pipelines/text/htmltext"
+	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
 
 // mailReasons are the reasons DecodeMail rejects a row for.

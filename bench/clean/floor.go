@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/sluiceml/sluice/pipelines/mail"
+	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
 
 // runFloor does a task as one would write it down: a loop over the lines, in one goroutine, with a set of the digests it has seen.

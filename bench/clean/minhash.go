@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
-	"github.com/sluiceml/sluice/pipelines/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/minhash"
 )
 
 // The parameters of a Deduplicate by minhash, as by default.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/pipelines/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/minhash"
 )
 
 func TestJaccard(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
 
 // The job server runs any command for whom it answers, so it answers nobody beyond this machine, whatever interface it is asked on.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sluiceml/sluice/pipelines/flink"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
 
 // A job that ends between the look and the word to cancel has ended, as was asked.
