@@ -16,10 +16,10 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // long reports whether the tests are to take as long as they need for the sizes that are promised (`make test-long`).

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // serverVariable, in the environment of this test's own executable, makes it a Temporal server without a worker, on the state folder

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/worker/holder"
+	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
 // holdUntil is a script that notes that it runs, and ends when the file appears.

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/store"
@@ -26,7 +27,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
-	"github.com/sluiceml/sluice/worker/embedded"
 )
 
 // trainBench is one engine in a process of its own, with a training to run on it.

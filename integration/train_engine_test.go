@@ -25,6 +25,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
@@ -33,7 +34,6 @@ import (
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/local"
-	"github.com/sluiceml/sluice/worker/embedded"
 	"github.com/sluiceml/sluice/workflows"
 )
 

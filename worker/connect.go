@@ -18,9 +18,9 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
 
-	"github.com/sluiceml/sluice/worker/codec"
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
+	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
 // ConnectOptions says how to reach Temporal.

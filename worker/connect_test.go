@@ -17,9 +17,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/internal/testing/proctest"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/worker/embedded"
 )
 
 // connectEnv makes the test binary a process that connects by the state folder it names, says whether it holds it, and waits for the

@@ -18,8 +18,8 @@ import (
 	"go.temporal.io/server/common/dynamicconfig"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker/embedded"
 )
 
 const pinned = `name: pinned

@@ -20,8 +20,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // marker is a word that is nowhere by chance.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/worker/embedded"
 	"github.com/sluiceml/sluice/workflows"
 )
 

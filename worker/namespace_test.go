@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/worker/embedded"
+	"github.com/sluiceml/sluice/connect/embedded"
 )
 
 // A cluster may lack the namespace that is asked for: a client says so and how to create it, and a worker that is told to creates it. The

@@ -4,8 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // FindPython returns the virtual environment whose programs the users' commands find first in PATH: $SLUICE_PYTHON_ENV, or else the

@@ -19,12 +19,12 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker/codec"
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // StateDir is the state folder when nothing else is said.

@@ -19,10 +19,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // SubmitRequest names what to run.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/worker/schedule"
+	"github.com/sluiceml/sluice/connect/schedule"
 )
 
 // Schedules are the triggers on the server.

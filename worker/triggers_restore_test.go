@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 // TestRestoreGoesOn: of triggers that the server has lost, one that cannot be put back keeps neither the others nor the worker from starting,

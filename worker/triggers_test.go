@@ -13,9 +13,9 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 // applyTriggers applies the triggers of a pipeline and says what that did.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/worker/embedded"
-	"github.com/sluiceml/sluice/worker/holder"
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/bench/internal/compare"
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // How many steps the chain has, and how many instances the fan.

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 func main() {

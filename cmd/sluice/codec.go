@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/worker/codec"
+	"github.com/sluiceml/sluice/connect/codec"
 )
 
 func newCodec() *cobra.Command {

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/codec"
 )
 
 // TestCodecServe asks the codec server what the pages of two origins ask.

@@ -13,12 +13,12 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // collected is what `data gc` removed or would remove.

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // holderPatience is how long a Sluice in the background may take to come up.

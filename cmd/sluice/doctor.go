@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 const (

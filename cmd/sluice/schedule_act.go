@@ -9,8 +9,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 func newSchedulePause() *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 // applied is what `sluice schedule apply --format json` writes.

@@ -13,10 +13,10 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 // How many of a step's instances are listed: for people, and for programs.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/worker"
-	"github.com/sluiceml/sluice/worker/holder"
 )
 
 func newUp() *cobra.Command {

@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/sluiceml/sluice/worker/codec"
+	"github.com/sluiceml/sluice/connect/codec"
 )
 
 var folder = flag.String("record", "", "folder to write the histories of the tests' workflows to, for the tests that replay them")

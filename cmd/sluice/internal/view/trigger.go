@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 // TriggerPlan writes what applying triggers would change, a line for each field.

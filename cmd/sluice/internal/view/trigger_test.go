@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker/schedule"
 )
 
 func TestTriggers(t *testing.T) {
