@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/onnx"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/helper"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/cmd/sluice/internal/view"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/worker"
 )
