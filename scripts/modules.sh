@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks which of the modules that go.mod requires no program is built of. These are for tests alone, and `go install` fetches none of them.
-# Each is here on purpose, since unit tests import it; a test rig with modules of its own is a module under tools/ (ARCHITECTURE.md).
+# Each is here on purpose, since unit tests import it; a test rig with modules of its own is a module under tools/ (docs/decisions/testing.md).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LC_ALL=C # one order for sort and comm
