@@ -11,12 +11,11 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-const (
-	// detailRows is how many steps the table in Temporal's UI shows of a large run.
-	detailRows = 60
-	// detailEvery spaces updates of the table where steps end in quick succession.
-	detailEvery = 200 * time.Millisecond
-)
+// detailRows is how many rows a table in Temporal's UI shows of what is large.
+const detailRows = 60
+
+// detailEvery spaces updates of the table where steps end in quick succession.
+const detailEvery = 200 * time.Millisecond
 
 // show updates the run's details in Temporal's UI: at once when something begins, else not more often than detailEvery.
 func (r *run) show(ctx workflow.Context, now bool) {

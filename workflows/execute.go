@@ -12,12 +12,11 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
-const (
-	// heartbeatTimeout is how soon a killed worker is noticed.
-	heartbeatTimeout = 10 * time.Second
-	// defaultTimeout bounds an attempt of a step that names no timeout.
-	defaultTimeout = 24 * time.Hour
-)
+// heartbeatTimeout is how soon a killed worker is noticed.
+const heartbeatTimeout = 10 * time.Second
+
+// defaultTimeout bounds an attempt of a step that names no timeout.
+const defaultTimeout = 24 * time.Hour
 
 // activityOf names the activity of the kinds whose effect is one.
 func activityOf(kind dsl.Kind) string {

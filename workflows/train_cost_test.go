@@ -16,7 +16,7 @@ func TestCostHidesNoLostWorker(t *testing.T) {
 	if err := tr.withCost(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)); !workerLost(err) {
 		t.Errorf("%v does not say that a worker was lost", err)
 	}
-	if _, again := newBudget(dsl.Retry{Attempts: 1}).again(tr.withCost(userError())); again {
+	if _, again := newBudget(dsl.Retry{Attempts: 1}).again(tr.withCost(contract.Error(contract.ErrUser, "exit code 1", nil))); again {
 		t.Error("a user's error is tried again")
 	}
 }

@@ -1,0 +1,13 @@
+package workflows
+
+// Changes of what trainings do: see durable.Since.
+const (
+	// changeNotes: a training tells its run of some of its generations only.
+	changeNotes = "train-notes"
+	// changeStopIsNoFinish: ranks that were told to stop before their last step, and ended with 0, have not finished.
+	changeStopIsNoFinish = "stop-is-no-finish"
+	// changeTimeoutBoundsWait: the timeout of a training's attempt bounds its wait for capacity.
+	changeTimeoutBoundsWait = "timeout-bounds-wait"
+	// changeFruitlessEnds: a training whose generations lead nowhere ends.
+	changeFruitlessEnds = "fruitless-ends"
+)
