@@ -34,7 +34,7 @@ import (
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/local"
-	"github.com/sluiceml/sluice/workflows"
+	"github.com/sluiceml/sluice/workflows/train"
 )
 
 // engineVariable, in the environment of this test's own executable, makes it an engine: Temporal and a worker, on the state folder that
@@ -155,7 +155,7 @@ func runTrainEngine(dir string) error {
 	}
 	defer pools.close()
 	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}})
-	w.RegisterWorkflowWithOptions(workflows.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
+	w.RegisterWorkflowWithOptions(train.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	t := &activities.Trainings{Store: s, Engine: activities.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{
 		contract.PlanActivity: t.Plan, contract.DecideActivity: t.Decide, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,

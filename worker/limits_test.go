@@ -24,7 +24,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/workflows"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // cramped is how many times smaller the server's limits are in the tests of long waits, and how many times as often workflows look.
@@ -70,7 +70,7 @@ type hastyWorkflow struct {
 }
 
 func (h *hastyWorkflow) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	return h.Next.ExecuteWorkflow(workflows.Hasten(ctx, cramped), in)
+	return h.Next.ExecuteWorkflow(durable.Hasten(ctx, cramped), in)
 }
 
 // historyPart is one of a workflow's histories.

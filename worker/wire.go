@@ -25,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/workflows"
+	"github.com/sluiceml/sluice/workflows/train"
 )
 
 // register makes the workers know every workflow and activity there is, on whichever queue they come.
@@ -54,7 +55,7 @@ func (s *Session) register() error {
 		contract.ApprovalWorkflow: workflows.Approval,
 		contract.LockWorkflow:     workflows.Lock,
 		contract.WatchWorkflow:    workflows.Watch,
-		contract.TrainWorkflow:    workflows.Train,
+		contract.TrainWorkflow:    train.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
 		contract.NotifyWorkflow:   workflows.Notify,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // Approval waits until a person decides, by an update that is refused when it is not valid, or by a signal; or until its time is
@@ -51,7 +52,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	if timeout <= 0 {
 		return workflow.Await(ctx, decided)
 	}
-	inTime, err := await(ctx, timeout, "timeout of "+a.state.Step, decided)
+	inTime, err := durable.Await(ctx, timeout, "timeout of "+a.state.Step, decided)
 	if err == nil && !inTime {
 		d := &contract.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // environment is one history of a workflow. Each local activity makes it longer by grows; whenLong is called when that is too long.
@@ -34,7 +35,7 @@ func (e *environment) grow() {
 	before := e.length
 	e.length += e.grows
 	e.SetCurrentHistoryLength(e.length)
-	if before < longHistory && e.length >= longHistory && e.whenLong != nil {
+	if before < durable.LongHistory && e.length >= durable.LongHistory && e.whenLong != nil {
 		e.whenLong()
 	}
 }

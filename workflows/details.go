@@ -9,30 +9,18 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
-
-// detailRows is how many rows a table in Temporal's UI shows of what is large.
-const detailRows = 60
 
 // detailEvery spaces updates of the table where steps end in quick succession.
 const detailEvery = 200 * time.Millisecond
 
 // show updates the run's details in Temporal's UI: at once when something begins, else not more often than detailEvery.
 func (r *run) show(ctx workflow.Context, now bool) {
-	if t := workflow.Now(ctx); now && len(r.steps) <= detailRows || t.Sub(r.shown) >= detailEvery {
+	if t := workflow.Now(ctx); now && len(r.steps) <= durable.MaxRows || t.Sub(r.shown) >= detailEvery {
 		r.shown = t
 		workflow.SetCurrentDetails(ctx, r.details(dsl.StatusRunning))
 	}
-}
-
-// tell says where a step is to the workflow of its run, whose details in Temporal's UI are the user's page of the run. Whether that
-// hears it does not matter to the step.
-func tell(ctx workflow.Context, note contract.Note) {
-	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
-	if parent == nil {
-		return
-	}
-	workflow.SignalExternalWorkflow(ctx, parent.ID, parent.RunID, contract.NoteSignal, note)
 }
 
 // listen puts what children tell into the run's details.
@@ -60,13 +48,13 @@ func (r *run) listen(ctx workflow.Context) {
 func (r *run) details(status dsl.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** run `%s`: %s\n\n", r.in.Name, r.in.Run, status)
-	b.WriteString(heads("step", "kind", "status", "time", ""))
+	b.WriteString(durable.TableHead("step", "kind", "status", "time", ""))
 	for i, s := range r.steps {
-		if i == detailRows {
+		if i == durable.MaxRows {
 			fmt.Fprintf(&b, "\nand %d more steps", len(r.steps)-i)
 			break
 		}
-		b.WriteString(row(named(s, r.in.Graph[i]), s.Kind, s.Status, spent(s.StartedAt, s.EndedAt), cell(account(s))))
+		b.WriteString(durable.TableRow(named(s, r.in.Graph[i]), s.Kind, s.Status, durable.Elapsed(s.StartedAt, s.EndedAt), durable.Cell(account(s))))
 	}
 	return b.String()
 }
@@ -85,44 +73,4 @@ func account(s contract.StepState) string {
 		return s.Summary
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%d of %d ended, %s", s.Done, s.Of, s.Summary), ", ")
-}
-
-// spent is how long something took. While it runs it is when it began: the table is not written again as time goes by.
-func spent(from, to time.Time) string {
-	switch {
-	case from.IsZero():
-		return ""
-	case to.IsZero():
-		return "since " + from.UTC().Format("15:04:05")
-	}
-	return to.Sub(from).Round(100 * time.Millisecond).String()
-}
-
-// heads begins a Markdown table.
-func heads(names ...any) string {
-	return row(names...) + "|" + strings.Repeat("---|", len(names)) + "\n"
-}
-
-// space stands after each cell: Temporal's UI draws columns without any space between them. It is one that Markdown does not trim.
-const space = '\u2003'
-
-// unbroken keeps text on one line.
-var unbroken = strings.NewReplacer(" ", "\u00a0", "-", "\u2011")
-
-// row is a row of a Markdown table.
-func row(cells ...any) string {
-	var b strings.Builder
-	for i, c := range cells {
-		if i > 0 {
-			b.WriteRune(space)
-		}
-		fmt.Fprintf(&b, "| %v", c)
-	}
-	return b.String() + " |\n"
-}
-
-// cell makes text fit one cell of a Markdown table.
-func cell(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return strings.ReplaceAll(s, "|", `\|`)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 func TestDetails(t *testing.T) {
@@ -20,7 +21,7 @@ func TestDetails(t *testing.T) {
 			{ID: "tidy", Kind: dsl.KindRun, Status: dsl.StatusPending},
 		},
 	}
-	got := strings.ReplaceAll(r.details(dsl.StatusRunning), string(space), "")
+	got := strings.ReplaceAll(r.details(dsl.StatusRunning), string(durable.Space), "")
 	for _, want := range []string{
 		"**spam** run `spam-1`: running\n", `| mail| run| succeeded| 1s| a\|b |`, "| fit| train| running| since 12:00:00| 12 of 40 ended, 1 failed |",
 		"| score| run| succeeded| 1s| 3 of 3 passed |", "| tidy (finally)| run| pending| |  |",

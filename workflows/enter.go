@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // A run that waits for a lock is told when it has its turn. It asks again after firstAsk, and then ever more rarely up to lastAsk: a person
@@ -35,7 +36,7 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 		r.waits = "another run holds the group `" + group + "`"
 		workflow.SetCurrentDetails(ctx, "waits: "+r.waits)
 		held, by, err := r.queue(ctx, pause)
-		long := err == nil && !held && by == "" && ctx.Err() == nil && isLong(ctx, neverLong)
+		long := err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong)
 		if long {
 			held, by = r.answer(ctx)
 		}
@@ -51,7 +52,7 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
 			return &end, r.close(ctx, &end)
 		case long:
-			return nil, errLongHistory
+			return nil, durable.ErrLong
 		}
 	}
 }
@@ -96,11 +97,11 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
-		return false, "", sleep(ctx, time.Second, "ask again for a turn")
+		return false, "", durable.Sleep(ctx, time.Second, "ask again for a turn")
 	}
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()
-	again := workflow.NewTimerWithOptions(timing, every(ctx, pause), workflow.TimerOptions{Summary: "ask again for a turn"})
+	again := workflow.NewTimerWithOptions(timing, durable.Every(ctx, pause), workflow.TimerOptions{Summary: "ask again for a turn"})
 	workflow.NewSelector(ctx).
 		AddReceive(workflow.GetSignalChannel(ctx, contract.TurnSignal), func(c workflow.ReceiveChannel, _ bool) {
 			c.Receive(ctx, nil)

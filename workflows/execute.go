@@ -10,10 +10,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
-
-// heartbeatTimeout is how soon a killed worker is noticed.
-const heartbeatTimeout = 10 * time.Second
 
 // defaultTimeout bounds an attempt of a step that names no timeout.
 const defaultTimeout = 24 * time.Hour
@@ -37,7 +35,7 @@ func activityOf(kind dsl.Kind) string {
 // execute makes one attempt.
 func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out contract.StepOutput, err error) {
 	in, id := resolved.Step, j.in.ID()
-	summary := summaryOf(string(j.node.Kind)+" "+id+attemptOf(j.state.Attempt), resolved.Summary)
+	summary := durable.Summary(string(j.node.Kind)+" "+id+attemptOf(j.state.Attempt), resolved.Summary)
 	if activityOf(j.node.Kind) == "" {
 		j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
 	}
@@ -71,14 +69,14 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			ActivityID:          contract.ActivityID(id, j.state.Attempt),
 			StartToCloseTimeout: j.timeout(),
-			HeartbeatTimeout:    heartbeatTimeout,
+			HeartbeatTimeout:    durable.HeartbeatTimeout,
 			WaitForCancellation: true,
 			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 			Summary:             summary,
 		})
 		var done contract.Performed
 		err := cancelable(ctx, activityOf(j.node.Kind), j.task(ctx, in, end), &done)
-		if timedOut(err) && !workerLost(err) {
+		if durable.TimedOut(err) && !durable.WorkerLost(err) {
 			err = late(j.timeout())
 		}
 		j.word = done.Judged
@@ -122,7 +120,7 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary string) (contract.StepOutput, error) {
 	var run contract.RunInput
 	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
-	if err := local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
+	if err := durable.Local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
 		return contract.StepOutput{}, err
 	}
 	var out contract.RunOutput
@@ -172,7 +170,7 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 	before := j.state.Summary
 	j.state.Summary = "waits: another run holds " + id
 	var child workflow.ChildWorkflowFuture
-	if !since(ctx, changeVacancy) {
+	if !durable.Since(ctx, changeVacancy) {
 		child, err = startAgain(ctx, start)
 	} else {
 		child, err = j.turns.startWhenFree(ctx, id, start)
@@ -191,7 +189,7 @@ func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error
 	defer cancel()
 	isLate := false
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if sleep(ctx, timeout, "timeout of "+j.in.ID()) == nil {
+		if durable.Sleep(ctx, timeout, "timeout of "+j.in.ID()) == nil {
 			isLate = true
 			cancel()
 		}
@@ -214,7 +212,7 @@ func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 		end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
 	}
 	switch {
-	case workerLost(err):
+	case durable.WorkerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure
 	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // defaultParallel is how many instances of a step run at once when it does not say.
@@ -25,7 +26,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	var all contract.Expanded
 	err := r.journal.sync(ctx) // lanes cannot make records again
 	if err == nil {
-		err = local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all)
+		err = durable.Local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all)
 	}
 	if err != nil {
 		fail(ctx, &end.JudgeInput, err)
@@ -147,7 +148,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
 	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
 		lost := 1
-		if in.Node.Fan != dsl.FanRepeat && since(ctx, changeLostLane) {
+		if in.Node.Fan != dsl.FanRepeat && durable.Since(ctx, changeLostLane) {
 			lost = in.To - in.Next // what passed in it is not known
 		}
 		out = contract.LaneOutput{Failed: lost, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
@@ -162,9 +163,9 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Ju
 	end.EndedAt = workflow.Now(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Minute,
-		HeartbeatTimeout:    heartbeatTimeout,
+		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 100 * time.Millisecond, MaximumAttempts: lostWorkers, NonRetryableErrorTypes: []string{contract.ErrInvalid},
+			InitialInterval: 100 * time.Millisecond, MaximumAttempts: durable.LostWorkers, NonRetryableErrorTypes: []string{contract.ErrInvalid},
 		},
 		Summary: "gather " + end.Step,
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // job is one execution of a step, or of one instance of a fanned-out step: resolved, performed as often as its retries allow, judged
@@ -79,11 +80,11 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	if j.node.Kind == dsl.KindTrain {
 		retry = dsl.Retry{Attempts: 1} // it retries by itself
 	}
-	budget := newBudget(retry)
+	budget := durable.NewRetryBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
-		budget.resume(j.tries)
+		budget.Resume(j.tries)
 		end.Attempts, j.cost = j.tries.Attempts, contract.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
-		if err := sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
+		if err := durable.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
 		}
@@ -103,18 +104,18 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		end.Attempts = append(end.Attempts, contract.Attempt{
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})
-		pause, again := budget.again(err)
+		pause, again := budget.Again(err)
 		if !again {
 			return
 		}
-		if ctx.Err() == nil && isLong(ctx, neverLong) {
+		if ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong) {
 			j.postponed = true
 			j.tries = contract.Tries{
-				Attempts: end.Attempts, Used: budget.used, Lost: budget.lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.cost.USD, CostUnknown: j.cost.Unknown,
+				Attempts: end.Attempts, Used: budget.Used, Lost: budget.Lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.cost.USD, CostUnknown: j.cost.Unknown,
 			}
 			return
 		}
-		if err := sleep(ctx, pause, "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
+		if err := durable.Sleep(ctx, pause, "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
 		}

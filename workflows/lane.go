@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 const (
@@ -132,7 +133,7 @@ func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolve
 
 // goesOn reports whether another instance is to be begun in this history.
 func (l *lane) goesOn(ctx workflow.Context) bool {
-	return l.more(ctx) && !isLong(ctx, longByLength)
+	return l.more(ctx) && !durable.IsLong(ctx, durable.LongByLength)
 }
 
 // work does one instance after the other.
@@ -167,7 +168,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == dsl.StatusHold }) {
 				return // whoever decides on the others sees this one, too
 			}
-			tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
+			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
 		},
 	}
 	if l.in.Node.Fan != dsl.FanRepeat { // an iteration reads the record of the one before
@@ -215,6 +216,6 @@ func (l *lane) report(ctx workflow.Context) {
 	if l.out.Failed > 0 {
 		text = fmt.Sprintf("%d failed", l.out.Failed)
 	}
-	tell(ctx, contract.Note{Step: l.in.Step, Done: l.in.Untold, Text: text})
+	durable.Tell(ctx, contract.Note{Step: l.in.Step, Done: l.in.Untold, Text: text})
 	l.in.Untold, l.in.ToldAt = 0, now
 }

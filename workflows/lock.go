@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // A run that ends gives its lock back itself; one that was terminated cannot. So a lock asks every aliveEvery whether the run that holds
@@ -31,7 +32,7 @@ func Lock(ctx workflow.Context, in contract.LockInput) error {
 		case l.in.Run == "":
 			l.next(ctx)
 			continue
-		case isLong(ctx, longByLength):
+		case durable.IsLong(ctx, durable.LongByLength):
 			return workflow.NewContinueAsNewError(ctx, contract.LockWorkflow, l.in)
 		}
 		if err := l.wait(ctx); err != nil {
@@ -64,7 +65,7 @@ func (l *lock) hear(ctx workflow.Context) {
 // wait returns when a run has said something, or when it was time to look at the holder.
 func (l *lock) wait(ctx workflow.Context) (err error) {
 	if l.look == nil {
-		l.look = workflow.NewTimerWithOptions(ctx, every(ctx, aliveEvery), workflow.TimerOptions{Summary: "look at the holder"})
+		l.look = workflow.NewTimerWithOptions(ctx, durable.Every(ctx, aliveEvery), workflow.TimerOptions{Summary: "look at the holder"})
 	}
 	workflow.NewSelector(ctx).
 		AddReceive(l.wants, func(c workflow.ReceiveChannel, _ bool) {

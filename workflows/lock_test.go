@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // street plays the runs that a lock talks to. They live until they are told to die.
@@ -200,7 +201,7 @@ func TestLockContinuesAsNew(t *testing.T) {
 	s := newStreet(t, nil, nil, nil)
 	s.want(1, "b", false)
 	s.after(20, func() {
-		s.SetCurrentHistoryLength(longHistory)
+		s.SetCurrentHistoryLength(durable.LongHistory)
 		s.SignalWorkflow(contract.WantSignal, contract.Want{Run: "c"})
 	})
 	s.ExecuteWorkflow(contract.LockWorkflow, contract.LockInput{Group: "g", Run: "a"})

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 const (
@@ -48,7 +49,7 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 // Notify delivers the news of one event to all who want to hear it, side by side. It fails when a delivery does, for people to see.
 func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 	var names []string
-	if err := local(ctx, contract.NotifyAudienceActivity, "who wants to hear of it", in, &names); err != nil {
+	if err := durable.Local(ctx, contract.NotifyAudienceActivity, "who wants to hear of it", in, &names); err != nil {
 		return err
 	}
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID

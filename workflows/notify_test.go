@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
 // post plays the activities of Notify: a delivery ends as its entry says, one error after the other, and then succeeds.
@@ -28,7 +29,7 @@ type post struct {
 
 func (p *post) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	env := newEnvironment()
+	env := flowtest.New()
 	env.RegisterWorkflowWithOptions(Notify, workflow.RegisterOptions{Name: contract.NotifyWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.NotifyAudienceActivity, func(context.Context, contract.NotifyInput) ([]string, error) { return p.audience, nil })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
@@ -30,7 +31,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 	}
 	if in.Carried == nil || in.Carried.Queued {
 		switch out, err := r.enter(ctx); {
-		case errors.Is(err, errLongHistory):
+		case errors.Is(err, durable.ErrLong):
 			next := r.carry(ctx)
 			next.Carried.Queued = true
 			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
@@ -174,7 +175,7 @@ func (r *run) begin(ctx workflow.Context) error {
 	in := contract.BeginInput{
 		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt,
 	}
-	if err := local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun); err != nil {
+	if err := durable.Local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun); err != nil {
 		return err
 	}
 	if above := r.in.BudgetUSD; above > 0 && (r.begun.BudgetUSD == 0 || above < r.begun.BudgetUSD) {
@@ -254,7 +255,7 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 	in := contract.FinishInput{
 		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.cost.USD, RunOutput: *out,
 	}
-	if err := local(ctx, contract.FinishActivity, "close the run's record: "+string(out.Status), in, out); err != nil {
+	if err := durable.Local(ctx, contract.FinishActivity, "close the run's record: "+string(out.Status), in, out); err != nil {
 		return err
 	}
 	countRun(ctx, out.Status)
@@ -285,25 +286,6 @@ func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
 		out.Status, out.Error = dsl.StatusSkipped, r.skipped
 	}
 	return out
-}
-
-// localTimeout bounds one try of a local activity: it may wait for the store.
-const localTimeout = contract.Patience + time.Minute
-
-// localOptions bound the engine's local activities: they read and write small records and evaluate expressions.
-func localOptions(summary string) workflow.LocalActivityOptions {
-	return workflow.LocalActivityOptions{
-		StartToCloseTimeout: localTimeout,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate, contract.ErrLost},
-		},
-		Summary: summary,
-	}
-}
-
-func local(ctx workflow.Context, name, summary string, in, out any) error {
-	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, localOptions(summary)), name, in).Get(ctx, out)
 }
 
 // attemptOf labels an attempt in summaries: nothing for the first.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
 // world plays the activities: a step does what its entry says, and the judge takes it at its word.
@@ -63,7 +64,7 @@ type tester interface {
 
 func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	env := newEnvironment()
+	env := flowtest.New()
 	for name, f := range map[string]any{
 		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 const (
@@ -46,7 +47,7 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (contract.StepOutpu
 		r.at.Revision, r.at.State.Version = r.at.Opened.Revision, r.at.Opened.Version
 	}
 	reason, failed := r.stages(ctx, in.Carried != nil)
-	if errors.Is(failed, errLongHistory) {
+	if errors.Is(failed, durable.ErrLong) {
 		return contract.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Carried: &r.at})
 	}
 	return r.settle(ctx, reason, failed)
@@ -79,17 +80,17 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		}
 		midway = false
 		err := r.watch(ctx, i, stage, replay)
-		if errors.Is(err, errLongHistory) {
+		if errors.Is(err, durable.ErrLong) {
 			stop()
 			if err = r.halt(ctx, replay); err == nil {
-				return "", errLongHistory
+				return "", durable.ErrLong
 			}
 		}
 		if err != nil {
 			return "stage " + describe(i, stage) + ": " + contract.Message(err), err
 		}
 		result := r.at.Results[i]
-		conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
+		durable.Conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
 		if result.Decision != decisionPass {
 			return "stage " + describe(i, stage) + ": " + result.Reason, nil
 		}
@@ -102,7 +103,7 @@ func (r *rollout) begin(ctx workflow.Context, i int, stage dsl.Stage) error {
 	s := &r.at.State
 	s.Phase, s.Stage, s.Shadow, s.Weight = "stage", i+1, stage.Shadow, stage.Weight
 	r.show(ctx)
-	tell(ctx, contract.Note{
+	durable.Tell(ctx, contract.Note{
 		Step: r.in.Step, Text: fmt.Sprintf("version %s, stage %s of %d", r.at.Opened.Version, describe(i, stage), len(r.spec.Stages)),
 	})
 	if err := r.traffic(ctx, stage); err != nil {
@@ -151,10 +152,10 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: defaultTimeout,
-		HeartbeatTimeout:    heartbeatTimeout,
+		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
-			MaximumInterval: 10 * time.Second, MaximumAttempts: lostWorkers,
+			MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser},
 		},
 		Summary: "replay traffic to " + r.spec.Target,
@@ -191,7 +192,7 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay wor
 		in := contract.RolloutLook{
 			Step: r.in, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Stage: stage, Tests: r.spec.Tests,
 			Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Judge,
-			Begins: len(result.Looks) == 0, For: every(ctx, lookFor),
+			Begins: len(result.Looks) == 0, For: durable.Every(ctx, lookFor),
 		}
 		var out contract.RolloutLooked
 		if err := r.order(ctx, contract.RolloutLookActivity, "judge stage "+describe(i, stage), in, &out); err != nil {
@@ -211,8 +212,8 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay wor
 			return nil
 		case replay.IsReady():
 			return replayEnded(ctx, replay)
-		case ctx.Err() == nil && isLong(ctx, neverLong):
-			return errLongHistory
+		case ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong):
+			return durable.ErrLong
 		}
 	}
 }
@@ -269,10 +270,10 @@ func (r *rollout) order(ctx workflow.Context, name, summary string, in, out any)
 func orderOptions(summary string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout: targetTimeout,
-		HeartbeatTimeout:    heartbeatTimeout,
+		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 200 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: lostWorkers,
+			InitialInterval: 200 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
 			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate},
 		},
 		Summary: summary,
@@ -300,9 +301,9 @@ func (r *rollout) show(ctx workflow.Context) {
 	text := fmt.Sprintf("**%s** version %s: %s, stage %d of %d\n", r.spec.Target, s.Version, s.Phase, s.Stage, s.Stages)
 	if l := s.Look; l != nil {
 		side := func(name string, c dsl.SideCounts) string {
-			return row(name, c.Requests, c.Errors, fmt.Sprintf("%.2f", c.P99MS))
+			return durable.TableRow(name, c.Requests, c.Errors, fmt.Sprintf("%.2f", c.P99MS))
 		}
-		text += "\n" + heads("", "answers", "errors", "p99 ms") + side("candidate", l.Candidate) + side("stable", l.Stable) +
+		text += "\n" + durable.TableHead("", "answers", "errors", "p99 ms") + side("candidate", l.Candidate) + side("stable", l.Stable) +
 			fmt.Sprintf("\ne-value %.3g: %s %s\n", l.EValue, l.Decision, l.Reason)
 	}
 	workflow.SetCurrentDetails(ctx, text)

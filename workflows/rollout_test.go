@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -54,7 +55,7 @@ func (f *target) fails(name string) error {
 }
 
 func (f *target) environment() *testsuite.TestWorkflowEnvironment {
-	env := newEnvironment()
+	env := flowtest.New()
 	replaying := make(chan struct{})
 	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // vacancyEvery is how often it is asked at most whether a workflow ID is free.
@@ -57,7 +58,7 @@ func (t turns) startWhenFree(
 func awaitVacancy(ctx workflow.Context, id string) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: every(ctx, time.Second), MaximumInterval: every(ctx, vacancyEvery)},
+		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: durable.Every(ctx, time.Second), MaximumInterval: durable.Every(ctx, vacancyEvery)},
 		Summary:             "wait for the end of " + id,
 	})
 	return workflow.ExecuteActivity(ctx, contract.VacantActivity, id).Get(ctx, nil)
@@ -66,7 +67,7 @@ func awaitVacancy(ctx workflow.Context, id string) error {
 // startAgain tries to start a child until its ID is free, as earlier builds did.
 func startAgain(ctx workflow.Context, start func() workflow.ChildWorkflowFuture) (workflow.ChildWorkflowFuture, error) {
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Minute) {
-		if err := sleep(ctx, every(ctx, pause), "before the next start"); err != nil {
+		if err := durable.Sleep(ctx, durable.Every(ctx, pause), "before the next start"); err != nil {
 			return nil, err
 		}
 		child := start()

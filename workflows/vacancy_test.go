@@ -12,12 +12,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
 // TestStepsTakeTurns: of the steps of a run that wait for the same target none tries to start its child in vain, however many there are.
 func TestStepsTakeTurns(t *testing.T) {
 	const steps = 20
-	env := newEnvironment()
+	env := flowtest.New()
 	var inVain, running, most int
 	child := func(ctx workflow.Context) error {
 		running++

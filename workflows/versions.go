@@ -1,19 +1,9 @@
 package workflows
 
-import "go.temporal.io/sdk/workflow"
-
-// Changes of what workflows of all kinds do, by the names under which workflow.GetVersion puts them into histories. A history that an
-// earlier build began goes on as that began it.
+// Changes of what runs do: see durable.Since.
 const (
-	// changeLong: more workflows go on in a new history, and all do also when the server suggests it.
-	changeLong = "long-history"
-	// changeStopTimers: the timer of a wait ends with the wait.
-	changeStopTimers = "stop-timers"
-	// changeVerdicts: the history says how steps, generations and stages ended.
-	changeVerdicts = "verdicts"
+	// changeVacancy: a step whose child's ID is taken has an activity wait for it, and does not try to start the child again and again.
+	changeVacancy = "await-vacancy"
+	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
+	changeLostLane = "lost-lane"
 )
-
-// since reports whether a change holds for this workflow. It is asked only where the change makes a difference, for it adds to history.
-func since(ctx workflow.Context, change string) bool {
-	return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) != workflow.DefaultVersion
-}

@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // maxInFlight is how many steps of a run are done at once. It bounds how far a history grows once nothing new is begun in it.
@@ -56,7 +57,7 @@ func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errTy
 
 // pump starts what is ready, each step in a coroutine of its own, and reports whether there was any.
 func (r *run) pump(ctx workflow.Context) (started bool) {
-	for len(r.ready) > 0 && !isLong(ctx, longByLength) {
+	for len(r.ready) > 0 && !durable.IsLong(ctx, durable.LongByLength) {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
 		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // lookAttempts is how often a look is tried: the next one comes by itself, and what is wrong should be seen soon.
@@ -30,17 +31,17 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 		case err != nil:
 			workflow.SetCurrentDetails(ctx, "cannot look: "+contract.Message(err))
 			note := contract.WatchNote{Pipeline: in.Run.Name, Trigger: in.Run.Trigger.Name, Error: contract.Message(err)}
-			if err := local(ctx, contract.TriggerNoteActivity, "note what is wrong", note, nil); err != nil {
+			if err := durable.Local(ctx, contract.TriggerNoteActivity, "note what is wrong", note, nil); err != nil {
 				workflow.GetLogger(ctx).Warn("what keeps a trigger from looking was not noted", "trigger", note.Trigger, "error", err)
 			}
 		default:
 			workflow.SetCurrentDetails(ctx, look.Summary)
 		}
 		in.Looked = true
-		if isLong(ctx, longByLength) {
+		if durable.IsLong(ctx, durable.LongByLength) {
 			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
 		}
-		if err := sleep(ctx, time.Duration(in.Spec.Interval()), "until the next look"); err != nil {
+		if err := durable.Sleep(ctx, time.Duration(in.Spec.Interval()), "until the next look"); err != nil {
 			return err
 		}
 	}
@@ -49,7 +50,7 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 // watchOnce is one look: it asks whether a run is due, starts it, and strikes it out. When it ends in between, the next look is told the
 // same run again, whose ID is the lock.
 func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) {
-	options := localOptions("look")
+	options := durable.LocalOptions("look")
 	options.RetryPolicy.MaximumAttempts, options.StartToCloseTimeout = lookAttempts, lookTimeout
 	var look contract.Look
 	looked := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, options), contract.TriggerLookActivity, in)
@@ -73,5 +74,5 @@ func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, err
 		return look, err
 	}
 	note := contract.WatchNote{Pipeline: run.Name, Trigger: run.Trigger.Name, Run: run.Run}
-	return look, local(own, contract.TriggerNoteActivity, "note the run", note, nil)
+	return look, durable.Local(own, contract.TriggerNoteActivity, "note the run", note, nil)
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // watched is what a watch did.
@@ -32,7 +34,7 @@ type sight struct {
 // watch plays a watch that finds one thing after the other, and then that its trigger is gone.
 func watch(t *testing.T, sights ...sight) watched {
 	t.Helper()
-	env := newEnvironment()
+	env := flowtest.New()
 	var got watched
 	env.RegisterWorkflowWithOptions(Watch, workflow.RegisterOptions{Name: contract.WatchWorkflow})
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
@@ -54,7 +56,7 @@ func watch(t *testing.T, sights ...sight) watched {
 		now := sights[0]
 		sights = sights[1:]
 		if now.long {
-			env.SetCurrentHistoryLength(longHistory)
+			env.SetCurrentHistoryLength(durable.LongHistory)
 		}
 		return now.look, now.err
 	}, activity.RegisterOptions{Name: contract.TriggerLookActivity})

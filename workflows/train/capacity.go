@@ -1,4 +1,4 @@
-package workflows
+package train
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 const (
@@ -44,7 +45,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		if t.missed(ctx) {
 			return t.abandon(ctx, contract.Error(contract.ErrTimeout, t.missedReason(), nil))
 		}
-		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && since(ctx, changeTimeoutBoundsWait) {
+		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && durable.Since(ctx, changeTimeoutBoundsWait) {
 			return t.abandon(ctx, errLate)
 		}
 		choice, err := t.choose(ctx)
@@ -63,8 +64,8 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 		if contract.ErrorType(err) != contract.ErrPreempted {
 			return t.abandon(ctx, err)
 		}
-		if t.phase = acquiringPhase + contract.Message(err); isLong(ctx, longBySuggestion) {
-			return errLongHistory
+		if t.phase = acquiringPhase + contract.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
+			return durable.ErrLong
 		}
 	}
 }
@@ -89,7 +90,7 @@ func (t *train) choose(ctx workflow.Context) (contract.Choice, error) {
 		Ended: t.carried.Generations, Current: t.current,
 	}
 	var choice contract.Choice
-	err := local(ctx, contract.DecideActivity, "decide what to buy for "+t.in.Step, in, &choice)
+	err := durable.Local(ctx, contract.DecideActivity, "decide what to buy for "+t.in.Step, in, &choice)
 	return choice, err
 }
 
@@ -172,7 +173,7 @@ func (l *life) lookOut(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
 		defer func() { l.scout.ended = true }()
 		for pause := firstLook; ; {
-			if sleep(ctx, every(ctx, pause), "look again for spot capacity") != nil || l.looked(ctx) {
+			if durable.Sleep(ctx, durable.Every(ctx, pause), "look again for spot capacity") != nil || l.looked(ctx) {
 				return
 			}
 			if pause *= 2; !l.hasMany(ctx) {

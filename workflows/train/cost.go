@@ -1,4 +1,4 @@
-package workflows
+package train
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // cost is what the generations that have ended have cost.
@@ -28,7 +29,7 @@ func cost(g dsl.Generation) float64 {
 // withCost adds to the error of a training what it has cost. One that says that a worker was lost stays as it is, for it must be known by
 // that: the step is tried again.
 func (t *train) withCost(err error) error {
-	if workerLost(err) {
+	if durable.WorkerLost(err) {
 		return err
 	}
 	return contract.WithCost(err, t.cost())

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // A step's record is read by the steps after it. Waiting for the disk at each would take a third of the time of a chain of short
@@ -44,7 +45,7 @@ func (l *journal) write(ctx workflow.Context) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := local(ctx, contract.RecordActivity, "write records", contract.RecordInput{Ends: ends}, nil); err != nil {
+	if err := durable.Local(ctx, contract.RecordActivity, "write records", contract.RecordInput{Ends: ends}, nil); err != nil {
 		workflow.GetLogger(ctx).Warn("records are not written yet", "error", err)
 	}
 }
@@ -61,10 +62,10 @@ func (l *journal) sync(ctx workflow.Context) error {
 		in.Ends = append(in.Ends, end.At)
 	}
 	summary := "make the records durable"
-	err := local(ctx, contract.SyncActivity, summary, in, nil)
+	err := durable.Local(ctx, contract.SyncActivity, summary, in, nil)
 	if contract.ErrorType(err) == contract.ErrLost {
 		if err = l.restore(ctx); err == nil {
-			err = local(ctx, contract.SyncActivity, summary, in, nil)
+			err = durable.Local(ctx, contract.SyncActivity, summary, in, nil)
 		}
 	}
 	if err != nil {
@@ -76,17 +77,17 @@ func (l *journal) sync(ctx workflow.Context) error {
 
 // restore makes records again that are not there.
 func (l *journal) restore(ctx workflow.Context) error {
-	return local(ctx, contract.RecordActivity, "make lost records again", contract.RecordInput{Ends: l.ends}, nil)
+	return durable.Local(ctx, contract.RecordActivity, "make lost records again", contract.RecordInput{Ends: l.ends}, nil)
 }
 
 // lookup runs a local activity that reads the records of earlier steps.
 func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) error {
-	err := local(ctx, name, summary, in, out)
+	err := durable.Local(ctx, name, summary, in, out)
 	if contract.ErrorType(err) != contract.ErrLost || j.journal == nil {
 		return err
 	}
 	if err := j.journal.restore(ctx); err != nil {
 		return err
 	}
-	return local(ctx, name, summary, in, out)
+	return durable.Local(ctx, name, summary, in, out)
 }

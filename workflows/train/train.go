@@ -1,4 +1,5 @@
-package workflows
+// Package train is the workflow of a train step: generations of a gang, each from a sealed checkpoint on.
+package train
 
 import (
 	"cmp"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // remoteLimit bounds one of the worker's activities.
@@ -34,18 +36,18 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 		t.carried.BeganAt = workflow.Now(ctx)
 	}
 	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt}
-	if err := local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
+	if err := durable.Local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
 		return contract.StepOutput{}, err
 	}
 	if t.carried.AttemptAt.IsZero() {
 		t.carried.AttemptAt = workflow.Now(ctx)
 	}
-	t.budget = newBudget(in.Retry)
-	t.budget.used = t.carried.Failures
+	t.budget = durable.NewRetryBudget(in.Retry)
+	t.budget.Used = t.carried.Failures
 	for {
 		end, err := t.generation(ctx)
 		switch {
-		case errors.Is(err, errLongHistory):
+		case errors.Is(err, durable.ErrLong):
 			return contract.StepOutput{}, t.goOn(ctx)
 		case err != nil:
 			return contract.StepOutput{}, t.withCost(err)
@@ -56,7 +58,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 			t.dropNext(ctx)
 			return contract.StepOutput{}, t.withCost(err)
 		}
-		if isLong(ctx, longBySuggestion) {
+		if durable.IsLong(ctx, durable.LongBySuggestion) {
 			return contract.StepOutput{}, t.goOn(ctx)
 		}
 	}
@@ -73,7 +75,7 @@ type train struct {
 	in      contract.TrainInput
 	plan    contract.TrainPlan
 	carried contract.TrainCarried
-	budget  *budget
+	budget  *durable.RetryBudget
 	notices workflow.ReceiveChannel
 
 	phase   string
@@ -160,7 +162,7 @@ func (t *train) close(ctx workflow.Context, end trainEnd) {
 	t.current.CostUSD = cost(t.current)
 	t.carried.Generations = append(t.carried.Generations, t.current)
 	countGeneration(ctx, t.current)
-	conclude(ctx, fmt.Sprintf("generation %d", t.current.Index), string(end.how), end.reason)
+	durable.Conclude(ctx, fmt.Sprintf("generation %d", t.current.Index), string(end.how), end.reason)
 	if end.unusable {
 		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
 	}
@@ -184,7 +186,7 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		}
 		n++
 	}
-	if n < maxFruitless || !since(ctx, changeFruitlessEnds) {
+	if n < maxFruitless || !durable.Since(ctx, changeFruitlessEnds) {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
@@ -207,12 +209,12 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		return nil
 	}
 	failure := contract.Error(end.errType, end.message(), nil)
-	pause, again := t.budget.again(failure)
+	pause, again := t.budget.Again(failure)
 	if !again || end.how == dsl.EndDeadline || end.how == dsl.EndIdle {
 		return failure
 	}
-	t.carried.Failures = t.budget.used
-	if err := sleep(ctx, pause, "before the next attempt"); err != nil {
+	t.carried.Failures = t.budget.Used
+	if err := durable.Sleep(ctx, pause, "before the next attempt"); err != nil {
 		return err
 	}
 	t.carried.AttemptAt = workflow.Now(ctx)
@@ -237,7 +239,7 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput
 func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: remoteLimit,
-		HeartbeatTimeout:    heartbeatTimeout,
+		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 8,
@@ -261,14 +263,14 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 // continued while the training is under way.
 func (t *train) report(ctx workflow.Context) {
 	n := t.current.Index
-	if t.in.Unheard || n&(n-1) != 0 && since(ctx, changeNotes) {
+	if t.in.Unheard || n&(n-1) != 0 && durable.Since(ctx, changeNotes) {
 		return
 	}
 	text := fmt.Sprintf("generation %d on %s", n, strings.Join(t.nodes, ", "))
 	if n > 1 {
 		text = fmt.Sprintf("generation %d or later", n)
 	}
-	tell(ctx, contract.Note{Step: t.in.Step, Text: text})
+	durable.Tell(ctx, contract.Note{Step: t.in.Step, Text: text})
 }
 
 // show writes the details that Temporal's UI shows of the workflow.
@@ -282,11 +284,11 @@ func (t *train) show(ctx workflow.Context) {
 		fmt.Fprintf(&b, ", from step %d", t.current.FromStep)
 	}
 	if ended := t.carried.Generations; len(ended) > 0 {
-		b.WriteString("\n\n" + heads("#", "on", "steps", "kept", "time", "end"))
-		for _, g := range ended[max(0, len(ended)-detailRows):] {
-			on := unbroken.Replace(fmt.Sprintf("%d %s", g.Nodes, capacityWords[g.Capacity]))
-			steps := unbroken.Replace(fmt.Sprintf("%d-%d", g.FromStep, g.ToStep))
-			b.WriteString(row(g.Index, on, steps, g.CommittedStep, spent(g.StartedAt, g.EndedAt), cmp.Or(cell(g.Reason), string(g.End))))
+		b.WriteString("\n\n" + durable.TableHead("#", "on", "steps", "kept", "time", "end"))
+		for _, g := range ended[max(0, len(ended)-durable.MaxRows):] {
+			on := durable.Unbroken.Replace(fmt.Sprintf("%d %s", g.Nodes, capacityWords[g.Capacity]))
+			steps := durable.Unbroken.Replace(fmt.Sprintf("%d-%d", g.FromStep, g.ToStep))
+			b.WriteString(durable.TableRow(g.Index, on, steps, g.CommittedStep, durable.Elapsed(g.StartedAt, g.EndedAt), cmp.Or(durable.Cell(g.Reason), string(g.End))))
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

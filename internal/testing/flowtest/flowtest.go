@@ -1,4 +1,5 @@
-package workflows
+// Package flowtest is where the unit tests of workflows run: Temporal's test environment, and counters of what they count.
+package flowtest
 
 import (
 	"log/slog"
@@ -10,9 +11,9 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// newEnvironment is one in which time passes only where nothing is under way. Its limits are for a busy machine: at the first activity the
+// New is an environment in which time passes only where nothing is under way. Its limits are for a busy machine: at the first activity the
 // SDK reads the whole binary of the test, within what it otherwise takes for a deadlock.
-func newEnvironment(metrics ...client.MetricsHandler) *testsuite.TestWorkflowEnvironment {
+func New(metrics ...client.MetricsHandler) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	for _, handler := range metrics {

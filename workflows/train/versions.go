@@ -1,4 +1,4 @@
-package workflows
+package train
 
 // Changes of what trainings do: see durable.Since.
 const (

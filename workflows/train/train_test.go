@@ -1,4 +1,4 @@
-package workflows
+package train
 
 import (
 	"context"
@@ -20,8 +20,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // stage plays the worker's and the nodes' activities of a training on one node.
@@ -51,7 +53,7 @@ type stage struct {
 	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
 	spot func(generation int) bool
 	// counts takes what is counted.
-	counts *counts
+	counts *flowtest.Counts
 
 	mu       sync.Mutex
 	now      func() time.Time
@@ -96,7 +98,7 @@ func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Cho
 
 func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	env := newEnvironment(s.counts.handler()...)
+	env := flowtest.New(s.counts.Handler()...)
 	env.RegisterWorkflowWithOptions(Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	over := t.Context().Done()
 	s.now = env.Now
@@ -574,7 +576,7 @@ func TestScoutGrowsQuiet(t *testing.T) {
 	})
 	env.SetOnTimerFiredListener(func(string) { pauses.Add(1) })
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
-		return Train(Hasten(ctx, 1000), in)
+		return Train(durable.Hasten(ctx, 1000), in)
 	}, workflow.RegisterOptions{Name: contract.TrainWorkflow, DisableAlreadyRegisteredCheck: true})
 	if err := s.train(t, env, dsl.Retry{}); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package workflows
+package durable
 
 import (
 	"time"
@@ -14,8 +14,8 @@ func Hasten(ctx workflow.Context, times int) workflow.Context {
 	return workflow.WithValue(ctx, hasteKey{}, times)
 }
 
-// every is the interval at which to look again at something.
-func every(ctx workflow.Context, usual time.Duration) time.Duration {
+// Every is the interval at which to look again at something.
+func Every(ctx workflow.Context, usual time.Duration) time.Duration {
 	if times, ok := ctx.Value(hasteKey{}).(int); ok {
 		return usual / time.Duration(times)
 	}

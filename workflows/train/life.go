@@ -1,4 +1,4 @@
-package workflows
+package train
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 const (
@@ -109,7 +110,7 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 // ending says how the generation ended. Histories of older versions took every exit code of 0 for a finish.
 func (l *life) ending(ctx workflow.Context) trainEnd {
 	end := l.classify()
-	if end.ran && l.exitedZero() && l.cutShort() && !since(ctx, changeStopIsNoFinish) {
+	if end.ran && l.exitedZero() && l.cutShort() && !durable.Since(ctx, changeStopIsNoFinish) {
 		end.how, end.reason, end.errType = dsl.EndFinished, "", ""
 	}
 	return end
@@ -121,7 +122,7 @@ func (l *life) await(ctx workflow.Context, cond func() bool) {
 	var err error
 	ok := true
 	if first != nil {
-		ok, err = await(ctx, max(first.left, time.Millisecond), first.name, cond)
+		ok, err = durable.Await(ctx, max(first.left, time.Millisecond), first.name, cond)
 	} else {
 		err = workflow.Await(ctx, cond)
 	}
@@ -273,7 +274,7 @@ func (l *life) run(ctx workflow.Context, i int) {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
 		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.
 		silent := name == contract.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
-		if !workerLost(err) || node.gone || silent || l.isSpared(ctx) {
+		if !durable.WorkerLost(err) || node.gone || silent || l.isSpared(ctx) {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
 			node.gone = node.gone || err != nil && (name == contract.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
 			node.err, node.ended = err, true
@@ -291,7 +292,7 @@ func (l *life) hasMany(ctx workflow.Context) bool {
 
 // isSpared reports whether what can be left out of the history is to be, for it has become long.
 func (l *life) isSpared(ctx workflow.Context) bool {
-	return l.hasMany(ctx) && since(ctx, changeLong)
+	return l.hasMany(ctx) && durable.Since(ctx, durable.ChangeLong)
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.
@@ -302,7 +303,7 @@ func (l *life) stop(ctx workflow.Context) {
 			workflow.Go(ctx, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
 		}
 	}
-	if ok, err := await(ctx, grace+commitLimit, "limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
+	if ok, err := durable.Await(ctx, grace+commitLimit, "limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
 		workflow.GetLogger(ctx).Warn("ranks that were stopped have not come to an end")
 	}
 }
@@ -345,7 +346,7 @@ func (l *life) waitForLoss(ctx workflow.Context) {
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
 		return
 	}
-	if ok, err := await(ctx, lossLimit, "is a node gone?", func() bool { return l.loss != nil }); err == nil && ok {
+	if ok, err := durable.Await(ctx, lossLimit, "is a node gone?", func() bool { return l.loss != nil }); err == nil && ok {
 		workflow.GetLogger(ctx).Info("the failure of a rank follows from the loss of a node", "reason", l.loss.Reason)
 	}
 }

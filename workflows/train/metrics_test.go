@@ -1,82 +1,22 @@
-package workflows
+package train
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
-
-// counts are counters of the table, by their names and the labels that the table has, such as "sluice_runs_total map[status:failed]".
-type counts struct {
-	client.MetricsHandler
-	mu sync.Mutex
-	of map[string]int64
-}
-
-// handler is the handler that counts, or none.
-func (c *counts) handler() []client.MetricsHandler {
-	if c == nil {
-		return nil
-	}
-	c.MetricsHandler, c.of = client.MetricsNopHandler, map[string]int64{}
-	return []client.MetricsHandler{tagged{c, nil}}
-}
-
-type tagged struct {
-	*counts
-	tags map[string]string
-}
-
-// WithTags implements client.MetricsHandler.
-func (h tagged) WithTags(tags map[string]string) client.MetricsHandler {
-	all := map[string]string{}
-	maps.Copy(all, h.tags)
-	maps.Copy(all, tags)
-	return tagged{h.counts, all}
-}
-
-// Counter implements client.MetricsHandler.
-func (h tagged) Counter(name string) client.MetricsCounter {
-	for _, m := range telemetry.Runs() {
-		if m.Name != name {
-			continue
-		}
-		labels := map[string]string{}
-		for _, l := range m.LabelNames() {
-			labels[l] = h.tags[l]
-		}
-		return counter{h.counts, fmt.Sprint(name, " ", labels)}
-	}
-	return h.MetricsHandler.Counter(name)
-}
-
-type counter struct {
-	*counts
-	series string
-}
-
-// Inc implements client.MetricsCounter.
-func (c counter) Inc(n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.of[c.series] += n
-}
 
 // A training counts its generations, steps, notices and dollars: each notice once, however often the agent repeats it.
 func TestTrainCounts(t *testing.T) {
 	stopped := make(chan struct{})
-	s := &stage{counts: &counts{}, price: 36, reached: 14, from: func(generation int) int64 { return int64(10 * (generation - 1)) }}
+	s := &stage{counts: &flowtest.Counts{}, price: 36, reached: 14, from: func(generation int) int64 { return int64(10 * (generation - 1)) }}
 	env := s.environment(t)
 	s.now = func() time.Time { return env.Now().Add(-time.Hour) } // when a gang was asked for
 	s.ranks = func(generation int) (contract.RanksEnded, error) {
@@ -98,10 +38,10 @@ func TestTrainCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cost := "sluice_train_cost_usd_total map[capacity:on_demand]"
-	if got := s.counts.of[cost]; got < 72e6 || got > 73e6 {
+	if got := s.counts.Of[cost]; got < 72e6 || got > 73e6 {
 		t.Errorf("%d millionths of a dollar are counted, want those of two hours", got)
 	}
-	delete(s.counts.of, cost)
+	delete(s.counts.Of, cost)
 	want := map[string]int64{
 		"sluice_train_generations_total map[end:node_lost]": 1,
 		"sluice_train_generations_total map[end:finished]":  1,
@@ -110,7 +50,7 @@ func TestTrainCounts(t *testing.T) {
 		"sluice_train_notices_total map[cause:preemption]":  1,
 		"sluice_train_notices_total map[cause:gpu_fault]":   1,
 	}
-	if diff := cmp.Diff(want, s.counts.of); diff != "" {
+	if diff := cmp.Diff(want, s.counts.Of); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package workflows
+package train
 
 import (
 	"testing"
@@ -10,5 +10,5 @@ import (
 // Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError, TestTrainCancelLeavesNothing, TestTrainKeepsItsDeadline,
 // TestTrainMovesBackToSpot, TestTrainLeavesBrokenGPU and TestTrainReleasesIdleGPUs in integration/.
 func TestTrainReplays(t *testing.T) {
-	historytest.Replay(t, "testdata/train-*.json*", contract.TrainWorkflow, Train)
+	historytest.Replay(t, "../testdata/train-*.json*", contract.TrainWorkflow, Train)
 }

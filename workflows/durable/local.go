@@ -1,0 +1,33 @@
+package durable
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// HeartbeatTimeout is how soon a killed worker is noticed.
+const HeartbeatTimeout = 10 * time.Second
+
+// localTimeout bounds one try of a local activity: it may wait for the store.
+const localTimeout = contract.Patience + time.Minute
+
+// LocalOptions bound the engine's local activities: they read and write small records and evaluate expressions.
+func LocalOptions(summary string) workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout: localTimeout,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
+			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate, contract.ErrLost},
+		},
+		Summary: summary,
+	}
+}
+
+// Local runs one of the engine's local activities.
+func Local(ctx workflow.Context, name, summary string, in, out any) error {
+	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions(summary)), name, in).Get(ctx, out)
+}

@@ -1,0 +1,17 @@
+package durable
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// Tell says where a step is to the workflow of its run, whose details in Temporal's UI are the user's page of the run. Whether that
+// hears it does not matter to the step.
+func Tell(ctx workflow.Context, note contract.Note) {
+	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
+	if parent == nil {
+		return
+	}
+	workflow.SignalExternalWorkflow(ctx, parent.ID, parent.RunID, contract.NoteSignal, note)
+}

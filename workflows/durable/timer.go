@@ -1,0 +1,22 @@
+package durable
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// Sleep pauses the workflow. Temporal's UI shows the timer as about.
+func Sleep(ctx workflow.Context, pause time.Duration, about string) error {
+	return workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: about}).Get(ctx, nil)
+}
+
+// Await waits for cond, and reports false when that does not hold within limit. Temporal's UI shows the timer as about.
+func Await(ctx workflow.Context, limit time.Duration, about string, cond func() bool) (bool, error) {
+	if Since(ctx, changeStopTimers) {
+		var stop workflow.CancelFunc
+		ctx, stop = workflow.WithCancel(ctx)
+		defer stop()
+	}
+	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: about}}, cond)
+}

@@ -1,0 +1,31 @@
+package durable
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxSummary bounds a summary, in bytes: a server may refuse a payload of more than 400 (limit.userMetadataSummarySize).
+const maxSummary = 300
+
+// Conclude puts how something ended into the history, where Temporal's UI shows it: it names what is scheduled before its end is known.
+func Conclude(ctx workflow.Context, about, end, why string) {
+	if !Since(ctx, changeVerdicts) {
+		return
+	}
+	options := workflow.SideEffectOptions{Summary: Summary(about+": "+end, why)}
+	workflow.SideEffectWithOptions(ctx, options, func(workflow.Context) any { return end })
+}
+
+// Summary is a title, with the first line of more where there is any.
+func Summary(title, more string) string {
+	more, _, _ = strings.Cut(more, "\n")
+	if more != "" {
+		title += ": " + more
+	}
+	if len(title) > maxSummary {
+		title = strings.ToValidUTF8(title[:maxSummary], "") + "…"
+	}
+	return title
+}

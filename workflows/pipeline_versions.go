@@ -1,9 +1,0 @@
-package workflows
-
-// Changes of what runs do: see durable.Since.
-const (
-	// changeVacancy: a step whose child's ID is taken has an activity wait for it, and does not try to start the child again and again.
-	changeVacancy = "await-vacancy"
-	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
-	changeLostLane = "lost-lane"
-)
