@@ -275,7 +275,7 @@ func (e *Engine) publish(
 		if in.ReusedFrom != "" {
 			version.Run, version.By = in.ReusedFrom, at.Run
 		}
-		if err := lineage(ctx, e.Store, resolved, fields, &version); err != nil {
+		if err := lineage(ctx, e.Store, resolved.Spec, fields, &version); err != nil {
 			return nil, nil, err
 		}
 		switch registered, behind, err := putVersion(ctx, e.Store, version); {

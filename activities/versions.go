@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -133,17 +132,17 @@ func Versions(ctx context.Context, s *store.Store, typ artifact.Type, name strin
 	return all, err
 }
 
-// lineage adds to a version what it was made from and how.
-func lineage(ctx context.Context, s *store.Store, resolved dsl.Resolved, outputs map[string]json.RawMessage, v *Published) error {
+// lineage adds to a version what it was made from and how: the inputs in the resolved spec of the step, and that spec.
+func lineage(ctx context.Context, s *store.Store, resolved json.RawMessage, outputs map[string]json.RawMessage, v *Published) error {
 	var spec struct {
 		Inputs map[string]artifact.Ref `json:"inputs"`
 	}
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+	if err := json.Unmarshal(resolved, &spec); err != nil {
 		return fmt.Errorf("the spec of %s: %w", v.Step, err)
 	}
 	v.Parents = spec.Inputs
 	var err error
-	if v.Spec, _, err = s.PutBlob(ctx, bytes.NewReader(resolved.Spec)); err != nil {
+	if v.Spec, _, err = s.PutBlob(ctx, bytes.NewReader(resolved)); err != nil {
 		return err
 	}
 	if raw, ok := outputs["statistics"]; ok && v.Artifact.Type == artifact.Dataset {
