@@ -105,6 +105,10 @@ histories: build ## record the histories again that the replay tests replay, aft
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
 
+.PHONY: state
+state: setup build ## record the state folder again that this build and later ones must open, when they need not open an older one any more
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
+
 .PHONY: bench
 bench: build ## measure; NAME=engine, NAME=clean or NAME=policy
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, NAME=clean or NAME=policy))

@@ -47,6 +47,8 @@ type sandbox struct {
 	// port is where the target of the pipeline's environment listens.
 	port int
 	env  []string
+	// starter is what starts sluice, such as nohup, which becomes it; nil for nothing.
+	starter []string
 	// storeURL is the store of the pipeline's environment; empty for the state folder's own.
 	storeURL string
 }
@@ -59,14 +61,20 @@ func newSandbox(t *testing.T, name string) *sandbox {
 	return s
 }
 
-// copyProject makes a sandbox of a project's folder. When the test ends nothing may run in the sandbox any more.
+// copyProject makes a sandbox of a project's folder.
 func copyProject(t *testing.T, folder string) *sandbox {
 	t.Helper()
-	dir := t.TempDir()
-	s := &sandbox{site: site{t: t, dir: dir, state: filepath.Join(dir, "state")}, project: filepath.Join(dir, "project"), port: freePort(t)}
+	s := emptySandbox(t, t.TempDir())
 	if err := os.CopyFS(s.project, os.DirFS(folder)); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// emptySandbox makes a sandbox of a folder. When the test ends nothing may run in it any more.
+func emptySandbox(t *testing.T, dir string) *sandbox {
+	t.Helper()
+	s := &sandbox{site: site{t: t, dir: dir, state: filepath.Join(dir, "state")}, project: filepath.Join(dir, "project"), port: freePort(t)}
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -81,17 +89,23 @@ func copyProject(t *testing.T, folder string) *sandbox {
 	return s
 }
 
-// newChain is a sandbox for the whole chain: a training script, and a model that needs no training.
+// newChain is a sandbox for the whole chain.
 func newChain(t *testing.T) *sandbox {
 	t.Helper()
 	s := newSandbox(t, "chain")
+	s.addTraining()
+	return s
+}
+
+// addTraining adds a training script to the project, and a model that needs no training.
+func (s *sandbox) addTraining() {
+	s.t.Helper()
 	script, err := os.ReadFile("testdata/trainer.py")
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	write(t, filepath.Join(s.project, "trainer.py"), string(script))
+	write(s.t, filepath.Join(s.project, "trainer.py"), string(script))
 	s.setModel(onnxtest.Text)
-	return s
 }
 
 // spamEpochs is how long the tests train the example's model: long enough to be stopped in the midst of it, and to pass the gates.
@@ -187,7 +201,7 @@ func (o *output) String() string {
 // start starts sluice in the project's folder. The test's end kills what is left of it.
 func (s *sandbox) start(args ...string) *command {
 	s.t.Helper()
-	return s.startAs(nil, args...)
+	return s.startAs(s.starter, args...)
 }
 
 // startAs is start by another program, such as nohup, which becomes sluice.

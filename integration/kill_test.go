@@ -1,12 +1,12 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -170,25 +170,31 @@ func (c *command) followsRouting(doc routing.Document) {
 	}
 }
 
-// infer asks the target once and returns the version that answered.
+// infer asks the model that serves, and returns the release that answers.
 func (s *sandbox) infer() (version string, err error) {
-	const body = `{"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["spam"]}]}`
+	version, _, err = s.answer()
+	return version, err
+}
+
+// answer asks the model that serves, and returns the release that answers and what it says.
+func (s *sandbox) answer() (version, body string, err error) {
+	const question = `{"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["spam"]}]}`
 	url := fmt.Sprintf("http://127.0.0.1:%d/v2/models/words/infer", s.port)
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, strings.NewReader(question))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(res.Body)
-		return "", errors.Join(fmt.Errorf("status %s: %s", res.Status, body), err)
+		return "", "", errors.Join(fmt.Errorf("status %s: %s", res.Status, raw), err)
 	}
-	return res.Header.Get(gateway.ReleaseHeader), nil
+	return res.Header.Get(gateway.ReleaseHeader), string(raw), err
 }
 
 // TestKilledChildren kills, in one run, the process that cleans, an agent and a rank.
