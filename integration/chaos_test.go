@@ -100,7 +100,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath)
 	c.serve()
 	var err error
-	if c.session, err = worker.Open(t.Context(), worker.Options{StateDir: c.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if c.session, err = worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: c.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -116,7 +116,7 @@ func newOutages(t *testing.T) *outages {
 func (o *outages) open() {
 	o.t.Helper()
 	var err error
-	if o.session, err = worker.Open(o.t.Context(), worker.Options{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if o.session, err = worker.OpenSession(o.t.Context(), worker.SessionOptions{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		o.t.Fatal(err)
 	}
 	o.t.Cleanup(func() {

@@ -23,7 +23,7 @@ const serverVariable = "SLUICE_TEST_SERVER"
 func runServer(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := worker.Open(ctx, worker.Options{StateDir: dir, Idle: true})
+	s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: dir})
 	if err != nil {
 		return err
 	}

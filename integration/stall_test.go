@@ -53,7 +53,7 @@ func TestStalledServer(t *testing.T) {
 	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath,
 		"SLUICE_STATE="+s.state, worker.StoreVariable+"=file://"+filepath.Join(s.state, "store"))
 	server := s.serve()
-	session, err := worker.Open(t.Context(), worker.Options{StateDir: s.state, Logger: slog.New(slog.DiscardHandler)})
+	session, err := worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: s.state, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

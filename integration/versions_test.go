@@ -105,7 +105,7 @@ func newVersions(t *testing.T) *versions {
 	}
 	v.env = append(v.env, worker.StoreVariable+"=file://"+filepath.Join(v.state, "store"))
 	v.serve()
-	v.session, err = worker.Open(t.Context(), worker.Options{StateDir: v.state, Logger: slog.New(slog.DiscardHandler)})
+	v.session, err = worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: v.state, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

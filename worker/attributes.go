@@ -17,13 +17,13 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 )
 
-// ensureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
+// EnsureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
 // cannot be started without them. The embedded server has them from its beginning.
-func (s *Session) ensureSearchAttributes(ctx context.Context) error {
-	operator := s.Client.OperatorService()
-	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: s.Info.Namespace})
+func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
+	operator := c.Client.OperatorService()
+	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.Info.Namespace})
 	if err != nil {
-		return s.attributesError(contract.SearchAttributes(), err)
+		return c.attributesError(contract.SearchAttributes(), err)
 	}
 	missing := contract.SearchAttributes()
 	for name, want := range contract.SearchAttributes() {
@@ -33,25 +33,25 @@ func (s *Session) ensureSearchAttributes(ctx context.Context) error {
 		}
 		if got != want {
 			return contract.Error(contract.ErrInvalid, fmt.Sprintf(
-				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", s.Info.Namespace, name, got, want), nil)
+				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want), nil)
 		}
 		delete(missing, name)
 	}
 	if len(missing) == 0 {
-		return s.awaitSearchAttributes(ctx)
+		return c.awaitSearchAttributes(ctx)
 	}
 	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: s.Info.Namespace, SearchAttributes: missing,
+		Namespace: c.Info.Namespace, SearchAttributes: missing,
 	})
 	var exists *serviceerror.AlreadyExists
 	if err == nil || errors.As(err, &exists) { // another worker was faster
-		return s.awaitSearchAttributes(ctx)
+		return c.awaitSearchAttributes(ctx)
 	}
-	return s.attributesError(missing, err)
+	return c.attributesError(missing, err)
 }
 
-// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 s.
-func (s *Session) awaitSearchAttributes(ctx context.Context) error {
+// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 c.
+func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("the cluster does not know them after %v", connectTimeout))
 	defer cancel()
 	var known []string
@@ -61,8 +61,8 @@ func (s *Session) awaitSearchAttributes(ctx context.Context) error {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for {
-		_, err := s.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Namespace: s.Info.Namespace, Query: strings.Join(known, " AND "),
+		_, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: c.Info.Namespace, Query: strings.Join(known, " AND "),
 		})
 		var unknown *serviceerror.InvalidArgument
 		if !errors.As(err, &unknown) { // who may not ask finds out later
@@ -71,13 +71,13 @@ func (s *Session) awaitSearchAttributes(ctx context.Context) error {
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", s.Info.Namespace, context.Cause(ctx), err)
+			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), err)
 		}
 	}
 }
 
 // attributesError says what somebody who may has to do.
-func (s *Session) attributesError(missing map[string]enums.IndexedValueType, err error) error {
+func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, err error) error {
 	var flags []string
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))
@@ -85,5 +85,5 @@ func (s *Session) attributesError(missing map[string]enums.IndexedValueType, err
 	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
 		"the search attributes that runs are found by cannot be made sure of in namespace %s of %s: %v\n"+
 			"help: have somebody who may do so run: temporal operator search-attribute create --namespace %s %s",
-		s.Info.Namespace, s.Info.TemporalAddress, err, s.Info.Namespace, strings.Join(flags, " ")), err)
+		c.Info.Namespace, c.Info.TemporalAddress, err, c.Info.Namespace, strings.Join(flags, " ")), err)
 }

@@ -38,7 +38,7 @@ type ConnectOptions struct {
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
 
-	settings embedded.Settings // of a server started here, for tests
+	Settings embedded.Settings // of a server started here, for tests
 }
 
 // connectTimeout bounds the whole of Connect: a server starts within a second, on a busy machine within a few.
@@ -63,9 +63,12 @@ func (c *Connection) WorkflowURL(workflowID, runID string) string {
 	return c.token.WorkflowURL(c.Info.UIAddress, c.Info.Namespace, workflowID, runID)
 }
 
-// home names the server among those whose runs are in one store: by the state folder or, of a cluster, by its address.
-func (c *Connection) home() string {
-	return cmp.Or(c.token.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
+// Folder names the state folder that the server belongs to; it is empty on a cluster.
+func (c *Connection) Folder() string { return c.token.Folder() }
+
+// Home names the server among those whose runs are in one store: by the state folder or, of a cluster, by its address.
+func (c *Connection) Home() string {
+	return cmp.Or(c.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
 }
 
 // MintAgentToken makes a token that lets an agent do its work on one run and nothing else; see embedded.Token.MintAgentToken. It is empty
@@ -232,7 +235,7 @@ func hold(ctx context.Context, o ConnectOptions) (_ *Connection, err error) {
 		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
 		LogLevel: o.ServerLogLevel,
 		Codec:    decoder,
-		Settings: o.settings,
+		Settings: o.Settings,
 	})
 	if err != nil {
 		return nil, err

@@ -19,34 +19,20 @@ import (
 
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/internal/testing/proctest"
-	"github.com/sluiceml/sluice/pipelines"
 )
 
 // connectEnv makes the test binary a process that connects by the state folder it names, says whether it holds it, and waits for the
 // end of its stdin.
 const connectEnv = "SLUICE_TEST_CONNECT"
 
-func TestMain(m *testing.M) {
-	pipelines.WorkerMain()
-	if len(os.Args) > 1 && os.Args[1] == pipelines.Arg { // the child of a cleaning
-		if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", StoreVariable} {
+func init() {
+	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"} {
 		os.Unsetenv(name) // of whoever runs the tests
 	}
 	if dir := os.Getenv(connectEnv); dir != "" {
 		serve(dir)
-		return
+		os.Exit(0)
 	}
-	code := m.Run()
-	if err := closeShared(); err != nil {
-		fmt.Fprintln(os.Stderr, "close the tests' session:", err)
-		code = 1
-	}
-	os.Exit(code)
 }
 
 func options(dir string) ConnectOptions {

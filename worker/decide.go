@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -133,11 +132,6 @@ func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contr
 		return decision, fmt.Errorf("decide on %s of %s: %w", at.Step, at.Run, err)
 	}
 	return decision, err
-}
-
-func isNotFound(err error) bool {
-	var gone *serviceerror.NotFound
-	return errors.As(err, &gone)
 }
 
 // lane is where the instances that run in one lane are.

@@ -87,8 +87,8 @@ type Build struct {
 }
 
 // Builds returns the builds of a deployment, the newest first.
-func (c *Connection) Builds(ctx context.Context, name string) ([]Build, error) {
-	info, err := c.describeDeployment(ctx, name)
+func Builds(ctx context.Context, c *Connection, name string) ([]Build, error) {
+	info, err := describeDeployment(ctx, c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +112,8 @@ func (c *Connection) Builds(ctx context.Context, name string) ([]Build, error) {
 }
 
 // CurrentBuild returns the build that new runs begin on; empty while none is.
-func (c *Connection) CurrentBuild(ctx context.Context, name string) (string, error) {
-	info, err := c.describeDeployment(ctx, name)
+func CurrentBuild(ctx context.Context, c *Connection, name string) (string, error) {
+	info, err := describeDeployment(ctx, c, name)
 	if contract.ErrorType(err) == contract.ErrInvalid { // no worker of it has been here before
 		return "", nil
 	}
@@ -135,7 +135,7 @@ func statusOf(status enums.WorkerDeploymentVersionStatus) BuildStatus {
 	}
 }
 
-func (c *Connection) describeDeployment(ctx context.Context, name string) (*deployment.WorkerDeploymentInfo, error) {
+func describeDeployment(ctx context.Context, c *Connection, name string) (*deployment.WorkerDeploymentInfo, error) {
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{
 		Namespace: c.Info.Namespace, DeploymentName: name,
 	})
@@ -156,12 +156,12 @@ const makeCurrentTimeout = 30 * time.Second
 // MakeCurrent makes a build the current one of its deployment: runs that are started after it has returned begin on that build, and those
 // that are open stay where they are. It returns the build that was current before, empty for none, and whether workers of the build take
 // trainings and rollouts.
-func (c *Connection) MakeCurrent(ctx context.Context, d Deployment) (before string, hosts bool, err error) {
+func MakeCurrent(ctx context.Context, c *Connection, d Deployment) (before string, hosts bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, makeCurrentTimeout, fmt.Errorf("not within %v", makeCurrentTimeout))
 	defer cancel()
 	err = eventually(ctx, func() (bool, error) {
-		if before, err = c.CurrentBuild(ctx, d.Name); err == nil {
-			err = c.setCurrent(ctx, d)
+		if before, err = CurrentBuild(ctx, c, d.Name); err == nil {
+			err = setCurrent(ctx, c, d)
 		}
 		return !isNotReady(err), err
 	})
@@ -173,13 +173,13 @@ func (c *Connection) MakeCurrent(ctx context.Context, d Deployment) (before stri
 		return "", false, fmt.Errorf("make build %s of worker deployment %s the current one: %w", d.BuildID, d.Name, err)
 	}
 	err = eventually(ctx, func() (bool, error) { // until all partitions of the task queues know it
-		info, err := c.describeDeployment(ctx, d.Name)
+		info, err := describeDeployment(ctx, c, d.Name)
 		return err != nil || info.GetRoutingConfigUpdateState() != enums.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS, err
 	})
 	if err != nil {
 		return "", false, fmt.Errorf("build %s of worker deployment %s is the current one, but not all task queues know it: %w", d.BuildID, d.Name, err)
 	}
-	hosts, err = c.hosts(ctx, d)
+	hosts, err = takesHosts(ctx, c, d)
 	return before, hosts, err
 }
 
@@ -206,7 +206,7 @@ func eventually(ctx context.Context, ask func() (done bool, err error)) error {
 	}
 }
 
-func (c *Connection) setCurrent(ctx context.Context, d Deployment) error {
+func setCurrent(ctx context.Context, c *Connection, d Deployment) error {
 	_, err := c.Client.WorkflowService().SetWorkerDeploymentCurrentVersion(ctx, &workflowservice.SetWorkerDeploymentCurrentVersionRequest{
 		Namespace: c.Info.Namespace, DeploymentName: d.Name, BuildId: d.BuildID, Identity: "sluice",
 	})
@@ -220,8 +220,8 @@ func isNotReady(err error) bool {
 	return errors.As(err, &missing) || errors.As(err, &incomplete)
 }
 
-// hosts reports whether workers of a build take trainings and rollouts.
-func (c *Connection) hosts(ctx context.Context, d Deployment) (bool, error) {
+// takesHosts reports whether workers of a build take trainings and rollouts.
+func takesHosts(ctx context.Context, c *Connection, d Deployment) (bool, error) {
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeploymentVersion(ctx, &workflowservice.DescribeWorkerDeploymentVersionRequest{
 		Namespace:         c.Info.Namespace,
 		DeploymentVersion: &deployment.WorkerDeploymentVersion{DeploymentName: d.Name, BuildId: d.BuildID},

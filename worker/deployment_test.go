@@ -45,7 +45,7 @@ func TestBuilds(t *testing.T) {
 	await(t, "a run that nobody begins", func() bool {
 		return strings.HasPrefix(s.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(early)), "no build of worker deployment sluice")
 	})
-	if current, err := s.CurrentBuild(t.Context(), "sluice"); current != "" || err != nil {
+	if current, err := CurrentBuild(t.Context(), s.Connection, "sluice"); current != "" || err != nil {
 		t.Errorf("before any build is the current one: %q, %v", current, err)
 	}
 	makeCurrent(t, s, "one", "")
@@ -81,12 +81,12 @@ func TestBuilds(t *testing.T) {
 	wantBehaviors(t, s)
 
 	workAs(t, "stateless", func(o *Options) { o.Stateless = true })
-	if _, hosts, err := s.MakeCurrent(t.Context(), Deployment{"sluice", "stateless"}); hosts || err != nil {
+	if _, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", "stateless"}); hosts || err != nil {
 		t.Errorf("a build of stateless workers takes trainings: %v, %v", hosts, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := s.MakeCurrent(ctx, Deployment{"none", "two"}); contract.ErrorType(err) != contract.ErrInvalid {
+	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); contract.ErrorType(err) != contract.ErrInvalid {
 		t.Errorf("a deployment without workers: %v", err)
 	}
 }
@@ -128,9 +128,9 @@ func TestRunsMoveToABuild(t *testing.T) {
 // are clients and workers of it.
 func versionedServer(t *testing.T) {
 	t.Helper()
-	s, err := Open(t.Context(), Options{
-		StateDir: t.TempDir(), Idle: true, Logger: slog.New(slog.DiscardHandler),
-		settings: embedded.Settings{
+	s, err := OpenSession(t.Context(), SessionOptions{
+		StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
+		Settings: embedded.Settings{
 			dynamicconfig.VersionDrainageStatusVisibilityGracePeriod.Key(): time.Second,
 			dynamicconfig.VersionDrainageStatusRefreshInterval.Key():       time.Second,
 		},
@@ -139,35 +139,28 @@ func versionedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeAfter(t, s)
+	token, err := embedded.ReadToken(s.Info.TokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("TEMPORAL_ADDRESS", s.Info.TemporalAddress)
-	t.Setenv("TEMPORAL_GRPC_META_AUTHORIZATION", "Bearer "+string(s.token))
+	t.Setenv("TEMPORAL_GRPC_META_AUTHORIZATION", "Bearer "+string(token))
 	t.Setenv(StoreVariable, "file://"+t.TempDir())
 }
 
 // workAs starts a worker that is a build of the deployment sluice, or none.
 func workAs(t *testing.T, build string, set ...func(*Options)) *Session {
 	t.Helper()
-	o := Options{StateDir: t.TempDir(), Work: true, Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Work: true}
 	if build != "" {
 		o.Deployment = Deployment{"sluice", build}
 	}
 	for _, f := range set {
 		f(&o)
 	}
-	s, err := Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAfter(t, s)
-	return s
-}
-
-func closeAfter(t *testing.T, s *Session) {
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	p := open(t, SessionOptions{StateDir: t.TempDir()}, o)
+	closeAfter(t, p)
+	return p.Session
 }
 
 // queuer returns what starts the runs of a group, by their numbers, and what lets one go on.
@@ -186,7 +179,7 @@ func queuer(t *testing.T, s *Session) (start func(n int) string, letGo func(n in
 
 func makeCurrent(t *testing.T, s *Session, build, before string) {
 	t.Helper()
-	was, hosts, err := s.MakeCurrent(t.Context(), Deployment{"sluice", build})
+	was, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", build})
 	if err != nil || was != before || !hosts {
 		t.Fatalf("make %s the current build: %q was before, which takes trainings: %v, %v", build, was, hosts, err)
 	}
@@ -215,7 +208,7 @@ func wantBuilds(t *testing.T, s *Session, want ...Build) {
 	var got []Build
 	await(t, fmt.Sprintf("the builds %v", want), func() bool {
 		var err error
-		if got, err = s.Builds(t.Context(), "sluice"); err != nil {
+		if got, err = Builds(t.Context(), s.Connection, "sluice"); err != nil {
 			t.Fatal(err)
 		}
 		return cmp.Equal(want, got, cmpopts.IgnoreFields(Build{}, "FirstSeen"))

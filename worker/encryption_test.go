@@ -55,8 +55,8 @@ func TestWhatTemporalKeeps(t *testing.T) {
 			if out.Status != dsl.StatusFailed || !strings.Contains(out.Error, marker) {
 				t.Fatalf("the run ended as %+v", out)
 			}
-			if seen := inFiles(t, s.Dir, "temporal-", marker); seen == s.codec.Encrypts() {
-				t.Errorf("encrypted: %v, and Temporal's database shows the marker: %v", s.codec.Encrypts(), seen)
+			if seen := inFiles(t, s.Dir, "temporal-", marker); seen == s.Codec.Encrypts() {
+				t.Errorf("encrypted: %v, and Temporal's database shows the marker: %v", s.Codec.Encrypts(), seen)
 			}
 
 			large := slices.Concat(noise(t, 1<<20), []byte(marker+"-large"), noise(t, 1<<20))
@@ -67,8 +67,8 @@ func TestWhatTemporalKeeps(t *testing.T) {
 			if inFiles(t, s.Dir, "temporal-", marker+"-large") {
 				t.Error("a large payload is in Temporal's database")
 			}
-			if seen := inFiles(t, filepath.Join(s.Dir, "store", "blobs"), "", marker+"-large"); seen == s.codec.Encrypts() {
-				t.Errorf("encrypted: %v, and the store shows the large payload: %v", s.codec.Encrypts(), seen)
+			if seen := inFiles(t, filepath.Join(s.Dir, "store", "blobs"), "", marker+"-large"); seen == s.Codec.Encrypts() {
+				t.Errorf("encrypted: %v, and the store shows the large payload: %v", s.Codec.Encrypts(), seen)
 			}
 		})
 	}
@@ -83,11 +83,11 @@ func TestAttachWithoutTheKeys(t *testing.T) {
 			if keys == "" {
 				t.Setenv(codec.KeysVariable, writeKeys(t, codec.NewKey(time.Now())))
 			}
-			other, err := Open(t.Context(), Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
-			if !errors.Is(err, errForm) || !strings.Contains(err.Error(), codec.KeysVariable) {
+			other, err := OpenSession(t.Context(), SessionOptions{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+			if err == nil || !strings.Contains(err.Error(), "one encrypts payloads and the other does not") || !strings.Contains(err.Error(), codec.KeysVariable) {
 				t.Errorf("attached: %+v, %v", other, err)
 			}
-			if keys != "" && !strings.Contains(err.Error(), s.codec.KeyFile()) {
+			if keys != "" && !strings.Contains(err.Error(), s.Codec.KeyFile()) {
 				t.Errorf("the error does not name the file: %v", err)
 			}
 		})
@@ -101,16 +101,9 @@ func openWith(t *testing.T, keys string) *Session {
 	if keys != "" {
 		t.Setenv(codec.KeysVariable, writeKeys(t, keys))
 	}
-	s, err := Open(t.Context(), Options{StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	p := open(t, SessionOptions{StateDir: t.TempDir()}, Options{})
+	closeAfter(t, p)
+	return p.Session
 }
 
 func writeKeys(t *testing.T, keys string) string {

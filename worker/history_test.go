@@ -233,10 +233,10 @@ func TestRolloutRuns(t *testing.T) {
 			evidence := fmt.Sprintf("\nsluice_rollout_e_value{namespace=\"default\",target=%q,version=%q} ", target, tt.out.Version)
 			run := ship(t, tt.model, "50")
 			if tt.out.Previous != "" {
-				await(t, "the e-value of a stage", func() bool { return strings.Contains(s.exported(t), evidence) })
+				await(t, "the e-value of a stage", func() bool { return strings.Contains(exported(t), evidence) })
 			}
 			out, record := wait(t, s, run)
-			if strings.Contains(s.exported(t), evidence) {
+			if strings.Contains(exported(t), evidence) {
 				t.Error("the e-value is exported when the rollout is over")
 			}
 			historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-"+tt.name)

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,9 +32,9 @@ const cramped = 100
 // crampedSession is a session of its own, on a server that suggests a new history and ends workflows cramped times as soon.
 func crampedSession(t *testing.T) *Session {
 	t.Helper()
-	s, err := Open(t.Context(), Options{
-		StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
-		settings: embedded.Settings{
+	p := open(t, SessionOptions{
+		StateDir: t.TempDir(),
+		Settings: embedded.Settings{
 			dynamicconfig.HistoryCountSuggestContinueAsNew.Key(): 4 << 10 / cramped,
 			dynamicconfig.HistoryCountLimitWarn.Key():            10 << 10 / cramped,
 			dynamicconfig.HistoryCountLimitError.Key():           50 << 10 / cramped,
@@ -43,17 +42,9 @@ func crampedSession(t *testing.T) *Session {
 			dynamicconfig.HistorySizeLimitWarn.Key():             10 << 20 / cramped,
 			dynamicconfig.HistorySizeLimitError.Key():            50 << 20 / cramped,
 		},
-		interceptors: []interceptor.WorkerInterceptor{&hasty{}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	}, Options{interceptors: []interceptor.WorkerInterceptor{&hasty{}}})
+	closeAfter(t, p)
+	return p.Session
 }
 
 // hasty hastens every workflow of a worker.
@@ -185,7 +176,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 		historytest.RecordRun(t, s.Client, id, first.run, name)
 	}
 	var released contract.RolloutInput
-	if err := s.codec.DataConverter().FromPayloads(historyParts(t, s, contract.RolloutWorkflowID(target))[0].input, &released); err != nil {
+	if err := s.Codec.DataConverter().FromPayloads(historyParts(t, s, contract.RolloutWorkflowID(target))[0].input, &released); err != nil {
 		t.Fatal(err)
 	}
 	if at := released.Carried; at == nil || at.Sent == 0 || len(at.Results) != 2 || at.State.Stage != 2 {

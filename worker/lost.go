@@ -51,7 +51,7 @@ func (s *Session) dead(ctx context.Context, run string) (why string, err error) 
 	if err := s.Store.GetJSON(ctx, activities.RunKey(run), &record); err != nil || record.Status != dsl.StatusRunning {
 		return "", err
 	}
-	if unknown && record.Home != "" && record.Home != s.home() {
+	if unknown && record.Home != "" && record.Home != s.Home() {
 		return why, ErrElsewhere
 	}
 	return why, nil

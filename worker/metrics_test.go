@@ -20,11 +20,9 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
-	s, err := Open(t.Context(), Options{StateDir: t.TempDir(), Logger: log, MetricsListen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := s.metrics.server.Address()
+	p := open(t, SessionOptions{StateDir: t.TempDir()}, Options{MetricsListen: "127.0.0.1:0"})
+	s := p.Session
+	address := p.metrics.server.Address()
 	page := "http://" + address + "/metrics"
 	wantExported(t, get(t, page), `sluice_runs_total{namespace="default",status="failed"} 0`, `sluice_train_steps_lost_total{namespace="default"} 0`)
 
@@ -66,10 +64,10 @@ steps:
 		return strings.Contains(get(t, page), "temporal_activity_execution_latency_seconds_bucket")
 	})
 
-	if _, err := Open(t.Context(), Options{StateDir: t.TempDir(), Logger: log, MetricsListen: address}); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
+	if _, _, err := Open(t.Context(), SessionOptions{StateDir: t.TempDir(), Logger: log}, Options{MetricsListen: address}); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
 		t.Errorf("a second one on the same address: %v", err)
 	}
-	if err := s.Close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
@@ -77,10 +75,10 @@ steps:
 	}
 }
 
-// exported is the session's page of metrics.
-func (s *Session) exported(t *testing.T) string {
+// exported is the shared worker's page of metrics.
+func exported(t *testing.T) string {
 	t.Helper()
-	return get(t, "http://"+s.metrics.server.Address()+"/metrics")
+	return get(t, "http://"+sharedWorker.metrics.server.Address()+"/metrics")
 }
 
 // wantExported checks that a page of metrics has these lines.

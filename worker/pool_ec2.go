@@ -14,17 +14,17 @@ import (
 )
 
 // ec2Pool opens a pool of instances.
-func (s *Session) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
-	if why := remoteTrouble(s.Info.TemporalAddress, s.Store.URL()); why != "" {
+func (w *Worker) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+	if why := remoteTrouble(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
 		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}
 	pool, err := ec2.New(ctx, ec2.Options{
-		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(s.Store, AgentPath()),
+		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(w.session.Store, AgentPath()),
 		Agent: agent.Config{
-			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
+			Address: w.session.Info.TemporalAddress, Namespace: w.session.Info.Namespace, Store: w.session.Store.URL(), CodecKeys: w.session.Codec.KeyFile(),
 			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen,
 		},
-		Token: s.MintAgentToken, Polls: s.polls,
+		Token: w.session.MintAgentToken, Polls: w.polls,
 	})
 	if err != nil {
 		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
@@ -33,8 +33,8 @@ func (s *Session) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (trai
 }
 
 // polls reports whether a worker of activities serves a task queue.
-func (s *Session) polls(ctx context.Context, queue string) (bool, error) {
-	answer, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+func (w *Worker) polls(ctx context.Context, queue string) (bool, error) {
+	answer, err := w.session.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return false, err
 	}

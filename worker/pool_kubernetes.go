@@ -10,8 +10,8 @@ import (
 )
 
 // kubernetesPool opens a pool of pods. It keeps nothing in this process.
-func (s *Session) kubernetesPool(name string, spec dsl.Pool) (training.Pool, error) {
-	if why := remoteTrouble(s.Info.TemporalAddress, s.Store.URL()); why != "" {
+func (w *Worker) kubernetesPool(name string, spec dsl.Pool) (training.Pool, error) {
+	if why := remoteTrouble(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
 		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}
 	client, namespace, err := kubernetes.Connect(*spec.Kubernetes)
@@ -21,9 +21,9 @@ func (s *Session) kubernetesPool(name string, spec dsl.Pool) (training.Pool, err
 	return kubernetes.New(kubernetes.Options{
 		Name: name, Client: client, Namespace: namespace, Spec: spec,
 		Agent: agent.Config{
-			Address: s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(), CodecKeys: s.codec.KeyFile(),
+			Address: w.session.Info.TemporalAddress, Namespace: w.session.Info.Namespace, Store: w.session.Store.URL(), CodecKeys: w.session.Codec.KeyFile(),
 			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen,
 		},
-		Token: s.MintAgentToken, Program: delivery.New(s.Store, AgentPath()).Agent,
+		Token: w.session.MintAgentToken, Program: delivery.New(w.session.Store, AgentPath()).Agent,
 	}), nil
 }

@@ -174,7 +174,7 @@ func commandLines(t *testing.T) map[string][]byte {
 // decodedHistory is all that a workflow's history says, as a worker reads it.
 func decodedHistory(t *testing.T, s *Session, workflow string) string {
 	t.Helper()
-	data := s.codec.DataConverter()
+	data := s.Codec.DataConverter()
 	var all strings.Builder
 	events := s.Client.GetWorkflowHistory(t.Context(), workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {

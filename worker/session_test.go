@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -24,13 +25,14 @@ const testLimit = time.Minute
 
 // shared is the session, holder of a state folder, in which the tests run pipelines. It is opened for the first that asks.
 var (
-	shared     *Session
-	openShared = sync.OnceValue(func() error {
+	shared       *Session
+	sharedWorker *Worker
+	openShared   = sync.OnceValue(func() error {
 		dir, err := os.MkdirTemp("", "sluice-worker-")
 		if err != nil {
 			return err
 		}
-		shared, err = Open(context.Background(), Options{StateDir: dir, Logger: slog.New(slog.DiscardHandler), MetricsListen: "127.0.0.1:0"})
+		shared, sharedWorker, err = Open(context.Background(), SessionOptions{StateDir: dir, Logger: slog.New(slog.DiscardHandler)}, Options{MetricsListen: "127.0.0.1:0"})
 		return err
 	})
 )
@@ -39,7 +41,7 @@ func closeShared() error {
 	if shared == nil {
 		return nil
 	}
-	return errors.Join(shared.Close(), os.RemoveAll(shared.Dir))
+	return errors.Join(sharedWorker.Close(), shared.Close(), os.RemoveAll(shared.Dir))
 }
 
 func session(t *testing.T) *Session {
@@ -48,6 +50,36 @@ func session(t *testing.T) *Session {
 		t.Fatal(err)
 	}
 	return shared
+}
+
+// process is what Open started, for the tests that end it.
+type process struct {
+	*Session
+	*Worker
+}
+
+func open(t *testing.T, at SessionOptions, o Options) process {
+	t.Helper()
+	if at.Logger == nil {
+		at.Logger = slog.New(slog.DiscardHandler)
+	}
+	s, w, err := Open(t.Context(), at, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process{s, w}
+}
+
+// Close ends both, the worker first.
+func (p process) Close() error { return errors.Join(p.Worker.Close(), p.Session.Close()) }
+
+// closeAfter closes something when the test ends.
+func closeAfter(t *testing.T, c io.Closer) {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // project makes a pipeline's folder and returns the pipeline's path. Files are path to content.
@@ -169,16 +201,16 @@ func openStore(t *testing.T) *store.Store {
 // TestAttach: a second session in the folder finds the first one's runs and is no worker.
 func TestAttach(t *testing.T) {
 	s := session(t)
-	second, err := Open(t.Context(), Options{StateDir: s.Dir})
+	second, worker, err := Open(t.Context(), SessionOptions{StateDir: s.Dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := second.Close(); err != nil {
+		if err := errors.Join(worker.Close(), second.Close()); err != nil {
 			t.Error(err)
 		}
 	}()
-	if second.Holder != nil || second.Targets() != nil {
+	if second.Holder != nil || worker != nil || worker.Targets() != nil {
 		t.Error("the second session holds the folder too")
 	}
 	run := submit(t, second, SubmitRequest{PipelineFile: project(t, "name: attached\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)})
@@ -199,7 +231,7 @@ func TestOpenFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(t.Context(), Options{StateDir: filepath.Join(file, "state")})
+	_, _, err := Open(t.Context(), SessionOptions{StateDir: filepath.Join(file, "state")}, Options{})
 	if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "--state") {
 		t.Errorf("got %v, want an error that names the folder and --state", err)
 	}
@@ -213,14 +245,18 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	attached := &Session{Dir: dir, Connection: &Connection{}}
-	if err := attached.sweep(); err != nil {
+	if err := sweep(attached); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); err != nil {
 		t.Errorf("a session that does not hold the folder swept: %v", err)
 	}
-	holding := &Session{Dir: dir, Connection: connect(t, dir)}
-	if err := holding.sweep(); err != nil {
+	holding, err := OpenSession(t.Context(), SessionOptions{StateDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, holding)
+	if err := sweep(holding); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {

@@ -2,13 +2,11 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -51,11 +49,4 @@ func StartRun(ctx context.Context, c client.Client, in contract.RunInput) error 
 		}
 		return fmt.Errorf("start run %s: %w", in.Run, err)
 	}
-}
-
-// isBusy reports whether a call failed because the server had too much to do.
-func isBusy(err error) bool {
-	var late *serviceerror.DeadlineExceeded
-	var exhausted *serviceerror.ResourceExhausted
-	return errors.As(err, &late) || errors.As(err, &exhausted) || errors.Is(err, context.DeadlineExceeded)
 }

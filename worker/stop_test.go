@@ -13,20 +13,15 @@ import (
 // nobody, as after a kill.
 func TestStoppedWorkerIsNoFailure(t *testing.T) {
 	dir := t.TempDir()
-	open := func(o Options) *Session {
-		t.Helper()
-		o.StateDir, o.Logger = filepath.Join(dir, "state"), slog.New(slog.DiscardHandler)
-		s, err := Open(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+	at := SessionOptions{StateDir: filepath.Join(dir, "state"), Logger: slog.New(slog.DiscardHandler)}
+	server, err := OpenSession(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
 	}
-	server := open(Options{Idle: true})
 	defer server.Close()
-	first := open(Options{Work: true})
+	first := open(t, at, Options{Work: true})
 	began, ended, again := filepath.Join(dir, "began"), filepath.Join(dir, "ended"), filepath.Join(dir, "again")
-	run := submit(t, first, SubmitRequest{PipelineFile: project(t, `
+	run := submit(t, first.Session, SubmitRequest{PipelineFile: project(t, `
 name: stopped
 steps:
   only:
@@ -54,10 +49,10 @@ steps:
 	if err := os.WriteFile(again, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second := open(Options{Work: true})
+	second := open(t, at, Options{Work: true})
 	defer second.Close()
 	defer first.Close()
-	out, record := wait(t, second, run.Run)
+	out, record := wait(t, second.Session, run.Run)
 	if out.Status != dsl.StatusSucceeded {
 		t.Errorf("the run ended as %s: %s; attempts %+v", out.Status, out.Error, record.Steps[0].Attempts)
 	}

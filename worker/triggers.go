@@ -11,7 +11,7 @@ import (
 
 // Schedules are the triggers on the server.
 func (s *Session) Schedules() *schedule.Schedules {
-	return &schedule.Schedules{Client: s.Client, Store: s.Store, Converter: s.codec.DataConverter(), Home: s.token.Folder()}
+	return &schedule.Schedules{Client: s.Client, Store: s.Store, Converter: s.Codec.DataConverter(), Home: s.Folder()}
 }
 
 // PlanTriggers compares the triggers that a pipeline declares with those on the server. It changes nothing there. The parameters of the

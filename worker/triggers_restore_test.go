@@ -17,15 +17,8 @@ import (
 func TestRestoreGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open := func(log *slog.Logger) *Session {
-		t.Helper()
-		s, err := Open(t.Context(), Options{StateDir: dir, Logger: log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	s := open(slog.New(slog.DiscardHandler))
+	p := open(t, SessionOptions{StateDir: dir}, Options{})
+	s := p.Session
 	const pipeline, broken = "restore", "restore/b"
 	ids := []string{pipeline + "/a", broken, pipeline + "/c"}
 	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, `  a: {schedule: {cron: '@yearly'}}
@@ -38,7 +31,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		}
 	}
 	var applied schedule.Applied
-	key := "applied/" + s.token.Folder() + "/" + broken + ".json"
+	key := "applied/" + s.Folder() + "/" + broken + ".json"
 	if err := s.Store.GetJSON(t.Context(), key, &applied); err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +39,13 @@ func TestRestoreGoesOn(t *testing.T) {
 	if err := s.Store.PutJSON(t.Context(), key, applied, store.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 
 	var log bytes.Buffer
-	s = open(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})))
+	p = open(t, SessionOptions{StateDir: dir, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))}, Options{})
+	s = p.Session
 	restored := s.Restored
 	run := submit(t, s, SubmitRequest{PipelineFile: project(t, "name: other\nsteps: {only: {run: {command: ['true']}}}\n", nil)}).Run
 	wait(t, s, run)
@@ -60,7 +54,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		_, err := s.Client.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context())
 		listed[id] = err == nil
 	}
-	if err := s.Close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{ids[0], ids[2]}, restored); diff != "" {

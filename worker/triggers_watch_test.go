@@ -2,7 +2,6 @@ package worker
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -238,17 +237,11 @@ func TestPipelineTrigger(t *testing.T) {
 func TestDueRunSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open := func() *Session {
-		s, err := Open(t.Context(), Options{StateDir: dir, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
 	g := &gauge{}
 	const pipeline, source = "due", "lead"
 	ids := []string{pipeline + "/drift", pipeline + "/led"}
-	s := open()
+	p := open(t, SessionOptions{StateDir: dir}, Options{})
+	s := p.Session
 	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, `  drift: {metric: {prometheus: "`+g.prometheus(t, "psi")+`", query: psi, condition: value > 0.2, every: 1s}}
   led: {pipeline: {name: lead, every: 1s}}
 `), nil)})
@@ -269,12 +262,13 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 		}
 		due = append(due, look.Run)
 	}
-	if err := s.Close(); err != nil {
+	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open()
+	p = open(t, SessionOptions{StateDir: dir}, Options{})
+	s = p.Session
 	defer func() {
-		if err := s.Close(); err != nil {
+		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -305,7 +299,7 @@ func watchInput(t *testing.T, s *Session, id string) contract.WatchInput {
 	}
 	var in contract.WatchInput
 	raw := desc.Schedule.Action.(*client.ScheduleWorkflowAction).Args[0].(*commonpb.Payload)
-	if err := s.codec.DataConverter().FromPayload(raw, &in); err != nil {
+	if err := s.Codec.DataConverter().FromPayload(raw, &in); err != nil {
 		t.Fatal(err)
 	}
 	return in

@@ -158,7 +158,7 @@ func (s *Session) pending(ctx context.Context, workflow string) ([]*workflowpb.P
 
 // details reads the newest details of an activity's heartbeats, of which there are some.
 func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
-	return s.codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
+	return s.Codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
 }
 
 // progress is what the nodes of a training said last.

@@ -77,7 +77,7 @@ func TestWaitWithoutServer(t *testing.T) {
 	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"deserted": ""})}).Run
 	t.Cleanup(func() { end(t, s, run) })
 	awaitDetail(t, s, run, "nap", func(Detail) bool { return true })
-	deserted, err := Open(t.Context(), Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+	deserted, err := OpenSession(t.Context(), SessionOptions{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

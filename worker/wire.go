@@ -29,24 +29,24 @@ import (
 )
 
 // register makes the workers know every workflow and activity there is, on whichever queue they come.
-func (s *Session) register() error {
+func (w *Worker) register() error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	python := s.python.Env
+	s, python := w.session, w.python.Env
 	kept := activities.Patient(s.Store)
 	engine := activities.NewEngine(kept)
-	engine.Python, engine.Platform, engine.Home = s.python.Digest, new(trtexec.Finder).Platform, s.home()
+	engine.Python, engine.Platform, engine.Home = w.python.Digest, new(trtexec.Finder).Platform, s.Home()
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
 	compiler := &activities.Compiler{Store: kept, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: s.pools(python), Gauges: s.metrics.held(), Progress: s.progress,
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(python), Gauges: w.metrics.held(), Progress: s.progress,
 	}
 	triggers := &activities.Triggers{Store: kept, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
-	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: s.target, Gauges: s.metrics.held()}
+	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	workflowTypes := map[string]any{
@@ -69,8 +69,8 @@ func (s *Session) register() error {
 		contract.SyncActivity:    engine.Sync,
 		contract.RecordActivity:  engine.Record,
 		contract.FinishActivity:  engine.Finish,
-		contract.AliveActivity:   s.alive,
-		contract.VacantActivity:  s.vacant,
+		contract.AliveActivity:   w.alive,
+		contract.VacantActivity:  w.vacant,
 
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,
@@ -97,9 +97,9 @@ func (s *Session) register() error {
 		contract.NotifyAudienceActivity: notifier.Audience,
 		contract.NotifyActivity:         notifier.Send,
 	}
-	for _, w := range s.workers {
-		registerWorkflows(w, workflowTypes)
-		registerActivities(w, activityTypes)
+	for _, each := range w.workers {
+		registerWorkflows(each, workflowTypes)
+		registerActivities(each, activityTypes)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func registerActivities(w worker.ActivityRegistry, all map[string]any) {
 
 // pools opens the pools of environments. A local pool is kept, for it holds its gangs' processes; one of EC2, for it launches one gang at
 // a time.
-func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
+func (w *Worker) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
 	var mu sync.Mutex
 	open := map[string]training.Pool{}
 	var gangs local.Gangs
@@ -127,14 +127,14 @@ func (s *Session) pools(python string) func(context.Context, string, dsl.Pool) (
 		defer mu.Unlock()
 		switch {
 		case spec.Kubernetes != nil:
-			return s.kubernetesPool(name, spec)
+			return w.kubernetesPool(name, spec)
 		case spec.EC2 != nil:
 			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
-				return s.ec2Pool(ctx, name, spec)
+				return w.ec2Pool(ctx, name, spec)
 			})
 		case spec.Local != nil:
 			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
-				return s.localPool(name, spec, python, &gangs), nil
+				return w.localPool(name, spec, python, &gangs), nil
 			})
 		}
 		return nil, fmt.Errorf("pool %s has no driver", name)
@@ -163,18 +163,18 @@ func kept(pools map[string]training.Pool, key string, open func() (training.Pool
 }
 
 // localPool opens a pool of processes on this machine.
-func (s *Session) localPool(name string, spec dsl.Pool, python string, gangs *local.Gangs) training.Pool {
+func (w *Worker) localPool(name string, spec dsl.Pool, python string, gangs *local.Gangs) training.Pool {
 	return local.New(local.Options{
-		Dir: filepath.Join(s.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
+		Dir: filepath.Join(w.session.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
-		AgentPath: AgentPath(), Gangs: gangs, Faults: filepath.Join(s.Dir, "gpu-faults.jsonl"),
+		AgentPath: AgentPath(), Gangs: gangs, Faults: filepath.Join(w.session.Dir, "gpu-faults.jsonl"),
 		Agent: agent.Config{
 			GPUHelper: helper.Path(),
-			Address:   s.Info.TemporalAddress, Namespace: s.Info.Namespace, Store: s.Store.URL(),
-			LogDir: filepath.Join(s.Dir, "logs"), PythonEnv: python, CodecKeys: s.codec.KeyFile(),
+			Address:   w.session.Info.TemporalAddress, Namespace: w.session.Info.Namespace, Store: w.session.Store.URL(),
+			LogDir: filepath.Join(w.session.Dir, "logs"), PythonEnv: python, CodecKeys: w.session.Codec.KeyFile(),
 			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen, Shared: true,
 		},
-		Token: s.MintAgentToken,
+		Token: w.session.MintAgentToken,
 	})
 }
 
@@ -191,10 +191,10 @@ func AgentPath() string {
 }
 
 // target opens a serving target: whatever serves its releases, this process has its gateway.
-func (s *Session) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
-	at, err := s.gateways.Serve(ctx, name, spec)
+func (w *Worker) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
+	at, err := w.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewTarget(activities.Patient(s.Store), name, at.URL, at.control), nil
+	return gateway.NewTarget(activities.Patient(w.session.Store), name, at.URL, at.control), nil
 }

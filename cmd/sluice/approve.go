@@ -137,11 +137,11 @@ func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string
 	if err != nil {
 		return nil, done
 	}
-	s, _ := attach(cmd.Context(), stateOf(cmd))
+	s, leave, _ := attach(cmd.Context(), stateOf(cmd))
 	if s == nil {
 		return nil, done
 	}
-	defer s.Close() //nolint:errcheck // it was only asked
+	defer leave()
 	state, err := s.State(cmd.Context(), run.Run)
 	if err != nil {
 		return nil, done

@@ -153,7 +153,7 @@ func checkDisk(state string) view.Finding {
 func checkTemporal(ctx context.Context, state string) view.Finding {
 	f := view.Finding{Name: "Temporal"}
 	if worker.ClusterNamed() {
-		s, err := worker.Open(ctx, worker.Options{StateDir: state})
+		s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: state})
 		if err != nil {
 			f.State, f.Detail = view.Missing, err.Error()
 			return f

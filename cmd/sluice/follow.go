@@ -34,6 +34,7 @@ const (
 // follower shows a run until it ends, or until it is left.
 type follower struct {
 	session *worker.Session
+	worker  *worker.Worker // nil where another process carries the run
 	sub     worker.Submitted
 	format  string
 	out     io.Writer
@@ -51,8 +52,8 @@ type follower struct {
 	mute   map[string]time.Time // since when trainings and rollouts have not answered
 }
 
-func newFollower(s *worker.Session, sub worker.Submitted, format string, out, err io.Writer) *follower {
-	f := &follower{session: s, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}, mute: map[string]time.Time{}}
+func newFollower(s *worker.Session, w *worker.Worker, sub worker.Submitted, format string, out, err io.Writer) *follower {
+	f := &follower{session: s, worker: w, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}, mute: map[string]time.Time{}}
 	switch {
 	case format == "json":
 	case f.theme.Terminal:
@@ -152,7 +153,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 		case end := <-ended:
 			f.over = end.err == nil
 			return f.finish(ctx, end)
-		case err = <-f.session.Failed():
+		case err = <-f.worker.Failed():
 			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
 		case err = <-lost:
 		case note := <-notes:
@@ -231,8 +232,8 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 var errOrphaned = errors.New("the Sluice that carried the run has ended")
 
 // adopt goes on watching in a new session: that of the folder's next holder, which may be this process.
-func (f *follower) adopt(s *worker.Session) error {
-	f.session = s
+func (f *follower) adopt(s *worker.Session, w *worker.Worker) error {
+	f.session, f.worker = s, w
 	where := "the Sluice that holds the folder now"
 	if s.Holder != nil {
 		where = "this one"
@@ -462,7 +463,7 @@ func (f *follower) served() string {
 		return ""
 	}
 	var b strings.Builder
-	targets := f.session.Targets()
+	targets := f.worker.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		fmt.Fprintf(&b, "%s is served at %s until this process ends; `sluice up` keeps it up\n", target, targets[target].URL)
 	}

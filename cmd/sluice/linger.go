@@ -15,7 +15,7 @@ const lingerEvery = 100 * time.Millisecond
 // linger keeps a process that carries runs, and is done with its own, until no other process follows one: what is under way here would
 // be killed, and done again by whoever takes over. A run that nobody follows is no reason to stay. It ends with ctx: the others then
 // take over.
-func linger(ctx context.Context, s *worker.Session, notes io.Writer) error {
+func linger(ctx context.Context, s *worker.Session, w *worker.Worker, notes io.Writer) error {
 	if s.Holder == nil || ctx.Err() != nil {
 		return nil
 	}
@@ -35,7 +35,7 @@ func linger(ctx context.Context, s *worker.Session, notes io.Writer) error {
 		case <-ctx.Done():
 			_, err := fmt.Fprintln(notes, "sluice: left; the runs go on in one of the commands that follow them")
 			return err
-		case err := <-s.Failed():
+		case err := <-w.Failed():
 			return fmt.Errorf("the worker has stopped: %w", err)
 		}
 	}

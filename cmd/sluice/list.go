@@ -66,11 +66,11 @@ func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) [
 	if len(open) == 0 {
 		return listed
 	}
-	s, _ := attach(ctx, state)
+	s, leave, _ := attach(ctx, state)
 	if s == nil {
 		return listed
 	}
-	defer s.Close() //nolint:errcheck // it was only asked
+	defer leave()
 	for _, i := range open {
 		state, err := s.State(ctx, runs[i].Run)
 		if err != nil { // it has ended meanwhile, or never will

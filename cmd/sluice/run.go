@@ -97,17 +97,17 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 			return err
 		}
 	}
-	options := worker.Options{StateDir: state, Follow: true}
-	s, err := worker.Open(ctx, options)
+	at := worker.SessionOptions{StateDir: state, Follow: true}
+	s, w, err := worker.Open(ctx, at, worker.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
 	sub, err := submit(ctx, s)
 	if err != nil {
 		return err
 	}
-	f := newFollower(s, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	f := newFollower(s, w, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	if err := f.announce(); err != nil || detach {
 		return err
 	}
@@ -118,17 +118,17 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 				s.Deliver(cmd.Context(), sub.Run)
 				ctx, stop := signals.until(cmd.Context())
 				defer stop()
-				err = errors.Join(err, linger(ctx, s, cmd.ErrOrStderr()))
+				err = errors.Join(err, linger(ctx, s, w, cmd.ErrOrStderr()))
 			}
 			return err
 		}
-		next, err := worker.Open(cmd.Context(), options)
+		next, nextWorker, err := worker.Open(cmd.Context(), at, worker.Options{})
 		if err != nil {
 			return err
 		}
-		err = s.Close()
-		s = next
-		if err = errors.Join(err, f.adopt(s)); err != nil {
+		err = errors.Join(w.Close(), s.Close())
+		s, w = next, nextWorker
+		if err = errors.Join(err, f.adopt(s, w)); err != nil {
 			return err
 		}
 	}

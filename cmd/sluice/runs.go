@@ -44,12 +44,12 @@ func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd), Follow: true})
+	s, w, err := worker.Open(ctx, worker.SessionOptions{StateDir: stateOf(cmd), Follow: true}, worker.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return errors.Join(do(ctx, s, run.Run), linger(ctx, s, cmd.ErrOrStderr()))
+	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
+	return errors.Join(do(ctx, s, run.Run), linger(ctx, s, w, cmd.ErrOrStderr()))
 }
 
 // findRun reads the run that the first argument names; without one, the newest.

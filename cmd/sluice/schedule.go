@@ -48,7 +48,7 @@ func withServer(cmd *cobra.Command, act func(*worker.Session) error) (err error)
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	s, err := worker.Open(ctx, worker.Options{StateDir: stateOf(cmd), Idle: true})
+	s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: stateOf(cmd)})
 	if err != nil {
 		return err
 	}

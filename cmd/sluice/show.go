@@ -158,11 +158,11 @@ type live struct {
 
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person.
 func refresh(ctx context.Context, state string, run activities.Run) live {
-	s, carried := attach(ctx, state)
+	s, leave, carried := attach(ctx, state)
 	if s == nil {
 		return live{carried: carried}
 	}
-	defer s.Close() //nolint:errcheck // it was only asked
+	defer leave()
 	now, err := s.State(ctx, run.Run)
 	if err != nil {
 		lost, _ := s.Lost(ctx, run.Run)
@@ -183,14 +183,16 @@ func refresh(ctx context.Context, state string, run activities.Run) live {
 	return l
 }
 
-// attach opens a session with the Sluice that carries runs, if there is one; carried is false when there is none.
-func attach(ctx context.Context, state string) (s *worker.Session, carried bool) {
+// attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
+func attach(ctx context.Context, state string) (s *worker.Session, leave func(), carried bool) {
 	if _, held, err := holder.Find(state); !worker.ClusterNamed() && (err != nil || !held) {
-		return nil, err != nil
+		return nil, nil, err != nil
 	}
-	s, err := worker.Open(ctx, worker.Options{StateDir: state})
+	s, w, err := worker.Open(ctx, worker.SessionOptions{StateDir: state}, worker.Options{})
 	if err != nil {
-		return nil, true
+		return nil, nil, true
 	}
-	return s, true
+	return s, func() {
+		_ = errors.Join(w.Close(), s.Close()) // it was only asked
+	}, true
 }

@@ -17,6 +17,7 @@ import (
 )
 
 func newUp() *cobra.Command {
+	var at worker.SessionOptions
 	var options worker.Options
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -30,12 +31,12 @@ A target that cannot be served is said on the terminal and tried again. When one
   sluice up --ui-port 8233`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().IntVar(&options.FrontendPort, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
-	cmd.Flags().IntVar(&options.UIPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
+	cmd.Flags().IntVar(&at.FrontendPort, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
+	cmd.Flags().IntVar(&at.UIPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
 	metricsListen(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		state := stateOf(cmd)
-		options.StateDir = state
+		at.StateDir = state
 		if worker.ClusterNamed() {
 			return usageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
 		}
@@ -44,11 +45,11 @@ A target that cannot be served is said on the terminal and tried again. When one
 		} else if held {
 			return fmt.Errorf("the state folder %s is held by process %d already; it serves this folder's commands as it is", state, info.PID)
 		}
-		return stay(cmd, options, func(s *worker.Session) error {
+		return stay(cmd, at, options, func(s *worker.Session, w *worker.Worker) error {
 			if s.Holder == nil {
 				return fmt.Errorf("the state folder %s was taken by process %d just now", state, s.Info.PID)
 			}
-			return printAddresses(cmd.OutOrStdout(), s)
+			return printAddresses(cmd.OutOrStdout(), s, w)
 		})
 	}
 	return cmd
@@ -58,27 +59,28 @@ func metricsListen(cmd *cobra.Command, options *worker.Options) {
 	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
 }
 
-func printAddresses(w io.Writer, s *worker.Session) error {
-	if _, err := fmt.Fprintf(w, "Temporal  %s\nUI        %s\n", s.Info.TemporalAddress, s.WorkflowURL("", "")); err != nil {
+func printAddresses(out io.Writer, s *worker.Session, w *worker.Worker) error {
+	if _, err := fmt.Fprintf(out, "Temporal  %s\nUI        %s\n", s.Info.TemporalAddress, s.WorkflowURL("", "")); err != nil {
 		return err
 	}
-	targets := s.Targets()
+	targets := w.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if _, err := fmt.Fprintf(w, "target    %s at %s\n", target, targets[target]); err != nil {
+		if _, err := fmt.Fprintf(out, "target    %s at %s\n", target, targets[target]); err != nil {
 			return err
 		}
 	}
 	for _, trigger := range s.Restored {
-		if _, err := fmt.Fprintf(w, "trigger   %s put back: Temporal's database had lost it\n", trigger); err != nil {
+		if _, err := fmt.Fprintf(out, "trigger   %s put back: Temporal's database had lost it\n", trigger); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, "up; Ctrl-C stops")
+	_, err := fmt.Fprintln(out, "up; Ctrl-C stops")
 	return err
 }
 
 // newWorker is the production form: a worker beside a cluster of the user's.
 func newWorker() *cobra.Command {
+	var at worker.SessionOptions
 	options := worker.Options{Work: true}
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -104,7 +106,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 	}
 	addDeployment(cmd, &options.Deployment)
 	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
-	cmd.Flags().BoolVar(&options.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
+	cmd.Flags().BoolVar(&at.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
 	metricsListen(cmd, &options)
 	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -117,8 +119,8 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 		if _, port, err := net.SplitHostPort(options.ServeListen); err == nil {
 			return usageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
 		}
-		options.StateDir = stateOf(cmd)
-		return stay(cmd, options, func(s *worker.Session) error {
+		at.StateDir = stateOf(cmd)
+		return stay(cmd, at, options, func(s *worker.Session, _ *worker.Worker) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
@@ -136,30 +138,30 @@ func saysBuild(ctx context.Context, s *worker.Session, d worker.Deployment) stri
 		return ""
 	}
 	said := fmt.Sprintf(" as build %s of deployment %s", d.BuildID, d.Name)
-	if current, err := s.CurrentBuild(ctx, d.Name); err == nil && current != d.BuildID { // who may not ask has to know
+	if current, err := worker.CurrentBuild(ctx, s.Connection, d.Name); err == nil && current != d.BuildID { // who may not ask has to know
 		said += fmt.Sprintf(" (new runs begin on it after: sluice worker set-current --deployment %s --build-id %s)", d.Name, d.BuildID)
 	}
 	return said
 }
 
-// stay opens a session, says so by ready, and keeps it until a signal comes or the worker fails.
-func stay(cmd *cobra.Command, o worker.Options, ready func(*worker.Session) error) (err error) {
+// stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails.
+func stay(cmd *cobra.Command, at worker.SessionOptions, o worker.Options, ready func(*worker.Session, *worker.Worker) error) (err error) {
 	signals := listen()
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	s, err := worker.Open(ctx, o)
+	s, w, err := worker.Open(ctx, at, o)
 	if err != nil {
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := ready(s); err != nil {
+	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
+	if err := ready(s, w); err != nil {
 		return err
 	}
-	return watch(ctx, s, cmd.ErrOrStderr())
+	return watch(ctx, w, cmd.ErrOrStderr())
 }
 
 // lookEvery spaces looks at whether all targets are served.
@@ -167,12 +169,12 @@ const lookEvery = time.Second
 
 // watch waits for the end of ctx or of the worker, and says what happens to the targets meanwhile. The error tells of those that are
 // not served at the end.
-func watch(ctx context.Context, s *worker.Session, notes io.Writer) error {
+func watch(ctx context.Context, w *worker.Worker, notes io.Writer) error {
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	said := map[string]string{}
 	for {
-		now := s.Troubles()
+		now := w.Troubles()
 		for _, target := range slices.Sorted(maps.Keys(now)) {
 			if said[target] != now[target] {
 				fmt.Fprintf(notes, "sluice: target %s: %s; it is tried again\n", target, now[target]) //nolint:errcheck // the exit code says so too
@@ -180,7 +182,7 @@ func watch(ctx context.Context, s *worker.Session, notes io.Writer) error {
 		}
 		for _, target := range slices.Sorted(maps.Keys(said)) {
 			if _, still := now[target]; !still {
-				fmt.Fprintf(notes, "sluice: target %s is served again at %s\n", target, s.Targets()[target].URL) //nolint:errcheck // it is served all the same
+				fmt.Fprintf(notes, "sluice: target %s is served again at %s\n", target, w.Targets()[target].URL) //nolint:errcheck // it is served all the same
 			}
 		}
 		said = now
@@ -192,7 +194,7 @@ func watch(ctx context.Context, s *worker.Session, notes io.Writer) error {
 				err = errors.Join(err, silent{exitInfrastructure})
 			}
 			return err
-		case err := <-s.Failed():
+		case err := <-w.Failed():
 			return fmt.Errorf("the worker has stopped: %w", err)
 		}
 	}

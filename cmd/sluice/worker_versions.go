@@ -44,7 +44,7 @@ minutes, and later than the count of open runs says.`,
 			return usageError(cmd, "no worker deployment is named: set --deployment or $"+worker.DeploymentVariable)
 		}
 		return withCluster(cmd, func(ctx context.Context, c *worker.Connection) error {
-			builds, err := c.Builds(ctx, deployment)
+			builds, err := worker.Builds(ctx, c, deployment)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ the build that they began on. Start the workers of the build first. To go back, 
 			return usageError(cmd, err.Error())
 		}
 		return withCluster(cmd, func(ctx context.Context, c *worker.Connection) error {
-			before, hosts, err := c.MakeCurrent(ctx, d)
+			before, hosts, err := worker.MakeCurrent(ctx, c, d)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,214 @@
+// Package worker is the wiring: which workflows, activities, pools and targets exist, how a process reaches Temporal, and what a
+// process that holds a state folder runs.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+	"k8s.io/klog/v2"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/script"
+)
+
+// Options says what the worker of this process does.
+type Options struct {
+	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
+	Work bool
+	// Stateless keeps a worker on a cluster from training and rolling out: the nodes of a local pool and the gateways of targets live in
+	// the process that does, so another worker must.
+	Stateless bool
+	// MetricsListen is the address, host:port, at which a worker answers Prometheus; empty for none.
+	MetricsListen string
+	// ServeListen is the address, without a port, at which the gateways of a worker serve models; empty for loopback.
+	ServeListen string
+	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them. For clusters; the embedded server
+	// is unversioned, since a new build must go on with open runs.
+	Deployment Deployment
+
+	interceptors []interceptor.WorkerInterceptor // for tests
+}
+
+// Worker is what a process does for the runs of its session: it carries them on, and serves the targets that have releases. A nil Worker
+// does nothing.
+type Worker struct {
+	session  *Session
+	python   *script.Interpreter
+	asking   sync.WaitGroup // for what python is
+	stopAsk  context.CancelFunc
+	workers  []worker.Worker
+	metrics  *metrics // nil without Options.MetricsListen
+	gateways *Gateways
+	failed   chan error
+}
+
+// kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
+var kubernetesLog sync.Once
+
+// Open connects as OpenSession does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
+// the targets that have releases; in others the worker is nil. The worker is to be closed before the session.
+func Open(ctx context.Context, at SessionOptions, o Options) (_ *Session, _ *Worker, err error) {
+	w := &Worker{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(at.Python, FindPython())}}
+	at.Python = w.python.Env
+	if o.MetricsListen != "" {
+		at.Metrics = func(log *slog.Logger) client.MetricsHandler {
+			w.metrics = newMetrics(log)
+			return w.metrics.sdk()
+		}
+	}
+	w.askPython(ctx)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+			if w.session != nil {
+				err = errors.Join(err, w.session.Close())
+			}
+		}
+	}()
+	if w.session, err = OpenSession(ctx, at); err != nil {
+		return nil, nil, err
+	}
+	if w.session.Holder == nil && !o.Work {
+		return w.session, nil, w.Close()
+	}
+	return w.session, w, w.start(ctx, o)
+}
+
+// askPython asks, while a server starts, which Python there is. The key of the first step needs it, and asks again if this fails.
+func (w *Worker) askPython(ctx context.Context) {
+	ctx, w.stopAsk = context.WithCancel(ctx)
+	w.asking.Go(func() { _, _ = w.python.Digest(ctx) })
+}
+
+// start starts the worker and the gateways.
+func (w *Worker) start(ctx context.Context, o Options) error {
+	s := w.session
+	kubernetesLog.Do(func() { klog.SetSlogLogger(s.Log) })
+	if err := sweep(s); err != nil {
+		return err
+	}
+	w.gateways = NewGateways(s.Store, s.Dir, s.Log)
+	w.gateways.host = o.ServeListen
+	if s.Holder == nil {
+		if err := s.EnsureSearchAttributes(ctx); err != nil {
+			return err
+		}
+	}
+	queues := []string{contract.TaskQueue, contract.HostQueue}
+	if o.Stateless {
+		queues = queues[:1]
+	}
+	for _, queue := range queues {
+		w.workers = append(w.workers, worker.New(s.Client, queue, worker.Options{
+			WorkerStopTimeout: stopTimeout,
+			DeploymentOptions: o.Deployment.options(),
+			OnFatalError:      w.fail,
+			// The engine's local activities are many and short; each waits for the disk.
+			MaxConcurrentLocalActivityExecutionSize: 200,
+			Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
+		}))
+	}
+	if err := w.register(); err != nil {
+		return err
+	}
+	for _, each := range w.workers {
+		if err := each.Start(); err != nil {
+			return fmt.Errorf("start the worker: %w", err)
+		}
+	}
+	if !o.Stateless {
+		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
+			s.Log.Error("what was served before is not served", "error", err)
+		}
+	}
+	if w.metrics != nil {
+		return w.metrics.listen(ctx, o.MetricsListen, s.Info.Namespace, w.gateways, s.Log)
+	}
+	return nil
+}
+
+// stopTimeout is how long a worker waits for its activities when it stops: long enough for what is nearly done, and not for programs,
+// which end with this process and are started again by the next worker.
+const stopTimeout = 2 * time.Second
+
+// stopWorkers stops the workers side by side, since each may wait for its activities.
+func (w *Worker) stopWorkers() {
+	var stopping sync.WaitGroup
+	for _, each := range w.workers {
+		stopping.Go(each.Stop)
+	}
+	stopping.Wait()
+}
+
+// sweep removes the folders of attempts that a killed holder left behind.
+func sweep(s *Session) error {
+	if s.Holder == nil {
+		return nil // a shared state folder may be in use by other workers
+	}
+	if err := os.RemoveAll(filepath.Join(s.Dir, "tmp")); err != nil {
+		return fmt.Errorf("clear what an earlier process left in %s: %w", s.Dir, err)
+	}
+	return nil
+}
+
+// Targets returns where every target that this process serves is, by name.
+func (w *Worker) Targets() map[string]Address {
+	if w == nil || w.gateways == nil {
+		return nil
+	}
+	return w.gateways.Addresses()
+}
+
+// Troubles says, by target, why one that this process should serve is not, or not with all its releases.
+func (w *Worker) Troubles() map[string]string {
+	if w == nil || w.gateways == nil {
+		return nil
+	}
+	return w.gateways.Troubles()
+}
+
+// fail reports that the worker cannot go on.
+func (w *Worker) fail(err error) {
+	select {
+	case w.failed <- err:
+	default:
+	}
+}
+
+// Failed yields the error that ended the worker, if one does.
+func (w *Worker) Failed() <-chan error {
+	if w == nil {
+		return nil
+	}
+	return w.failed
+}
+
+// Close stops what Open started beside the session. Runs go on when Sluice is next started.
+func (w *Worker) Close() error {
+	if w == nil {
+		return nil
+	}
+	var errs []error
+	w.stopWorkers()
+	if w.gateways != nil {
+		errs = append(errs, w.gateways.Close())
+	}
+	if w.metrics != nil {
+		errs = append(errs, w.metrics.close())
+	}
+	w.stopAsk()
+	w.asking.Wait()
+	return errors.Join(errs...)
+}
