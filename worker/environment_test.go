@@ -12,7 +12,7 @@ import (
 func TestSettleStore(t *testing.T) {
 	t.Setenv(StoreVariable, "")
 	one, other := "file://"+t.TempDir(), "file://"+t.TempDir()
-	pipeline := project(t, sleeper, map[string]string{
+	pipeline := pipelineIn(t, map[string]string{
 		"one.yaml":    "sluice: environment/v1\nname: one\nstore: {url: \"" + one + "\"}\n",
 		"other.yaml":  "sluice: environment/v1\nname: other\nstore: {url: \"" + other + "\"}\n",
 		"none.yaml":   "sluice: environment/v1\nname: none\n",

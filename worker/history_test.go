@@ -99,7 +99,9 @@ func TestPipelineRuns(t *testing.T) {
 	runs := map[string]activities.Run{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: merged(tt.params, map[string]string{"tried": filepath.Join(t.TempDir(), "once")})}).Run
+			params := map[string]string{"tried": filepath.Join(t.TempDir(), "once")}
+			maps.Copy(params, tt.params)
+			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: params}).Run
 			out, record := wait(t, s, run)
 			historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-"+tt.name)
 			if diff := cmp.Diff(tt.want, out); diff != "" {

@@ -34,7 +34,7 @@ func TestLostRunWithLiveChild(t *testing.T) {
 	}
 
 	out, _ := wait(t, s, run)
-	if out.Status != dsl.StatusFailed || out.Error != unknownRun {
+	if out.Status != dsl.StatusFailed || out.Error != "Temporal has no workflow of this run: its database was lost or replaced" {
 		t.Errorf("the run ended as %+v", out)
 	}
 	got := map[string]dsl.Status{}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestFindRun(t *testing.T) {
-	s := openStore(t)
+	s := newStore(t)
 	if _, err := FindRun(t.Context(), s, ""); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no runs yet") {
 		t.Errorf("without runs: got %v", err)
 	}
@@ -54,7 +54,7 @@ func TestFindRun(t *testing.T) {
 }
 
 func TestFindOpenRun(t *testing.T) {
-	s := openStore(t)
+	s := newStore(t)
 	if _, err := FindOpenRun(t.Context(), s, "spam"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no runs yet") {
 		t.Errorf("without runs: got %v", err)
 	}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,129 +8,38 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// sleeper is a pipeline that says so and sleeps until it is cancelled.
-const sleeper = `name: sleeper
-params: {who: {type: string, default: nobody}}
-steps:
-  nap:
-    run: {script: 'echo "$WHO sleeps"; exec sleep 600'}
-    env: {WHO: "${params.who}"}
-  after: {needs: [nap], run: {command: ["true"]}}
-`
-
-// TestSubmit: what runs already is not started again; another parameter or file is another run.
-func TestSubmit(t *testing.T) {
-	s := session(t)
-	first := SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}
-	run := submit(t, s, first)
-	t.Cleanup(func() { end(t, s, run.Run) })
-	await(t, "the record of the run", func() bool {
-		_, err := activities.LoadRun(t.Context(), s.Store, run.Run)
-		return err == nil
-	})
-	if run.Resumed || run.Name != "sleeper" || !strings.HasPrefix(run.Run, "sleeper-") || len(run.Graph) != 2 {
-		t.Errorf("submitted %+v", run)
-	}
-	tests := []struct {
-		name    string
-		req     SubmitRequest
-		same    bool
-		differs []string // from the run before
-	}{
-		{"the same", first, true, nil},
-		{"the same, elsewhere", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
-		{"another parameter", SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` is another"}},
-		{"another file", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
-		{"a file less", SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` is gone"}},
-		{"another file that is left out", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
-			"data": "1", ".git": "",
-		})}, true, nil},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			again := submit(t, s, tt.req)
-			if !again.Resumed {
-				t.Cleanup(func() { end(t, s, again.Run) })
-			}
-			if diff := cmp.Diff(tt.differs, again.Differs); diff != "" {
-				t.Errorf("differs from %s (-want +got):\n%s", again.Beside, diff)
-			}
-			if again.Resumed != tt.same || (again.Run == run.Run) != tt.same {
-				t.Errorf("resumed %v as %s, the first is %s", again.Resumed, again.Run, run.Run)
-			}
-		})
-	}
-	end(t, s, run.Run)
-	next := submit(t, s, first)
-	t.Cleanup(func() { end(t, s, next.Run) })
-	if next.Resumed || next.Run == run.Run {
-		t.Errorf("a run that has ended was resumed: %+v", next)
-	}
-}
-
-func TestSubmitRefuses(t *testing.T) {
-	s := session(t)
-	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{
-		"elsewhere.yaml": "sluice: environment/v1\nname: elsewhere\nstore: {url: \"file:///somewhere/else\"}\n",
-	})
-	remote := project(t, "name: remote\nsteps: {fit: {train: {command: [\"true\"], pool: burst}}}\n", map[string]string{
-		"remote.yaml": "sluice: environment/v1\nname: remote\npools: {burst: {kubernetes: {}, runtime: {image: acme/train}}}\n",
-	})
-	n := map[string]string{"n": "1"}
-	lint := func(err error) bool {
-		var bad *LintError
-		return errors.As(err, &bad) && bad.Diagnostics.HasErrors()
-	}
-	other := func(err error) bool { return !lint(err) }
-	tests := []struct {
-		name string
-		req  SubmitRequest
-		is   func(error) bool
-		says string
-	}{
-		{"an unknown kind", SubmitRequest{PipelineFile: project(t, "name: p\nsteps: {a: {dance: {}}}\n", nil)}, lint, "dance"},
-		{"a missing parameter", SubmitRequest{PipelineFile: good}, lint, "`n`"},
-		{"an unknown parameter", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "1", "m": "1"}}, lint, "`m`"},
-		{"a parameter of another type", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "one"}}, lint, "`n`"},
-		{"no pipeline", SubmitRequest{PipelineFile: filepath.Join(filepath.Dir(good), "none.yaml")}, other, "read the pipeline"},
-		{"no environment", SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
-		{"another store", SubmitRequest{
-			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
-		}, other, "wants the store file:///somewhere/else, but runs of the state folder "},
-		{"machines that cannot reach this one", SubmitRequest{
-			PipelineFile: remote, EnvFile: filepath.Join(filepath.Dir(remote), "remote.yaml"),
-		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
-		{"a broken pattern", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
-	}
-	before, err := activities.Runs(t.Context(), s.Store)
+func newStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			run, err := s.Submit(t.Context(), tt.req)
-			if err == nil || !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("got %+v, %T: %v, want %q", run, err, err, tt.says)
-			}
-		})
+	return s
+}
+
+// pipelineIn makes a folder with a pipeline and other files, path to content, and returns the pipeline's path.
+func pipelineIn(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files["pipeline.yaml"] = "sluice: pipeline/v1\nname: only\nsteps: {only: {run: {command: [\"true\"]}}}\n"
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	after, err := activities.Runs(t.Context(), s.Store)
-	if err != nil || len(after) != len(before) {
-		t.Errorf("%d runs were started, %v", len(after)-len(before), err)
-	}
+	return filepath.Join(dir, "pipeline.yaml")
 }
 
 // TestSnapshot: a run's workspace is the pipeline's folder without what is ignored.
 func TestSnapshot(t *testing.T) {
-	s := &Session{Store: openStore(t)}
-	file := project(t, sleeper, map[string]string{"train.py": "", "notes.tmp": "", ".sluiceignore": "*.tmp\n"})
+	s := &Session{Store: newStore(t)}
+	file := pipelineIn(t, map[string]string{"train.py": "", "notes.tmp": "", ".sluiceignore": "*.tmp\n"})
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(file), ".git", "objects"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -194,42 +102,5 @@ func TestReuse(t *testing.T) {
 		if _, err := reuse(graph, bad.from, bad.only, false); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no step `x`") {
 			t.Errorf("%+v: %v, want an error that names the step there is not", bad, err)
 		}
-	}
-}
-
-// Two processes that submit the same at once start one run.
-func TestSubmitTwiceAtOnce(t *testing.T) {
-	s := session(t)
-	file := project(t, sleeper, nil)
-	const processes = 4
-	runs := make(chan Submitted, processes)
-	for range processes {
-		go func() {
-			sub, err := s.Submit(t.Context(), SubmitRequest{PipelineFile: file})
-			if err != nil {
-				t.Error(err)
-			}
-			runs <- sub
-		}()
-	}
-	started, seen := 0, map[string]bool{}
-	for range processes {
-		sub := <-runs
-		seen[sub.Run] = true
-		if !sub.Resumed {
-			started++
-		}
-	}
-	if started != 1 || len(seen) != 1 {
-		t.Errorf("%d were started, the runs are %v; want one", started, seen)
-	}
-	for run := range seen {
-		end(t, s, run)
-	}
-}
-
-func TestRerunOfNothing(t *testing.T) {
-	if _, err := session(t).Rerun(t.Context(), RerunRequest{Run: "no-such-run"}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("got %v", err)
 	}
 }
