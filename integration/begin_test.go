@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // descendPipeline begins children side by side.
@@ -35,7 +35,7 @@ func TestKilledAtBirth(t *testing.T) {
 	c.begin(0)
 	known := map[string]bool{}
 	for i := range sized(10, 2) {
-		run, err := c.session.Submit(t.Context(), worker.SubmitRequest{
+		run, err := c.session.Submit(t.Context(), control.SubmitRequest{
 			PipelineFile: filepath.Join(c.project, "pipeline.yaml"), Params: map[string]string{"number": fmt.Sprint(i)}, NoCache: true,
 		})
 		if err != nil {

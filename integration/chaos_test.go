@@ -15,8 +15,9 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // chaosPipeline has steps whose programs tell a ledger when they begin and end. Each has a lock while it runs, so that two at once are
@@ -78,7 +79,7 @@ sleep "$PAUSE"
 // chaos is a server and two workers, each a process of its own.
 type chaos struct {
 	*sandbox
-	session *worker.Session
+	session *control.Session
 	random  *rand.Rand
 	workers [2]*command
 }
@@ -96,11 +97,11 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	write(t, filepath.Join(c.project, "pipeline.yaml"), strings.ReplaceAll(chaosPipeline, "@DIR@", dir))
 	write(t, filepath.Join(c.project, "begin"), chaosBegin)
 	t.Cleanup(c.nothingLeft)
-	t.Setenv(worker.StoreVariable, "file://"+filepath.Join(c.state, "store"))
+	t.Setenv(state.StoreVariable, "file://"+filepath.Join(c.state, "store"))
 	c.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath)
 	c.serve()
 	var err error
-	if c.session, err = worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: c.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if c.session, err = control.Open(t.Context(), control.Options{StateDir: c.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -143,7 +144,7 @@ func TestChaos(t *testing.T) {
 	runs := make([]string, sized(50, 5))
 	for i := range runs {
 		params := map[string]string{"number": fmt.Sprint(i)}
-		run, err := c.session.Submit(t.Context(), worker.SubmitRequest{
+		run, err := c.session.Submit(t.Context(), control.SubmitRequest{
 			PipelineFile: filepath.Join(c.project, "pipeline.yaml"), Params: params, NoCache: true,
 		})
 		if err != nil {

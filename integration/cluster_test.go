@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // clusterVariable, in the environment, names the folder of what tools/cluster builds, and makes TestCluster run: `make test-cluster`.
@@ -115,7 +115,7 @@ func newComposed(t *testing.T, programs string) *composed {
 	})
 	c.storeURL = fmt.Sprintf("s3://sluice?endpoint=http://%s:7070&region=us-east-1", c.service("s3").Address)
 	for name, value := range map[string]string{
-		"TEMPORAL_ADDRESS": c.service("temporal").Address + ":7233", worker.StoreVariable: c.storeURL,
+		"TEMPORAL_ADDRESS": c.service("temporal").Address + ":7233", state.StoreVariable: c.storeURL,
 		"AWS_ACCESS_KEY_ID": "sluice", "AWS_SECRET_ACCESS_KEY": "sluice-secret", "AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, value)

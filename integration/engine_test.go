@@ -16,10 +16,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // long reports whether the tests are to take as long as they need for the sizes that are promised (`make test-long`).
@@ -47,7 +48,7 @@ func newEngine(t *testing.T, step noop.Step) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := worker.Connect(t.Context(), worker.ConnectOptions{
+	conn, err := connect.Dial(t.Context(), connect.Options{
 		Dir: dir, Logger: slog.New(slog.DiscardHandler), Codec: codec.New(nil, s), ServerLogLevel: slog.LevelError,
 	})
 	if err != nil {
@@ -80,7 +81,7 @@ func (e *engine) submit(source string) contract.RunInput {
 func (e *engine) start(run string, in contract.RunInput) client.WorkflowRun {
 	e.t.Helper()
 	in.Run = run
-	if err := worker.StartRun(e.t.Context(), e.client, in); err != nil {
+	if err := control.StartRun(e.t.Context(), e.client, in); err != nil {
 		e.t.Error(err)
 	}
 	return e.client.GetWorkflow(e.t.Context(), contract.RunWorkflowID(run), "")

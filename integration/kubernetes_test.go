@@ -13,9 +13,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
-	"github.com/sluiceml/sluice/worker"
 )
 
 const podsPipeline = `sluice: pipeline/v1
@@ -100,7 +100,7 @@ func newPods(t *testing.T, kubeconfig string) *sandbox {
 	write(t, filepath.Join(s.project, "environment.yaml"),
 		"sluice: environment/v1\nname: pods\npools: {burst: {kubernetes: {context: kubetest, share_keys: true}, runtime: {image: acme/train}, limits: {nodes: 2}}}\n")
 	bucket := s3test.Start(t, "acme", s3test.Options{})
-	t.Setenv(worker.StoreVariable, bucket.At("sluice"))
+	t.Setenv(state.StoreVariable, bucket.At("sluice"))
 	t.Cleanup(s.nothingLeft)
 	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath, "KUBECONFIG="+kubeconfig)
 	server := s.serve()

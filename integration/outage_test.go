@@ -16,11 +16,12 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // soakVariable, in the environment, makes TestOutages stop each thing at every stage, for 90 s each: `make soak`.
@@ -81,7 +82,7 @@ func TestOutages(t *testing.T) {
 // outages is the example with a server and a store apart from its worker, so that each can be stopped.
 type outages struct {
 	*sandbox
-	session *worker.Session
+	session *control.Session
 	server  *server
 	gate    *gate // before the store
 }
@@ -101,8 +102,8 @@ func newOutages(t *testing.T) *outages {
 	o := &outages{sandbox: newStrictSpam(t), gate: &gate{}}
 	bucket := s3test.Start(t, "acme", s3test.Options{Around: o.gate.around})
 	o.storeURL = bucket.At("sluice")
-	t.Setenv(worker.StoreVariable, o.storeURL)
-	o.env = append(o.env, worker.StoreVariable+"="+o.storeURL)
+	t.Setenv(state.StoreVariable, o.storeURL)
+	o.env = append(o.env, state.StoreVariable+"="+o.storeURL)
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
 		o.env = append(o.env, name+"="+os.Getenv(name))
 	}
@@ -116,7 +117,7 @@ func newOutages(t *testing.T) *outages {
 func (o *outages) open() {
 	o.t.Helper()
 	var err error
-	if o.session, err = worker.OpenSession(o.t.Context(), worker.SessionOptions{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if o.session, err = control.Open(o.t.Context(), control.Options{StateDir: o.state, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		o.t.Fatal(err)
 	}
 	o.t.Cleanup(func() {

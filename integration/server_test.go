@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 // serverVariable, in the environment of this test's own executable, makes it a Temporal server without a worker, on the state folder
@@ -23,7 +23,7 @@ const serverVariable = "SLUICE_TEST_SERVER"
 func runServer(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: dir})
+	s, err := control.Open(ctx, control.Options{StateDir: dir})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 )
 
 // stallPipeline has a program of a run step and one of a clean step, which note their processes and work until they are let go.
@@ -51,9 +52,9 @@ func TestStalledServer(t *testing.T) {
 	write(t, filepath.Join(s.project, "wait.sh"), stallProgram)
 	t.Cleanup(s.nothingLeft)
 	s.env = append(os.Environ(), "TMPDIR="+filepath.Join(dir, "tmp"), "SLUICE_AGENT="+agentPath,
-		"SLUICE_STATE="+s.state, worker.StoreVariable+"=file://"+filepath.Join(s.state, "store"))
+		"SLUICE_STATE="+s.state, state.StoreVariable+"=file://"+filepath.Join(s.state, "store"))
 	server := s.serve()
-	session, err := worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: s.state, Logger: slog.New(slog.DiscardHandler)})
+	session, err := control.Open(t.Context(), control.Options{StateDir: s.state, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestStalledServer(t *testing.T) {
 }
 
 // awaitHeartbeats waits for a heartbeat of each of n activities of a run that comes after now.
-func awaitHeartbeats(t *testing.T, s *sandbox, session *worker.Session, run string, n int) {
+func awaitHeartbeats(t *testing.T, s *sandbox, session *control.Session, run string, n int) {
 	t.Helper()
 	now := time.Now()
 	s.await("heartbeats", func() bool {

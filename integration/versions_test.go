@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -90,7 +92,7 @@ func TestStatelessWorkersAlone(t *testing.T) {
 // versions is a server with workers that are builds of a deployment.
 type versions struct {
 	*sandbox
-	session *worker.Session
+	session *control.Session
 }
 
 func newVersions(t *testing.T) *versions {
@@ -103,9 +105,9 @@ func newVersions(t *testing.T) *versions {
 	for file, text := range map[string]string{"pipeline.yaml": versionsPipeline, "child.yaml": versionsChild, "trainer.py": string(script)} {
 		write(t, filepath.Join(v.project, file), text)
 	}
-	v.env = append(v.env, worker.StoreVariable+"=file://"+filepath.Join(v.state, "store"))
+	v.env = append(v.env, state.StoreVariable+"=file://"+filepath.Join(v.state, "store"))
 	v.serve()
-	v.session, err = worker.OpenSession(t.Context(), worker.SessionOptions{StateDir: v.state, Logger: slog.New(slog.DiscardHandler)})
+	v.session, err = control.Open(t.Context(), control.Options{StateDir: v.state, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 )
 
 // alive reports whether a run has not ended, for the lock of its concurrency group.
@@ -32,5 +33,5 @@ func (w *Worker) runs(ctx context.Context, workflowID string) (bool, error) {
 	if errors.As(err, &gone) {
 		return false, nil
 	}
-	return err == nil && isRunning(desc.GetWorkflowExecutionInfo().GetStatus()), err
+	return err == nil && connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), err
 }

@@ -15,7 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/control"
 )
 
 // A namespace of somebody else's cluster lacks the search attributes. They are created once; who may not do so is told who has to
@@ -29,7 +31,7 @@ func TestSearchAttributesOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := &Connection{Client: s.Client, Info: s.Info}
+	cluster := &connect.Connection{Client: s.Client, Info: s.Info}
 	cluster.Info.Namespace = namespace
 	await(t, "search attributes in a new namespace", func() bool { // the server learns of the namespace in its own time
 		if err := cluster.EnsureSearchAttributes(t.Context()); err != nil {
@@ -52,7 +54,7 @@ func TestSearchAttributesOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(weak.Close)
-	err = (&Connection{Client: weak, Info: s.Info}).EnsureSearchAttributes(t.Context())
+	err = (&connect.Connection{Client: weak, Info: s.Info}).EnsureSearchAttributes(t.Context())
 	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "temporal operator search-attribute create --namespace "+s.Info.Namespace) {
 		t.Errorf("without the right to: %v, want an error that says what to run", err)
 	}
@@ -80,15 +82,15 @@ func TestNamespaceOfACluster(t *testing.T) {
 	t.Setenv("TEMPORAL_GRPC_META_AUTHORIZATION", "Bearer "+string(token))
 	dir := t.TempDir()
 
-	_, err = Connect(t.Context(), ConnectOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), ServerLogLevel: slog.LevelWarn})
+	_, err = connect.Dial(t.Context(), connect.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), ServerLogLevel: slog.LevelWarn})
 	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "namespace fresh does not exist at "+s.Info.TemporalAddress) ||
 		!strings.Contains(err.Error(), "sluice worker --create-namespace") {
 		t.Fatalf("without the namespace: %v, want an error that says that and how to create it", err)
 	}
 	for _, which := range []string{"first", "second"} {
-		o := ConnectOptions{Dir: dir, Logger: slog.New(slog.DiscardHandler), ServerLogLevel: slog.LevelWarn}
+		o := connect.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), ServerLogLevel: slog.LevelWarn}
 		o.CreateNamespace = true
-		c, err := Connect(t.Context(), o)
+		c, err := connect.Dial(t.Context(), o)
 		if err != nil {
 			t.Fatalf("the %s that creates it: %v", which, err)
 		}
@@ -99,7 +101,7 @@ func TestNamespaceOfACluster(t *testing.T) {
 		if err := c.EnsureSearchAttributes(t.Context()); err != nil {
 			t.Errorf("the %s: %v", which, err)
 		}
-		if err := StartRun(t.Context(), c.Client, contract.RunInput{Run: which, Name: "first"}); err != nil {
+		if err := control.StartRun(t.Context(), c.Client, contract.RunInput{Run: which, Name: "first"}); err != nil {
 			t.Errorf("a run cannot be started at once: %v", err)
 		}
 		c.Client.Close()

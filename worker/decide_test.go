@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -30,7 +31,7 @@ steps:
 `
 
 // awaitWaiting waits until something in a run waits for a person.
-func awaitWaiting(t *testing.T, s *Session, run, step string) contract.ApprovalState {
+func awaitWaiting(t *testing.T, s *control.Session, run, step string) contract.ApprovalState {
 	t.Helper()
 	var at contract.ApprovalState
 	await(t, "a question of "+run, func() bool {
@@ -55,7 +56,7 @@ func record(t *testing.T, run activities.Run, step string) contract.StepRecord {
 // TestDecide: what may not be is refused with what may, and changes nothing; what may be is kept with who and when.
 func TestDecide(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, nil)}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, nil)}).Run
 	t.Cleanup(func() { end(t, s, run) })
 	at := awaitWaiting(t, s, run, "")
 	if at.Step != "sign" || at.Question() != "Ship it?" || at.Until.IsZero() || !cmp.Equal(at.Users, []string{"user:ann", "user:bob"}) {
@@ -119,7 +120,7 @@ func TestDecide(t *testing.T) {
 // TestReject: a rejection fails the step, and the run, as a gate does.
 func TestReject(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, map[string]string{"reject": ""})}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, map[string]string{"reject": ""})}).Run
 	t.Cleanup(func() { end(t, s, run) })
 	at := awaitWaiting(t, s, run, "sign")
 	if _, err := s.Decide(t.Context(), at, contract.Decide{By: "user:bob", Reason: "too slow"}); err != nil {
@@ -137,7 +138,7 @@ func TestReject(t *testing.T) {
 // TestDecideBySignal: Temporal's UI can send a signal in every version. One that is not valid changes nothing.
 func TestDecideBySignal(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, asking, map[string]string{"signal": ""})}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, map[string]string{"signal": ""})}).Run
 	t.Cleanup(func() { end(t, s, run) })
 	awaitWaiting(t, s, run, "sign")
 	for _, by := range []string{"user:eve", "user:bob"} {
@@ -160,7 +161,7 @@ func TestNobodyDecides(t *testing.T) {
 	for byDefault, want := range map[string]dsl.Status{"approve": dsl.StatusSucceeded, "reject": dsl.StatusFailed} {
 		t.Run(byDefault, func(t *testing.T) {
 			file := project(t, strings.ReplaceAll(late, "%DEFAULT%", byDefault), nil)
-			out, ended := wait(t, s, submit(t, s, SubmitRequest{PipelineFile: file}).Run)
+			out, ended := wait(t, s, submit(t, s, control.SubmitRequest{PipelineFile: file}).Run)
 			if out.Status != want {
 				t.Errorf("the run ended as %+v, want %s", out, want)
 			}
@@ -176,7 +177,7 @@ func TestNobodyDecides(t *testing.T) {
 // TestHold: a gate that holds asks with what it saw, for one instance of a matrix, which goes on when somebody approves.
 func TestHold(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: holding
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, `name: holding
 steps:
   fit:
     matrix: {size: [1, 2, 3]}
@@ -198,7 +199,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := func(d InstanceDetail) bool { return d.ID == "fit.1" && d.Status == dsl.StatusHold }
+	held := func(d control.InstanceDetail) bool { return d.ID == "fit.1" && d.Status == dsl.StatusHold }
 	if state.Steps[0].Of != 3 || !slices.ContainsFunc(detail.Instances, held) { // others may be running yet
 		t.Errorf("the step is %+v, with %+v", state.Steps[0], detail)
 	}
@@ -223,7 +224,7 @@ steps:
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: within
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, `name: within
 steps:
   nap:
     matrix: {who: [bear, cat]}
@@ -235,7 +236,7 @@ steps:
         sign: {approval: {message: Ship it, who: ["user:ann"]}}
 `, nil)}).Run
 	t.Cleanup(func() { end(t, s, run) })
-	_, nap := awaitDetail(t, s, run, "nap", func(d Detail) bool {
+	_, nap := awaitDetail(t, s, run, "nap", func(d control.Detail) bool {
 		return len(d.Instances) == 2 && d.Instances[0].Detail.Text == "bear sleeps" && d.Instances[1].Detail.Text == "cat sleeps"
 	})
 	if nap.Held || nap.Share != 0 || nap.Instances[1].ID != "nap.1" {
@@ -245,7 +246,7 @@ steps:
 	if at.Step != "sign" || at.Run == run {
 		t.Errorf("it asks %+v", at)
 	}
-	_, release := awaitDetail(t, s, run, "release", func(d Detail) bool { return d.Held })
+	_, release := awaitDetail(t, s, run, "release", func(d control.Detail) bool { return d.Held })
 	if release.Child == nil || len(release.Child.Steps) != 1 {
 		t.Errorf("the child is %+v", release.Child)
 	}

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 )
 
 // Deployment names a version of a worker deployment (Temporal's Worker Versioning): a build of Sluice that works for a cluster.
@@ -87,7 +88,7 @@ type Build struct {
 }
 
 // Builds returns the builds of a deployment, the newest first.
-func Builds(ctx context.Context, c *Connection, name string) ([]Build, error) {
+func Builds(ctx context.Context, c *connect.Connection, name string) ([]Build, error) {
 	info, err := describeDeployment(ctx, c, name)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func Builds(ctx context.Context, c *Connection, name string) ([]Build, error) {
 }
 
 // CurrentBuild returns the build that new runs begin on; empty while none is.
-func CurrentBuild(ctx context.Context, c *Connection, name string) (string, error) {
+func CurrentBuild(ctx context.Context, c *connect.Connection, name string) (string, error) {
 	info, err := describeDeployment(ctx, c, name)
 	if contract.ErrorType(err) == contract.ErrInvalid { // no worker of it has been here before
 		return "", nil
@@ -135,7 +136,7 @@ func statusOf(status enums.WorkerDeploymentVersionStatus) BuildStatus {
 	}
 }
 
-func describeDeployment(ctx context.Context, c *Connection, name string) (*deployment.WorkerDeploymentInfo, error) {
+func describeDeployment(ctx context.Context, c *connect.Connection, name string) (*deployment.WorkerDeploymentInfo, error) {
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{
 		Namespace: c.Info.Namespace, DeploymentName: name,
 	})
@@ -156,7 +157,7 @@ const makeCurrentTimeout = 30 * time.Second
 // MakeCurrent makes a build the current one of its deployment: runs that are started after it has returned begin on that build, and those
 // that are open stay where they are. It returns the build that was current before, empty for none, and whether workers of the build take
 // trainings and rollouts.
-func MakeCurrent(ctx context.Context, c *Connection, d Deployment) (before string, hosts bool, err error) {
+func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (before string, hosts bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, makeCurrentTimeout, fmt.Errorf("not within %v", makeCurrentTimeout))
 	defer cancel()
 	err = eventually(ctx, func() (bool, error) {
@@ -192,7 +193,7 @@ func eventually(ctx context.Context, ask func() (done bool, err error)) error {
 	for {
 		done, err := ask()
 		switch {
-		case isBusy(err):
+		case connect.IsBusy(err):
 		case done:
 			return err
 		default:
@@ -206,7 +207,7 @@ func eventually(ctx context.Context, ask func() (done bool, err error)) error {
 	}
 }
 
-func setCurrent(ctx context.Context, c *Connection, d Deployment) error {
+func setCurrent(ctx context.Context, c *connect.Connection, d Deployment) error {
 	_, err := c.Client.WorkflowService().SetWorkerDeploymentCurrentVersion(ctx, &workflowservice.SetWorkerDeploymentCurrentVersionRequest{
 		Namespace: c.Info.Namespace, DeploymentName: d.Name, BuildId: d.BuildID, Identity: "sluice",
 	})
@@ -221,7 +222,7 @@ func isNotReady(err error) bool {
 }
 
 // takesHosts reports whether workers of a build take trainings and rollouts.
-func takesHosts(ctx context.Context, c *Connection, d Deployment) (bool, error) {
+func takesHosts(ctx context.Context, c *connect.Connection, d Deployment) (bool, error) {
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeploymentVersion(ctx, &workflowservice.DescribeWorkerDeploymentVersionRequest{
 		Namespace:         c.Info.Namespace,
 		DeploymentVersion: &deployment.WorkerDeploymentVersion{DeploymentName: d.Name, BuildId: d.BuildID},

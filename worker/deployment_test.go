@@ -19,6 +19,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -41,7 +43,7 @@ func TestBuilds(t *testing.T) {
 	}
 
 	s := workAs(t, "one")
-	early := submit(t, s, SubmitRequest{PipelineFile: project(t, "name: early\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)}).Run
+	early := submit(t, s, control.SubmitRequest{PipelineFile: project(t, "name: early\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)}).Run
 	await(t, "a run that nobody begins", func() bool {
 		return strings.HasPrefix(s.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(early)), "no build of worker deployment sluice")
 	})
@@ -52,14 +54,14 @@ func TestBuilds(t *testing.T) {
 	wait(t, s, early)
 	wantOn(t, s, contract.RunWorkflowID(early), "one")
 	g := &gauge{}
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying("watched", `  drift:
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying("watched", `  drift:
     metric: {prometheus: "`+g.prometheus(t, "psi")+`", query: psi, condition: value > 0.2, cooldown: 1h, every: 1s}
 `), nil)})
 	forget(t, s, "watched/drift")
 	await(t, "a look", func() bool { return trigger(t, s, "watched/drift").Look != nil })
 	start, letGo := queuer(t, s)
 	first := start(1)
-	awaitDetail(t, s, first, "work", func(Detail) bool { return true })
+	awaitDetail(t, s, first, "work", func(control.Detail) bool { return true })
 
 	two := workAs(t, "two")
 	makeCurrent(t, two, "two", "one")
@@ -105,12 +107,12 @@ func TestRunsMoveToABuild(t *testing.T) {
 		wantOn(t, s, contract.RunWorkflowID(run), build)
 	}
 	unversioned := start(1)
-	awaitDetail(t, s, unversioned, "work", func(Detail) bool { return true })
+	awaitDetail(t, s, unversioned, "work", func(control.Detail) bool { return true })
 	makeCurrent(t, workAs(t, "one"), "one", "")
 	goesOn(1, unversioned, "one")
 
 	pinned := start(2)
-	awaitDetail(t, s, pinned, "work", func(Detail) bool { return true })
+	awaitDetail(t, s, pinned, "work", func(control.Detail) bool { return true })
 	makeCurrent(t, workAs(t, "two"), "two", "one")
 	_, err := s.Client.UpdateWorkflowExecutionOptions(t.Context(), client.UpdateWorkflowExecutionOptionsRequest{
 		WorkflowId: contract.RunWorkflowID(pinned),
@@ -128,7 +130,7 @@ func TestRunsMoveToABuild(t *testing.T) {
 // are clients and workers of it.
 func versionedServer(t *testing.T) {
 	t.Helper()
-	s, err := OpenSession(t.Context(), SessionOptions{
+	s, err := control.Open(t.Context(), control.Options{
 		StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 		Settings: embedded.Settings{
 			dynamicconfig.VersionDrainageStatusVisibilityGracePeriod.Key(): time.Second,
@@ -145,11 +147,11 @@ func versionedServer(t *testing.T) {
 	}
 	t.Setenv("TEMPORAL_ADDRESS", s.Info.TemporalAddress)
 	t.Setenv("TEMPORAL_GRPC_META_AUTHORIZATION", "Bearer "+string(token))
-	t.Setenv(StoreVariable, "file://"+t.TempDir())
+	t.Setenv(state.StoreVariable, "file://"+t.TempDir())
 }
 
 // workAs starts a worker that is a build of the deployment sluice, or none.
-func workAs(t *testing.T, build string, set ...func(*Options)) *Session {
+func workAs(t *testing.T, build string, set ...func(*Options)) *control.Session {
 	t.Helper()
 	o := Options{Work: true}
 	if build != "" {
@@ -158,17 +160,17 @@ func workAs(t *testing.T, build string, set ...func(*Options)) *Session {
 	for _, f := range set {
 		f(&o)
 	}
-	p := open(t, SessionOptions{StateDir: t.TempDir()}, o)
+	p := open(t, control.Options{StateDir: t.TempDir()}, o)
 	closeAfter(t, p)
 	return p.Session
 }
 
 // queuer returns what starts the runs of a group, by their numbers, and what lets one go on.
-func queuer(t *testing.T, s *Session) (start func(n int) string, letGo func(n int)) {
+func queuer(t *testing.T, s *control.Session) (start func(n int) string, letGo func(n int)) {
 	base := filepath.Join(t.TempDir(), "go")
 	file := project(t, pinned, nil)
 	start = func(n int) string {
-		return submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"go": base, "n": fmt.Sprint(n)}}).Run
+		return submit(t, s, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"go": base, "n": fmt.Sprint(n)}}).Run
 	}
 	return start, func(n int) {
 		if err := os.WriteFile(fmt.Sprint(base, n), nil, 0o600); err != nil {
@@ -177,7 +179,7 @@ func queuer(t *testing.T, s *Session) (start func(n int) string, letGo func(n in
 	}
 }
 
-func makeCurrent(t *testing.T, s *Session, build, before string) {
+func makeCurrent(t *testing.T, s *control.Session, build, before string) {
 	t.Helper()
 	was, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", build})
 	if err != nil || was != before || !hosts {
@@ -186,7 +188,7 @@ func makeCurrent(t *testing.T, s *Session, build, before string) {
 }
 
 // isOn reports whether a workflow's last task was done by a build.
-func isOn(t *testing.T, s *Session, workflowID, build string) bool {
+func isOn(t *testing.T, s *control.Session, workflowID, build string) bool {
 	t.Helper()
 	described, err := s.Client.DescribeWorkflowExecution(t.Context(), workflowID, "")
 	if err != nil {
@@ -195,7 +197,7 @@ func isOn(t *testing.T, s *Session, workflowID, build string) bool {
 	return described.GetWorkflowExecutionInfo().GetVersioningInfo().GetDeploymentVersion().GetBuildId() == build
 }
 
-func wantOn(t *testing.T, s *Session, workflowID, build string) {
+func wantOn(t *testing.T, s *control.Session, workflowID, build string) {
 	t.Helper()
 	if !isOn(t, s, workflowID, build) {
 		t.Errorf("%s is not on build %s", workflowID, build)
@@ -203,7 +205,7 @@ func wantOn(t *testing.T, s *Session, workflowID, build string) {
 }
 
 // wantBuilds waits until the builds of the deployment are as they should be.
-func wantBuilds(t *testing.T, s *Session, want ...Build) {
+func wantBuilds(t *testing.T, s *control.Session, want ...Build) {
 	t.Helper()
 	var got []Build
 	await(t, fmt.Sprintf("the builds %v", want), func() bool {
@@ -216,7 +218,7 @@ func wantBuilds(t *testing.T, s *Session, want ...Build) {
 }
 
 // wantBehaviors checks every workflow that was there: what belongs to no run is not pinned, and all else is.
-func wantBehaviors(t *testing.T, s *Session) {
+func wantBehaviors(t *testing.T, s *control.Session) {
 	t.Helper()
 	all, err := s.Client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowType STARTS_WITH 'sluice.'"})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -49,7 +50,7 @@ func TestWhatTemporalKeeps(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": codec.NewKey(time.Now())} {
 		t.Run(name, func(t *testing.T) {
 			s := openWith(t, keys)
-			out, _ := wait(t, s, submit(t, s, SubmitRequest{
+			out, _ := wait(t, s, submit(t, s, control.SubmitRequest{
 				PipelineFile: project(t, tell, nil), Params: map[string]string{"word": marker},
 			}).Run)
 			if out.Status != dsl.StatusFailed || !strings.Contains(out.Error, marker) {
@@ -83,7 +84,7 @@ func TestAttachWithoutTheKeys(t *testing.T) {
 			if keys == "" {
 				t.Setenv(codec.KeysVariable, writeKeys(t, codec.NewKey(time.Now())))
 			}
-			other, err := OpenSession(t.Context(), SessionOptions{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+			other, err := control.Open(t.Context(), control.Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
 			if err == nil || !strings.Contains(err.Error(), "one encrypts payloads and the other does not") || !strings.Contains(err.Error(), codec.KeysVariable) {
 				t.Errorf("attached: %+v, %v", other, err)
 			}
@@ -95,13 +96,13 @@ func TestAttachWithoutTheKeys(t *testing.T) {
 }
 
 // openWith opens a session of its own, as holder, with a key file of the given text; "" for none.
-func openWith(t *testing.T, keys string) *Session {
+func openWith(t *testing.T, keys string) *control.Session {
 	t.Helper()
 	t.Setenv(codec.KeysVariable, "")
 	if keys != "" {
 		t.Setenv(codec.KeysVariable, writeKeys(t, keys))
 	}
-	p := open(t, SessionOptions{StateDir: t.TempDir()}, Options{})
+	p := open(t, control.Options{StateDir: t.TempDir()}, Options{})
 	closeAfter(t, p)
 	return p.Session
 }
@@ -116,7 +117,7 @@ func writeKeys(t *testing.T, keys string) string {
 }
 
 // echo has a workflow give data back and returns the sizes of its history's events.
-func echo(t *testing.T, s *Session, data []byte) []int {
+func echo(t *testing.T, s *control.Session, data []byte) []int {
 	t.Helper()
 	const queue = "echo"
 	w := worker.New(s.Client, queue, worker.Options{})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -33,9 +34,9 @@ on_failure: {page: {run: {command: ["true"]}}}
 `
 
 // forecast is what is forecast of each step, without figures that depend on the machine.
-func forecast(t *testing.T, s *Session, req SubmitRequest, against string) map[string]activities.Outlook {
+func forecast(t *testing.T, s *control.Session, req control.SubmitRequest, against string) map[string]activities.Outlook {
 	t.Helper()
-	_, got, err := Forecast(t.Context(), s.Store, s.Dir, req, against)
+	_, got, err := control.Forecast(t.Context(), s.Store, s.Dir, req, against)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +48,10 @@ func TestForecast(t *testing.T) {
 	s := session(t)
 	source := strings.ReplaceAll(predictable, "%NAME%", "predictable")
 	file := project(t, source, map[string]string{"count.txt": "", "fit.txt": "", "best.txt": ""})
-	req := SubmitRequest{PipelineFile: file}
+	req := control.SubmitRequest{PipelineFile: file}
 	const runs, changed, cached = activities.ProspectRuns, activities.ProspectChanged, activities.ProspectCached
 	page := activities.Outlook{Prospect: activities.ProspectNotRun, Reason: "it runs when a step fails"}
-	check := func(name string, req SubmitRequest, against string, want map[string]activities.Outlook) {
+	check := func(name string, req control.SubmitRequest, against string, want map[string]activities.Outlook) {
 		t.Helper()
 		want["page"] = page
 		got := forecast(t, s, req, against)
@@ -105,11 +106,11 @@ func TestForecast(t *testing.T) {
 	write("fit.txt", "edited")
 	edited["fit"] = activities.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
 	check("a file was edited", req, run, edited)
-	other := SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
+	other := control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
 	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {
 		t.Errorf("another parameter: %+v", got)
 	}
-	if _, _, err := Forecast(t.Context(), s.Store, s.Dir, SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
+	if _, _, err := control.Forecast(t.Context(), s.Store, s.Dir, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
 		t.Error("a parameter that is wrong was taken")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
@@ -301,7 +302,7 @@ steps:
 		"model.onnx":       "never loaded",
 		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {shop: {embedded: {port: %d}}}\n", other.Addr().(*net.TCPAddr).Port),
 	})
-	out, record := wait(t, s, submit(t, s, SubmitRequest{
+	out, record := wait(t, s, submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
 	}).Run)
 	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -32,7 +33,7 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	}
 	file := project(t, grouped, nil)
 	start := func(n string) string {
-		run := submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"block": block, "n": n}}).Run
+		run := submit(t, s, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"block": block, "n": n}}).Run
 		t.Cleanup(func() { _ = os.Remove(block); end(t, s, run) })
 		return run
 	}
@@ -86,10 +87,10 @@ func TestSkipAfterTermination(t *testing.T) {
 	opened := filepath.Join(t.TempDir(), "go")
 	file := project(t, impatient, nil)
 	start := func(n string) string {
-		return submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"go": opened, "n": n}}).Run
+		return submit(t, s, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"go": opened, "n": n}}).Run
 	}
 	first := start("1")
-	awaitDetail(t, s, first, "work", func(Detail) bool { return true })
+	awaitDetail(t, s, first, "work", func(control.Detail) bool { return true })
 	if out, _ := wait(t, s, start("2")); out.Status != dsl.StatusSkipped || !strings.Contains(out.Error, first) {
 		t.Errorf("while %s held the group, the second ended as %+v", first, out)
 	}
@@ -110,7 +111,7 @@ func TestChildInItsParentsGroup(t *testing.T) {
 	file := project(t, "name: family\n"+region+"steps: {between: {pipeline: {steps: {child: {pipeline: {file: child.yaml}}}}}}\n", map[string]string{
 		"child.yaml": "sluice: pipeline/v1\nname: child\n" + region + "steps: {only: {run: {command: [\"true\"]}}}\n",
 	})
-	run := submit(t, s, SubmitRequest{PipelineFile: file}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: file}).Run
 	out, _ := wait(t, s, run)
 	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid ||
 		!strings.Contains(out.Error, "run "+run+" holds the concurrency group `train-eu` and waits for this run") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -101,7 +102,7 @@ func TestPipelineRuns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			params := map[string]string{"tried": filepath.Join(t.TempDir(), "once")}
 			maps.Copy(params, tt.params)
-			run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: params}).Run
+			run := submit(t, s, control.SubmitRequest{PipelineFile: pipeline, Params: params}).Run
 			out, record := wait(t, s, run)
 			historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-"+tt.name)
 			if diff := cmp.Diff(tt.want, out); diff != "" {
@@ -122,9 +123,9 @@ func TestPipelineRuns(t *testing.T) {
 	}
 
 	t.Run("canceled", func(t *testing.T) {
-		run := submit(t, s, SubmitRequest{PipelineFile: pipeline, Params: map[string]string{"nap": "600", "tried": filepath.Join(t.TempDir(), "once")}}).Run
+		run := submit(t, s, control.SubmitRequest{PipelineFile: pipeline, Params: map[string]string{"nap": "600", "tried": filepath.Join(t.TempDir(), "once")}}).Run
 		t.Cleanup(func() { end(t, s, run) })
-		awaitDetail(t, s, run, "score", func(Detail) bool { return true })
+		awaitDetail(t, s, run, "score", func(control.Detail) bool { return true })
 		end(t, s, run)
 		historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-canceled")
 		out, record := wait(t, s, run)
@@ -138,7 +139,7 @@ func TestPipelineRuns(t *testing.T) {
 
 	t.Run("rerun", func(t *testing.T) {
 		old := runs["succeeded"]
-		again, err := s.Rerun(t.Context(), RerunRequest{Run: old.Run, From: "score"})
+		again, err := s.Rerun(t.Context(), control.RerunRequest{Run: old.Run, From: "score"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +204,7 @@ func TestRolloutRuns(t *testing.T) {
 	ship := func(t *testing.T, model, samples string) string {
 		t.Helper()
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", samples).Replace(release), maps.Clone(files))
-		run := submit(t, s, SubmitRequest{
+		run := submit(t, s, control.SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
 		}).Run
 		t.Cleanup(func() { end(t, s, run) })
@@ -264,7 +265,7 @@ func TestRolloutRuns(t *testing.T) {
 
 	t.Run("canceled", func(t *testing.T) {
 		run := ship(t, onnxtest.Text, "1000000")
-		step, detail := awaitDetail(t, s, run, "ship", func(d Detail) bool {
+		step, detail := awaitDetail(t, s, run, "ship", func(d control.Detail) bool {
 			return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Look != nil && d.Rollout.Weight > 0
 		})
 		if step.Child != contract.RolloutWorkflowID(target) || detail.Rollout.Stages != 3 {

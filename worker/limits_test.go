@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -30,9 +31,9 @@ import (
 const cramped = 100
 
 // crampedSession is a session of its own, on a server that suggests a new history and ends workflows cramped times as soon.
-func crampedSession(t *testing.T) *Session {
+func crampedSession(t *testing.T) *control.Session {
 	t.Helper()
-	p := open(t, SessionOptions{
+	p := open(t, control.Options{
 		StateDir: t.TempDir(),
 		Settings: embedded.Settings{
 			dynamicconfig.HistoryCountSuggestContinueAsNew.Key(): 4 << 10 / cramped,
@@ -72,7 +73,7 @@ type historyPart struct {
 }
 
 // historyParts are a workflow's histories, the newest first.
-func historyParts(t *testing.T, s *Session, id string) (all []historyPart) {
+func historyParts(t *testing.T, s *control.Session, id string) (all []historyPart) {
 	t.Helper()
 	for run := ""; ; {
 		var events []*history.HistoryEvent
@@ -102,7 +103,7 @@ func checkParts(t *testing.T, id string, all []historyPart) {
 }
 
 // awaitParts waits until a workflow is in its third history, and returns the first.
-func awaitParts(t *testing.T, s *Session, id string) historyPart {
+func awaitParts(t *testing.T, s *control.Session, id string) historyPart {
 	t.Helper()
 	var all []historyPart
 	await(t, id+" to go on in a third history", func() bool {
@@ -114,7 +115,7 @@ func awaitParts(t *testing.T, s *Session, id string) historyPart {
 }
 
 // terminated lists the workflows that the server, or somebody, has ended by force.
-func terminated(t *testing.T, s *Session) (ids []string) {
+func terminated(t *testing.T, s *control.Session) (ids []string) {
 	t.Helper()
 	found, err := s.Client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "ExecutionStatus = 'Terminated'"})
 	if err != nil {
@@ -134,7 +135,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	dir := t.TempDir()
 	file := project(t, queued, nil)
 	enqueue := func(n string) string {
-		return submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"go": filepath.Join(dir, "go"), "n": n}}).Run
+		return submit(t, s, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"go": filepath.Join(dir, "go"), "n": n}}).Run
 	}
 	state := func(run string) contract.RunState {
 		state, err := s.State(t.Context(), run)
@@ -158,14 +159,14 @@ func TestWaitsReachNoLimit(t *testing.T) {
 			"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
 			model + ".onnx":    string(raw),
 		})
-		run := submit(t, s, SubmitRequest{
+		run := submit(t, s, control.SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
 		}).Run
 		t.Cleanup(func() { end(t, s, run) })
 		return run
 	}
 	undecided := ship(onnxtest.Text)
-	awaitDetail(t, s, undecided, "ship", func(d Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 })
+	awaitDetail(t, s, undecided, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 })
 	behind := ship(onnxtest.TextClose)
 	await(t, behind+" to wait for the target", func() bool { return strings.Contains(state(behind).Steps[1].Summary, "waits") })
 
@@ -193,7 +194,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 		}
 	}
 	end(t, s, undecided)
-	awaitDetail(t, s, behind, "ship", func(d Detail) bool { return d.Rollout != nil && d.Rollout.Version == "2" })
+	awaitDetail(t, s, behind, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Version == "2" })
 	var settled activities.ReleaseRecord
 	if err := s.Store.GetJSON(context.WithoutCancel(t.Context()), "releases/"+target+"/1.json", &settled); err != nil || settled.Decision != "rolled_back" {
 		t.Errorf("the rollout that was canceled left %+v, %v", settled, err)
@@ -220,7 +221,7 @@ func TestManyPublishedNames(t *testing.T) {
 		outputs = append(outputs, fmt.Sprintf("d%d: {type: dataset, path: data}", i))
 		publish = append(publish, fmt.Sprintf("d%d: %s", i, fmt.Sprintf("n%062d", i)))
 	}
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: many
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, `name: many
 steps:
   make:
     run:

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", StoreVariable} {
+	for _, name := range []string{"TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE", state.StoreVariable} {
 		os.Unsetenv(name) // of whoever runs the tests
 	}
 	code := m.Run()

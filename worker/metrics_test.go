@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
-	p := open(t, SessionOptions{StateDir: t.TempDir()}, Options{MetricsListen: "127.0.0.1:0"})
+	p := open(t, control.Options{StateDir: t.TempDir()}, Options{MetricsListen: "127.0.0.1:0"})
 	s := p.Session
 	address := p.metrics.server.Address()
 	page := "http://" + address + "/metrics"
@@ -34,7 +35,7 @@ func TestMetrics(t *testing.T) {
 	for i := range 30 { // no name of theirs becomes a label
 		fmt.Fprintf(&steps, "  hostile_%d: {run: {command: [\"true\"]}, needs: [mail]}\n", i)
 	}
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, `name: counted
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, `name: counted
 steps:
   mail:
     clean:
@@ -64,7 +65,7 @@ steps:
 		return strings.Contains(get(t, page), "temporal_activity_execution_latency_seconds_bucket")
 	})
 
-	if _, _, err := Open(t.Context(), SessionOptions{StateDir: t.TempDir(), Logger: log}, Options{MetricsListen: address}); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
+	if _, _, err := Open(t.Context(), control.Options{StateDir: t.TempDir(), Logger: log}, Options{MetricsListen: address}); err == nil || !strings.Contains(err.Error(), "--metrics-listen") {
 		t.Errorf("a second one on the same address: %v", err)
 	}
 	if err := p.Close(); err != nil {

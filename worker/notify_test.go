@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/notify"
 )
@@ -40,7 +41,7 @@ notify:
 `, "http://127.0.0.1:1/"), map[string]string{
 		"environment.yaml": "sluice: environment/v1\nname: test\nsecrets: {hook: {env: HOOK}}\n",
 	})
-	run := submit(t, s, SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml")}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml")}).Run
 	if out, _ := wait(t, s, run); out.Status != dsl.StatusFailed {
 		t.Fatalf("the run ended as %+v", out)
 	}
@@ -79,7 +80,7 @@ func TestDeliver(t *testing.T) {
 		heard <- m.Event
 	}))
 	defer server.Close()
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, fmt.Sprintf(`name: delivered
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, fmt.Sprintf(`name: delivered
 steps: {a: {run: {command: ["true"]}}}
 notify: {ops: {webhook: {url: %q}, on: [success]}}
 `, server.URL), nil)}).Run

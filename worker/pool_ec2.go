@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -15,7 +16,7 @@ import (
 
 // ec2Pool opens a pool of instances.
 func (w *Worker) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
-	if why := remoteTrouble(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
+	if why := control.Unreachable(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
 		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}
 	pool, err := ec2.New(ctx, ec2.Options{

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
@@ -32,7 +33,7 @@ func TestGroupQueues(t *testing.T) {
 	at := func(n int) string { return filepath.Join(dir, strconv.Itoa(n)) }
 	runs := make([]string, 4)
 	for n := range runs {
-		runs[n] = submit(t, s, SubmitRequest{PipelineFile: file, Params: map[string]string{"go": at(n), "n": strconv.Itoa(n)}}).Run
+		runs[n] = submit(t, s, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"go": at(n), "n": strconv.Itoa(n)}}).Run
 		await(t, "run "+runs[n]+" to take its place", func() bool {
 			if n == 0 {
 				state, err := s.State(t.Context(), runs[0])
@@ -69,7 +70,7 @@ func TestGroupQueues(t *testing.T) {
 }
 
 // places reports whether a run has asked the group's lock for its turn.
-func places(t *testing.T, s *Session, run string) bool {
+func places(t *testing.T, s *control.Session, run string) bool {
 	t.Helper()
 	events := s.Client.GetWorkflowHistory(t.Context(), contract.LockWorkflowID("queued"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {

@@ -12,6 +12,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
@@ -69,7 +70,7 @@ targets: {%s: {kserve: {context: kubetest, port: %d, models: %q}}}
 		{onnxtest.TextWrong, "rolled_back", dsl.StatusFailed, []string{"clustered-v2"}},
 	} {
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50").Replace(release), maps.Clone(files))
-		run := submit(t, s, SubmitRequest{
+		run := submit(t, s, control.SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": tt.model},
 		}).Run
 		out, record := wait(t, s, run)

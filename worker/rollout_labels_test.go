@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -31,7 +32,7 @@ func TestRolloutRefusesLabels(t *testing.T) {
 			"environment.yaml":      fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
 			onnxtest.Text + ".onnx": string(raw),
 		})
-		run := submit(t, s, SubmitRequest{
+		run := submit(t, s, control.SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": onnxtest.Text},
 		}).Run
 		t.Cleanup(func() { end(t, s, run) })

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -83,7 +84,7 @@ func TestSecretsStayInTheStep(t *testing.T) {
 	pipeline := project(t, guarded, map[string]string{
 		"environment.yaml": "sluice: environment/v1\nname: test\nsecrets: {token: {env: DEEP_TOKEN}, nowhere: {env: NOT_SET_AT_ALL}}\n",
 	})
-	run := submit(t, s, SubmitRequest{
+	run := submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"gate": gate},
 	}).Run
 	await(t, "the step that holds the secret", func() bool {
@@ -172,7 +173,7 @@ func commandLines(t *testing.T) map[string][]byte {
 }
 
 // decodedHistory is all that a workflow's history says, as a worker reads it.
-func decodedHistory(t *testing.T, s *Session, workflow string) string {
+func decodedHistory(t *testing.T, s *control.Session, workflow string) string {
 	t.Helper()
 	data := s.Codec.DataConverter()
 	var all strings.Builder

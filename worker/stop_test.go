@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -13,15 +14,15 @@ import (
 // nobody, as after a kill.
 func TestStoppedWorkerIsNoFailure(t *testing.T) {
 	dir := t.TempDir()
-	at := SessionOptions{StateDir: filepath.Join(dir, "state"), Logger: slog.New(slog.DiscardHandler)}
-	server, err := OpenSession(t.Context(), at)
+	at := control.Options{StateDir: filepath.Join(dir, "state"), Logger: slog.New(slog.DiscardHandler)}
+	server, err := control.Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
 	first := open(t, at, Options{Work: true})
 	began, ended, again := filepath.Join(dir, "began"), filepath.Join(dir, "ended"), filepath.Join(dir, "again")
-	run := submit(t, first.Session, SubmitRequest{PipelineFile: project(t, `
+	run := submit(t, first.Session, control.SubmitRequest{PipelineFile: project(t, `
 name: stopped
 steps:
   only:

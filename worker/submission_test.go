@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -25,7 +26,7 @@ steps:
 // TestSubmit: what runs already is not started again; another parameter or file is another run.
 func TestSubmit(t *testing.T) {
 	s := session(t)
-	first := SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}
+	first := control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}
 	run := submit(t, s, first)
 	t.Cleanup(func() { end(t, s, run.Run) })
 	await(t, "the record of the run", func() bool {
@@ -37,16 +38,16 @@ func TestSubmit(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		req     SubmitRequest
+		req     control.SubmitRequest
 		same    bool
 		differs []string // from the run before
 	}{
 		{"the same", first, true, nil},
-		{"the same, elsewhere", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
-		{"another parameter", SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` is another"}},
-		{"another file", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
-		{"a file less", SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` is gone"}},
-		{"another file that is left out", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
+		{"the same, elsewhere", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
+		{"another parameter", control.SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` is another"}},
+		{"another file", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
+		{"a file less", control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` is gone"}},
+		{"another file that is left out", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
 			"data": "1", ".git": "",
 		})}, true, nil},
 	}
@@ -82,29 +83,29 @@ func TestSubmitRefuses(t *testing.T) {
 	})
 	n := map[string]string{"n": "1"}
 	lint := func(err error) bool {
-		var bad *LintError
+		var bad *control.LintError
 		return errors.As(err, &bad) && bad.Diagnostics.HasErrors()
 	}
 	other := func(err error) bool { return !lint(err) }
 	tests := []struct {
 		name string
-		req  SubmitRequest
+		req  control.SubmitRequest
 		is   func(error) bool
 		says string
 	}{
-		{"an unknown kind", SubmitRequest{PipelineFile: project(t, "name: p\nsteps: {a: {dance: {}}}\n", nil)}, lint, "dance"},
-		{"a missing parameter", SubmitRequest{PipelineFile: good}, lint, "`n`"},
-		{"an unknown parameter", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "1", "m": "1"}}, lint, "`m`"},
-		{"a parameter of another type", SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "one"}}, lint, "`n`"},
-		{"no pipeline", SubmitRequest{PipelineFile: filepath.Join(filepath.Dir(good), "none.yaml")}, other, "read the pipeline"},
-		{"no environment", SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
-		{"another store", SubmitRequest{
+		{"an unknown kind", control.SubmitRequest{PipelineFile: project(t, "name: p\nsteps: {a: {dance: {}}}\n", nil)}, lint, "dance"},
+		{"a missing parameter", control.SubmitRequest{PipelineFile: good}, lint, "`n`"},
+		{"an unknown parameter", control.SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "1", "m": "1"}}, lint, "`m`"},
+		{"a parameter of another type", control.SubmitRequest{PipelineFile: good, Params: map[string]string{"n": "one"}}, lint, "`n`"},
+		{"no pipeline", control.SubmitRequest{PipelineFile: filepath.Join(filepath.Dir(good), "none.yaml")}, other, "read the pipeline"},
+		{"no environment", control.SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
+		{"another store", control.SubmitRequest{
 			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
 		}, other, "wants the store file:///somewhere/else, but runs of the state folder "},
-		{"machines that cannot reach this one", SubmitRequest{
+		{"machines that cannot reach this one", control.SubmitRequest{
 			PipelineFile: remote, EnvFile: filepath.Join(filepath.Dir(remote), "remote.yaml"),
 		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
-		{"a broken pattern", SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
+		{"a broken pattern", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
 	}
 	before, err := activities.Runs(t.Context(), s.Store)
 	if err != nil {
@@ -129,10 +130,10 @@ func TestSubmitTwiceAtOnce(t *testing.T) {
 	s := session(t)
 	file := project(t, sleeper, nil)
 	const processes = 4
-	runs := make(chan Submitted, processes)
+	runs := make(chan control.Submitted, processes)
 	for range processes {
 		go func() {
-			sub, err := s.Submit(t.Context(), SubmitRequest{PipelineFile: file})
+			sub, err := s.Submit(t.Context(), control.SubmitRequest{PipelineFile: file})
 			if err != nil {
 				t.Error(err)
 			}
@@ -156,7 +157,7 @@ func TestSubmitTwiceAtOnce(t *testing.T) {
 }
 
 func TestRerunOfNothing(t *testing.T) {
-	if _, err := session(t).Rerun(t.Context(), RerunRequest{Run: "no-such-run"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := session(t).Rerun(t.Context(), control.RerunRequest{Run: "no-such-run"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/connect/schedule"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -17,11 +18,11 @@ import (
 func TestRestoreGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := open(t, SessionOptions{StateDir: dir}, Options{})
+	p := open(t, control.Options{StateDir: dir}, Options{})
 	s := p.Session
 	const pipeline, broken = "restore", "restore/b"
 	ids := []string{pipeline + "/a", broken, pipeline + "/c"}
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, `  a: {schedule: {cron: '@yearly'}}
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying(pipeline, `  a: {schedule: {cron: '@yearly'}}
   b: {schedule: {cron: '@yearly'}}
   c: {schedule: {cron: '@yearly'}}
 `), nil)})
@@ -44,10 +45,10 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 
 	var log bytes.Buffer
-	p = open(t, SessionOptions{StateDir: dir, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))}, Options{})
+	p = open(t, control.Options{StateDir: dir, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))}, Options{})
 	s = p.Session
 	restored := s.Restored
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, "name: other\nsteps: {only: {run: {command: ['true']}}}\n", nil)}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, "name: other\nsteps: {only: {run: {command: ['true']}}}\n", nil)}).Run
 	wait(t, s, run)
 	listed := map[string]bool{}
 	for _, id := range ids {

@@ -14,12 +14,13 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/schedule"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 )
 
 // applyTriggers applies the triggers of a pipeline and says what that did.
-func applyTriggers(t *testing.T, s *Session, req SubmitRequest) map[string]schedule.Action {
+func applyTriggers(t *testing.T, s *control.Session, req control.SubmitRequest) map[string]schedule.Action {
 	t.Helper()
 	plan, err := s.PlanTriggers(t.Context(), req)
 	if err != nil {
@@ -36,14 +37,14 @@ func applyTriggers(t *testing.T, s *Session, req SubmitRequest) map[string]sched
 }
 
 // forget deletes a schedule at the end of a test, whatever is left of it.
-func forget(t *testing.T, s *Session, id string) {
+func forget(t *testing.T, s *control.Session, id string) {
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
 		_ = s.Client.ScheduleClient().GetHandle(ctx, id).Delete(ctx) // it may be gone
 	})
 }
 
-func trigger(t *testing.T, s *Session, id string) schedule.Trigger {
+func trigger(t *testing.T, s *control.Session, id string) schedule.Trigger {
 	t.Helper()
 	got, err := s.Schedules().Describe(t.Context(), id)
 	if err != nil {
@@ -53,7 +54,7 @@ func trigger(t *testing.T, s *Session, id string) schedule.Trigger {
 }
 
 // runsOf are the records of a pipeline's runs, oldest first.
-func runsOf(t *testing.T, s *Session, pipeline string) []contract.RunRecord {
+func runsOf(t *testing.T, s *control.Session, pipeline string) []contract.RunRecord {
 	t.Helper()
 	all, err := activities.Runs(t.Context(), s.Store)
 	if err != nil {
@@ -73,8 +74,8 @@ func TestScheduleTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)
 	const pipeline = "clock-test"
-	declare := func(triggers string) SubmitRequest {
-		return SubmitRequest{PipelineFile: project(t, "name: "+pipeline+"\nparams: {n: {type: int, default: 1}}\n"+
+	declare := func(triggers string) control.SubmitRequest {
+		return control.SubmitRequest{PipelineFile: project(t, "name: "+pipeline+"\nparams: {n: {type: int, default: 1}}\n"+
 			"steps: {only: {run: {command: [echo, \"${params.n}\"]}}}\n"+triggers, nil)}
 	}
 	clock := declare("triggers: {tick: {schedule: {cron: '*/2 * * * * *'}, params: {n: 7}}}\n")
@@ -140,7 +141,7 @@ func TestScheduleSkips(t *testing.T) {
 	const pipeline = "skip-test"
 	gate := filepath.Join(t.TempDir(), "go")
 	id := pipeline + "/tick"
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
 steps: {only: {run: {script: 'until [ -e "$GATE" ]; do sleep 0.1; done'}, env: {GATE: "`+gate+`"}}}
 triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 `, nil)})
@@ -187,7 +188,7 @@ func TestDataTrigger(t *testing.T) {
 	const pipeline = "inbox-test"
 	inbox := t.TempDir()
 	id := pipeline + "/inbox"
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
 steps: {only: {run: {command: ["true"]}}}
 triggers: {inbox: {data: {url: "file://`+inbox+`", glob: "*.csv", settle: 1s, every: 1s}}}
 `, nil)})

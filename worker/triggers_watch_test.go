@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
@@ -87,7 +88,7 @@ triggers:
 }
 
 // said is the summary of a run's step say.
-func said(t *testing.T, s *Session, run string) string {
+func said(t *testing.T, s *control.Session, run string) string {
 	t.Helper()
 	all, err := activities.LoadRun(t.Context(), s.Store, run)
 	if err != nil {
@@ -97,7 +98,7 @@ func said(t *testing.T, s *Session, run string) string {
 }
 
 // moreLooks waits for two more looks of a trigger.
-func moreLooks(t *testing.T, s *Session, id string) {
+func moreLooks(t *testing.T, s *control.Session, id string) {
 	t.Helper()
 	before := trigger(t, s, id).Look.At
 	await(t, "two more looks of "+id, func() bool { return trigger(t, s, id).Look.At.Sub(before) > 2*time.Second })
@@ -116,7 +117,7 @@ func TestMetricTrigger(t *testing.T) {
 			g.set(0.125)
 			pipeline := "drift-" + name
 			id := pipeline + "/drift"
-			applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, `  drift:
+			applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying(pipeline, `  drift:
     metric: {prometheus: "`+serve(g, t)+`", query: 'max(feature_psi{model="spam"})', condition: value > 0.2, for: 2s, cooldown: 1h, every: 1s}
 `), nil)})
 			forget(t, s, id)
@@ -149,7 +150,7 @@ func TestOutputTrigger(t *testing.T) {
 	s := session(t)
 	const pipeline = "worse-test"
 	id := pipeline + "/worse"
-	req := SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
+	req := control.SubmitRequest{PipelineFile: project(t, "name: "+pipeline+`
 params: {f1: {type: double}}
 steps:
   score:
@@ -198,11 +199,11 @@ func TestPipelineTrigger(t *testing.T) {
 	lead := project(t, "name: "+source+"\n"+upstream, nil)
 	run := func(end, n string) dsl.Status {
 		t.Helper()
-		out, _ := wait(t, s, submit(t, s, SubmitRequest{PipelineFile: lead, Params: map[string]string{"end": end, "n": n}}).Run)
+		out, _ := wait(t, s, submit(t, s, control.SubmitRequest{PipelineFile: lead, Params: map[string]string{"end": end, "n": n}}).Run)
 		return out.Status
 	}
 	ends := []dsl.Status{run("accepted", "0")}
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, "  led: {pipeline: {name: "+source+", every: 1s}}\n"), nil)})
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying(pipeline, "  led: {pipeline: {name: "+source+", every: 1s}}\n"), nil)})
 	forget(t, s, id)
 	ends = append(ends, run("failed", "1"), run("declined", "2"))
 	await(t, "a look", func() bool { return trigger(t, s, id).Look != nil })
@@ -240,9 +241,9 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 	g := &gauge{}
 	const pipeline, source = "due", "lead"
 	ids := []string{pipeline + "/drift", pipeline + "/led"}
-	p := open(t, SessionOptions{StateDir: dir}, Options{})
+	p := open(t, control.Options{StateDir: dir}, Options{})
 	s := p.Session
-	applyTriggers(t, s, SubmitRequest{PipelineFile: project(t, saying(pipeline, `  drift: {metric: {prometheus: "`+g.prometheus(t, "psi")+`", query: psi, condition: value > 0.2, every: 1s}}
+	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying(pipeline, `  drift: {metric: {prometheus: "`+g.prometheus(t, "psi")+`", query: psi, condition: value > 0.2, every: 1s}}
   led: {pipeline: {name: lead, every: 1s}}
 `), nil)})
 	for _, id := range ids {
@@ -252,7 +253,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 		}
 	}
 	g.set(0.25)
-	lead := SubmitRequest{PipelineFile: project(t, "name: lead\n"+upstream, nil), Params: map[string]string{"end": "accepted", "n": "1"}}
+	lead := control.SubmitRequest{PipelineFile: project(t, "name: lead\n"+upstream, nil), Params: map[string]string{"end": "accepted", "n": "1"}}
 	wait(t, s, submit(t, s, lead).Run)
 	var due []string
 	for _, id := range ids { // the worker looks, and dies before it starts what is due
@@ -265,7 +266,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p = open(t, SessionOptions{StateDir: dir}, Options{})
+	p = open(t, control.Options{StateDir: dir}, Options{})
 	s = p.Session
 	defer func() {
 		if err := p.Close(); err != nil {
@@ -291,7 +292,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 }
 
 // watchInput is what the watch of a trigger is started with.
-func watchInput(t *testing.T, s *Session, id string) contract.WatchInput {
+func watchInput(t *testing.T, s *control.Session, id string) contract.WatchInput {
 	t.Helper()
 	desc, err := s.Client.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context())
 	if err != nil {
@@ -306,7 +307,7 @@ func watchInput(t *testing.T, s *Session, id string) contract.WatchInput {
 }
 
 // watches are the workflow IDs of a trigger's watches that are open.
-func watches(t *testing.T, s *Session, id string) []string {
+func watches(t *testing.T, s *control.Session, id string) []string {
 	t.Helper()
 	open, err := s.Client.ListOpenWorkflow(t.Context(), &workflowservice.ListOpenWorkflowExecutionsRequest{
 		Namespace: s.Info.Namespace,
@@ -335,8 +336,8 @@ func TestWatchIsOne(t *testing.T) {
 	id := pipeline + "/drift"
 	g := &gauge{}
 	url := g.prometheus(t, "psi")
-	declare := func(every string, condition float64) SubmitRequest {
-		return SubmitRequest{PipelineFile: project(t, saying(pipeline, fmt.Sprintf(
+	declare := func(every string, condition float64) control.SubmitRequest {
+		return control.SubmitRequest{PipelineFile: project(t, saying(pipeline, fmt.Sprintf(
 			"  drift: {metric: {prometheus: %q, query: psi, condition: value > %v, every: %s}}\n", url, condition, every)), nil)}
 	}
 	looksAt := func(value float64, what string) {

@@ -15,6 +15,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 )
 
@@ -22,10 +24,10 @@ import (
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, nil), Params: map[string]string{"who": "bear"}}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, sleeper, nil), Params: map[string]string{"who": "bear"}}).Run
 	t.Cleanup(func() { end(t, s, run) })
 
-	step, detail := awaitDetail(t, s, run, "nap", func(d Detail) bool { return d.Text == "bear sleeps" })
+	step, detail := awaitDetail(t, s, run, "nap", func(d control.Detail) bool { return d.Text == "bear sleeps" })
 	if step.Kind != dsl.KindRun || step.Attempt != 1 || step.Child != "" || step.StartedAt.IsZero() || detail.Share >= 0 {
 		t.Errorf("the step is %+v, its share %v", step, detail.Share)
 	}
@@ -61,8 +63,8 @@ func TestWatch(t *testing.T) {
 // TestWaitForTerminated: a run that Temporal ended has no last word in its record.
 func TestWaitForTerminated(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"terminated": ""})}).Run
-	awaitDetail(t, s, run, "nap", func(Detail) bool { return true })
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"terminated": ""})}).Run
+	awaitDetail(t, s, run, "nap", func(control.Detail) bool { return true })
 	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run), "", "no patience"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +76,10 @@ func TestWaitForTerminated(t *testing.T) {
 // TestWaitWithoutServer: that nobody answers any more says nothing of the run.
 func TestWaitWithoutServer(t *testing.T) {
 	s := session(t)
-	run := submit(t, s, SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"deserted": ""})}).Run
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"deserted": ""})}).Run
 	t.Cleanup(func() { end(t, s, run) })
-	awaitDetail(t, s, run, "nap", func(Detail) bool { return true })
-	deserted, err := OpenSession(t.Context(), SessionOptions{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
+	awaitDetail(t, s, run, "nap", func(control.Detail) bool { return true })
+	deserted, err := control.Open(t.Context(), control.Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,13 +105,13 @@ func TestWaitAsksAgain(t *testing.T) {
 		t.Run(silent.Error(), func(t *testing.T) {
 			t.Parallel()
 			server := &answers{errs: []error{silent, fmt.Errorf("get history: %w", silent), refused}}
-			s := &Session{Connection: &Connection{Client: server}}
+			s := &control.Session{Connection: &connect.Connection{Client: server}}
 			if _, err := s.Wait(t.Context(), "r1"); !errors.Is(err, refused) || len(server.errs) > 0 {
 				t.Errorf("waiting ended with %v, %d answers before it was refused", err, len(server.errs))
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			server = &answers{errs: slices.Repeat([]error{silent}, 100), asked: cancel}
-			s = &Session{Connection: &Connection{Client: server}}
+			s = &control.Session{Connection: &connect.Connection{Client: server}}
 			if _, err := s.Wait(ctx, "r1"); !errors.Is(err, context.Canceled) {
 				t.Errorf("waiting that nobody wants any more ended with %v", err)
 			}

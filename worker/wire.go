@@ -43,7 +43,7 @@ func (w *Worker) register() error {
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
 	compiler := &activities.Compiler{Store: kept, State: s.Dir, Python: python, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(python), Gauges: w.metrics.held(), Progress: s.progress,
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(python), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
 	triggers := &activities.Triggers{Store: kept, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}

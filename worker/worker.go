@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 )
@@ -44,7 +46,7 @@ type Options struct {
 // Worker is what a process does for the runs of its session: it carries them on, and serves the targets that have releases. A nil Worker
 // does nothing.
 type Worker struct {
-	session  *Session
+	session  *control.Session
 	python   *script.Interpreter
 	asking   sync.WaitGroup // for what python is
 	stopAsk  context.CancelFunc
@@ -59,8 +61,8 @@ var kubernetesLog sync.Once
 
 // Open connects as OpenSession does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
 // the targets that have releases; in others the worker is nil. The worker is to be closed before the session.
-func Open(ctx context.Context, at SessionOptions, o Options) (_ *Session, _ *Worker, err error) {
-	w := &Worker{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(at.Python, FindPython())}}
+func Open(ctx context.Context, at control.Options, o Options) (_ *control.Session, _ *Worker, err error) {
+	w := &Worker{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(at.Python, state.FindPython())}}
 	at.Python = w.python.Env
 	if o.MetricsListen != "" {
 		at.Metrics = func(log *slog.Logger) client.MetricsHandler {
@@ -77,7 +79,7 @@ func Open(ctx context.Context, at SessionOptions, o Options) (_ *Session, _ *Wor
 			}
 		}
 	}()
-	if w.session, err = OpenSession(ctx, at); err != nil {
+	if w.session, err = control.Open(ctx, at); err != nil {
 		return nil, nil, err
 	}
 	if w.session.Holder == nil && !o.Work {
@@ -153,7 +155,7 @@ func (w *Worker) stopWorkers() {
 }
 
 // sweep removes the folders of attempts that a killed holder left behind.
-func sweep(s *Session) error {
+func sweep(s *control.Session) error {
 	if s.Holder == nil {
 		return nil // a shared state folder may be in use by other workers
 	}

@@ -15,10 +15,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/bench/internal/compare"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // How many steps the chain has, and how many instances the fan.
@@ -44,7 +44,7 @@ func withEngine(ctx context.Context, do func(engine) error) error {
 	if err != nil {
 		return err
 	}
-	conn, err := worker.Connect(ctx, worker.ConnectOptions{
+	conn, err := connect.Dial(ctx, connect.Options{
 		Dir: dir, Logger: slog.New(slog.DiscardHandler), Codec: codec.New(nil, s), ServerLogLevel: slog.LevelError,
 	})
 	if err != nil {

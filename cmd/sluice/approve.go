@@ -11,9 +11,9 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func newApprove() *cobra.Command {
@@ -79,12 +79,12 @@ func decide(cmd *cobra.Command, format string, args []string, d contract.Decide)
 	if proc.Kept() {
 		return invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
 	}
-	return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
+	return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
 		return decideIn(ctx, cmd, s, run, format, args[1:], d)
 	})
 }
 
-func decideIn(ctx context.Context, cmd *cobra.Command, s *worker.Session, run, format string, steps []string, d contract.Decide) error {
+func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, format string, steps []string, d contract.Decide) error {
 	step := ""
 	if len(steps) > 0 {
 		step = steps[0]
@@ -133,7 +133,7 @@ func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string
 	if err != nil || len(args) > 1 {
 		return nil, done
 	}
-	run, err := worker.FindOpenRun(cmd.Context(), st, args[0])
+	run, err := control.FindOpenRun(cmd.Context(), st, args[0])
 	if err != nil {
 		return nil, done
 	}

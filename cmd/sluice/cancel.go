@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 // cancelPatience is how long cancel waits for the run's end: programs have a grace period of their own within it.
@@ -33,8 +33,8 @@ canceled there; --lost closes its record when that folder is gone for good.`,
 	}
 	lost := cmd.Flags().Bool("lost", false, "the state folder or cluster that the run was begun with is gone for good: close the run's record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return onOpenRun(cmd, args[0], func(ctx context.Context, s *worker.Session, run string) error {
-			if err := s.Cancel(ctx, run); err != nil && (!*lost || !errors.Is(err, worker.ErrElsewhere)) {
+		return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
+			if err := s.Cancel(ctx, run); err != nil && (!*lost || !errors.Is(err, control.ErrElsewhere)) {
 				return err
 			}
 			ctx, done := context.WithTimeoutCause(ctx, cancelPatience, fmt.Errorf("it has not ended within %s; the cancel stands, and another one stops what on_failure or finally still does", cancelPatience))

@@ -18,12 +18,12 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/artifact"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // cleanRequest is what `sluice clean` is asked for.
@@ -119,7 +119,7 @@ func isBlock(source []byte) bool {
 
 // job checks everything that can be checked before anything is read.
 func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
-	file, env, err := worker.ReadDocuments(r.file, r.env)
+	file, env, err := control.ReadDocuments(r.file, r.env)
 	if err != nil {
 		return pipelines.Job{}, err
 	}
@@ -129,17 +129,17 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 	} else if r.step != "" {
 		return pipelines.Job{}, invalidf("%s is no pipeline, so it has no step `%s`\nhelp: leave --step out", r.file, r.step)
 	}
-	folder, err := worker.OpenFolder(r.file, env)
+	folder, err := control.OpenFolder(r.file, env)
 	if err != nil {
 		return pipelines.Job{}, err
 	}
 	program, findings := compile(file, env, folder)
 	if program == nil {
-		return pipelines.Job{}, &worker.LintError{Diagnostics: findings}
+		return pipelines.Job{}, &control.LintError{Diagnostics: findings}
 	}
 	params, bad := program.Params(r.params)
 	if bad.HasErrors() {
-		return pipelines.Job{}, &worker.LintError{Diagnostics: bad}
+		return pipelines.Job{}, &control.LintError{Diagnostics: bad}
 	}
 	job := pipelines.Job{
 		Params: params, ParamTypes: program.Pipeline().Params,

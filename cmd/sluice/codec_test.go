@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // TestCodecServe asks the codec server what the pages of two origins ask.
@@ -28,11 +28,11 @@ func TestCodecServe(t *testing.T) {
 	if err := os.WriteFile(keys, []byte(codec.NewKey(time.Now())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(worker.StoreVariable, "file://"+filepath.Join(dir, "store"))
+	t.Setenv(state.StoreVariable, "file://"+filepath.Join(dir, "store"))
 	t.Setenv(codec.KeysVariable, keys)
 	address := serveInBackground(t, "codec", "serve", "--port", "0", "--origin", "https://ui.example.com")
 
-	s, err := store.Open(t.Context(), os.Getenv(worker.StoreVariable))
+	s, err := store.Open(t.Context(), os.Getenv(state.StoreVariable))
 	if err != nil {
 		t.Fatal(err)
 	}

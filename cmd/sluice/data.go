@@ -13,10 +13,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func newData() *cobra.Command {
@@ -133,7 +133,7 @@ func findVersion(ctx context.Context, s *store.Store, name, version string) (fou
 
 // outputOf is a dataset that a step of a run handed on.
 func outputOf(ctx context.Context, s *store.Store, name, step string) (v activities.Published, err error) {
-	run, err := worker.FindRun(ctx, s, name)
+	run, err := control.FindRun(ctx, s, name)
 	if err != nil {
 		return v, err
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // collected is what `data gc` removed or would remove.
@@ -119,7 +119,7 @@ store that several clusters share, see to it that none of them runs anything.`,
 // standStill sees to it that no run is open, and that none begins on this state folder until release is called.
 func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err error) {
 	release = func() error { return nil }
-	if _, err := os.Stat(stateOf(cmd)); err == nil && !worker.ClusterNamed() {
+	if _, err := os.Stat(stateOf(cmd)); err == nil && !connect.ClusterNamed() {
 		h, err := holder.Acquire(stateOf(cmd))
 		if errors.Is(err, holder.ErrHeld) {
 			return nil, contract.Error(contract.ErrInvalid, "a Sluice is up on "+stateOf(cmd)+", which may store something at any time\nhelp: stop it first", nil)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // holderPatience is how long a Sluice in the background may take to come up.
@@ -20,7 +20,7 @@ const holderPatience = time.Minute
 // ensureHolder sees to it that some process carries runs on after this one: the folder's holder, or a `sluice up` it starts in a
 // session of its own. On a cluster the cluster's workers do.
 func ensureHolder(ctx context.Context, state string) error {
-	if worker.ClusterNamed() {
+	if connect.ClusterNamed() {
 		return nil
 	}
 	if _, held, err := holder.Find(state); err != nil || held {

@@ -16,7 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/worker"
@@ -152,8 +155,8 @@ func checkDisk(state string) view.Finding {
 // checkTemporal says which Temporal runs would use, and whether it answers.
 func checkTemporal(ctx context.Context, state string) view.Finding {
 	f := view.Finding{Name: "Temporal"}
-	if worker.ClusterNamed() {
-		s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: state})
+	if connect.ClusterNamed() {
+		s, err := control.Open(ctx, control.Options{StateDir: state})
 		if err != nil {
 			f.State, f.Detail = view.Missing, err.Error()
 			return f
@@ -209,7 +212,7 @@ print(json.dumps(found))`
 
 // checkPython looks at the interpreter that users' programs get, and at the modules in it.
 func checkPython(ctx context.Context) []view.Finding {
-	env := worker.FindPython()
+	env := state.FindPython()
 	python, args := filepath.Join(env, "bin", "python3"), []string{"-c", probe}
 	if env == "" {
 		python = "python3"

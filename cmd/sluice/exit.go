@@ -13,9 +13,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // The exit codes, by error type. They are part of the command line's contract.
@@ -80,7 +80,7 @@ func said(err error) bool { return errors.As(err, new(silent)) }
 // exitCode maps an error to the process's exit code.
 func exitCode(err error) int {
 	var quiet silent
-	var lint *worker.LintError
+	var lint *control.LintError
 	var app *temporal.ApplicationError
 	switch {
 	case err == nil:

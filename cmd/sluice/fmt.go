@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // exitUnformatted is what `fmt --check` ends with when a file is not laid out.
@@ -44,7 +44,7 @@ The names of the files that were changed are printed. Without a file, or for -, 
 			case err != nil:
 				return err
 			case findings != nil: // the other files are laid out nonetheless
-				complain(cmd.ErrOrStderr(), &worker.LintError{Diagnostics: findings})
+				complain(cmd.ErrOrStderr(), &control.LintError{Diagnostics: findings})
 				code = exitInvalid
 			case changed && check && code == exitOK:
 				code = exitUnformatted
@@ -92,7 +92,7 @@ func readInput(cmd *cobra.Command, file string) (name string, source []byte, err
 		source, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), dsl.MaxSource+1))
 		return "<stdin>", source, err
 	}
-	if source, err = worker.ReadDocument(file); err != nil {
+	if source, err = control.ReadDocument(file); err != nil {
 		return "", nil, fmt.Errorf("read the file: %w", err)
 	}
 	return file, source, nil

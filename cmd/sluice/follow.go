@@ -15,7 +15,9 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
@@ -33,9 +35,9 @@ const (
 
 // follower shows a run until it ends, or until it is left.
 type follower struct {
-	session *worker.Session
+	session *control.Session
 	worker  *worker.Worker // nil where another process carries the run
-	sub     worker.Submitted
+	sub     control.Submitted
 	format  string
 	out     io.Writer
 	err     io.Writer
@@ -52,7 +54,7 @@ type follower struct {
 	mute   map[string]time.Time // since when trainings and rollouts have not answered
 }
 
-func newFollower(s *worker.Session, w *worker.Worker, sub worker.Submitted, format string, out, err io.Writer) *follower {
+func newFollower(s *control.Session, w *worker.Worker, sub control.Submitted, format string, out, err io.Writer) *follower {
 	f := &follower{session: s, worker: w, sub: sub, format: format, out: out, err: err, theme: view.ThemeOf(out), began: time.Now(), asked: map[string]bool{}, briefs: map[string]string{}, mute: map[string]time.Time{}}
 	switch {
 	case format == "json":
@@ -99,7 +101,7 @@ func (f *follower) announce() error {
 const fewWithheld = 5
 
 // saysWithheld says which files did not go along.
-func saysWithheld(w worker.Snapshot) string {
+func saysWithheld(w control.Snapshot) string {
 	n := len(w.Withheld)
 	if n == 0 {
 		return ""
@@ -115,7 +117,7 @@ func saysWithheld(w worker.Snapshot) string {
 const fewDiffers = 3
 
 // saysBeside says that another run of the pipeline goes on, and why this is not that one.
-func saysBeside(sub worker.Submitted) string {
+func saysBeside(sub control.Submitted) string {
 	why := "it was started with other options"
 	if n := len(sub.Differs); n > 0 {
 		why = strings.Join(sub.Differs[:min(n, fewDiffers)], ", ")
@@ -232,7 +234,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 var errOrphaned = errors.New("the Sluice that carried the run has ended")
 
 // adopt goes on watching in a new session: that of the folder's next holder, which may be this process.
-func (f *follower) adopt(s *worker.Session, w *worker.Worker) error {
+func (f *follower) adopt(s *control.Session, w *worker.Worker) error {
 	f.session, f.worker = s, w
 	where := "the Sluice that holds the folder now"
 	if s.Holder != nil {
@@ -244,7 +246,7 @@ func (f *follower) adopt(s *worker.Session, w *worker.Worker) error {
 // orphaned is errOrphaned when the run was carried by another process of this folder, and that is gone. One that has taken its place at
 // the same address needs no new session.
 func (f *follower) orphaned() error {
-	if f.session.Holder != nil || worker.ClusterNamed() {
+	if f.session.Holder != nil || connect.ClusterNamed() {
 		return nil
 	}
 	now, held, err := holder.Find(f.session.Dir)
@@ -321,7 +323,7 @@ func (f *follower) brief(ctx context.Context, step contract.StepState) string {
 	return cmp.Or(f.briefs[step.ID], step.Summary)
 }
 
-func describe(step contract.StepState, d worker.Detail) view.Detail {
+func describe(step contract.StepState, d control.Detail) view.Detail {
 	switch {
 	case step.Of > 0:
 		instances := make([]view.Row, len(d.Instances))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -15,7 +16,7 @@ const lingerEvery = 100 * time.Millisecond
 // linger keeps a process that carries runs, and is done with its own, until no other process follows one: what is under way here would
 // be killed, and done again by whoever takes over. A run that nobody follows is no reason to stay. It ends with ctx: the others then
 // take over.
-func linger(ctx context.Context, s *worker.Session, w *worker.Worker, notes io.Writer) error {
+func linger(ctx context.Context, s *control.Session, w *worker.Worker, notes io.Writer) error {
 	if s.Holder == nil || ctx.Err() != nil {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func newLint() *cobra.Command {
@@ -59,7 +59,7 @@ func addEnvironment(cmd *cobra.Command, env *string) {
 
 // completeEnvironments completes the names of the pipeline's environments, and files where there are none.
 func completeEnvironments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	found, _ := filepath.Glob(worker.EnvironmentPath(append(args, "pipeline.yaml")[0], "*")) // the pattern is well-formed, or matches nothing
+	found, _ := filepath.Glob(control.EnvironmentPath(append(args, "pipeline.yaml")[0], "*")) // the pattern is well-formed, or matches nothing
 	names := make([]string, len(found))
 	for i, path := range found {
 		names[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
@@ -74,15 +74,15 @@ func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellC
 
 // lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
 func lint(file, env string) (dsl.Diagnostics, error) {
-	source, err := worker.ReadDocument(file)
+	source, err := control.ReadDocument(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
-	if worker.IsEnvironment(source) {
+	if control.IsEnvironment(source) {
 		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
 		return findings, nil
 	}
-	pipeline, environment, err := worker.ReadDocuments(file, env)
+	pipeline, environment, err := control.ReadDocuments(file, env)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 	if isBlock(source) {
 		compile = dsl.CompileBlock
 	}
-	folder, err := worker.OpenFolder(file, environment)
+	folder, err := control.OpenFolder(file, environment)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // askedRuns is how many open runs `list` asks what they wait for, the newest.
@@ -41,7 +41,7 @@ with --children; ` + "`sluice show`" + ` of the parent names it.`,
 			return err
 		}
 		if !children {
-			runs, _ = worker.Apart(runs)
+			runs, _ = control.Apart(runs)
 		}
 		listed := withWaiting(cmd.Context(), stateOf(cmd), runs)
 		out := cmd.OutOrStdout()

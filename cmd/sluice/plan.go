@@ -8,13 +8,13 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func newPlan() *cobra.Command {
-	var req worker.SubmitRequest
+	var req control.SubmitRequest
 	var given []string
 	var against string
 	cmd := &cobra.Command{
@@ -71,21 +71,21 @@ take over now that the files were edited, with that run's parameters.
 
 // foresee compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
 // that says so.
-func foresee(cmd *cobra.Command, req worker.SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
+func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, req, against)
 	if err != nil {
 		return nil, activities.Forecast{}, err
 	}
 	if against != "" {
-		run, err := worker.FindRun(ctx, s, against)
+		run, err := control.FindRun(ctx, s, against)
 		if err != nil {
 			return nil, activities.Forecast{}, err
 		}
 		against = run.Run
 	}
-	program, forecast, err := worker.Forecast(ctx, s, stateOf(cmd), req, against)
-	var missing *worker.LintError
+	program, forecast, err := control.Forecast(ctx, s, stateOf(cmd), req, against)
+	var missing *control.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
 	}
@@ -93,8 +93,8 @@ func foresee(cmd *cobra.Command, req worker.SubmitRequest, against string) (*dsl
 }
 
 // plannedStore opens the store that a run would be kept in; an empty one when nothing was ever run.
-func plannedStore(cmd *cobra.Command, req worker.SubmitRequest, against string) (*store.Store, error) {
-	url, err := worker.EnvironmentStore(stateOf(cmd), req)
+func plannedStore(cmd *cobra.Command, req control.SubmitRequest, against string) (*store.Store, error) {
+	url, err := control.EnvironmentStore(stateOf(cmd), req)
 	if err != nil {
 		return nil, err
 	}

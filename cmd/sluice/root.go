@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // stateVariable names the state folder where --state does not.
@@ -45,11 +46,11 @@ the folder .sluice.`,
 			return cmd.Help()
 		},
 	}
-	state := os.Getenv(stateVariable)
-	if state == "" {
-		state = worker.StateDir
+	stateDir := os.Getenv(stateVariable)
+	if stateDir == "" {
+		stateDir = state.Dir
 	}
-	root.PersistentFlags().String("state", state, "state folder, also by $"+stateVariable)
+	root.PersistentFlags().String("state", stateDir, "state folder, also by $"+stateVariable)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
 	root.AddGroup(
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
@@ -144,7 +145,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 
 // complain writes an error the way all are written: what and why, then what to do.
 func complain(w io.Writer, err error) {
-	var lint *worker.LintError
+	var lint *control.LintError
 	if errors.As(err, &lint) {
 		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
 		return

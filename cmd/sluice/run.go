@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/worker"
 )
 
 func newRun() *cobra.Command {
-	var req worker.SubmitRequest
+	var req control.SubmitRequest
 	var given []string
 	var detach bool
 	cmd := &cobra.Command{
@@ -52,13 +53,13 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 			return err
 		}
 		req.PipelineFile = args[0]
-		if _, _, err := worker.Compile(req); err != nil {
+		if _, _, err := control.Compile(req); err != nil {
 			return err // before anything is started
 		}
-		if err := worker.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
+		if err := control.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
 			return err
 		}
-		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
+		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
 			return s.Submit(ctx, req)
 		})
 	}
@@ -86,7 +87,7 @@ func parsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[stri
 }
 
 // launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.
-func launch(cmd *cobra.Command, format string, detach bool, submit func(context.Context, *worker.Session) (worker.Submitted, error)) (err error) {
+func launch(cmd *cobra.Command, format string, detach bool, submit func(context.Context, *control.Session) (control.Submitted, error)) (err error) {
 	signals := listen()
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
@@ -97,7 +98,7 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 			return err
 		}
 	}
-	at := worker.SessionOptions{StateDir: state, Follow: true}
+	at := control.Options{StateDir: state, Follow: true}
 	s, w, err := worker.Open(ctx, at, worker.Options{})
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 
 // newRerun starts a finished run again.
 func newRerun() *cobra.Command {
-	var req worker.RerunRequest
+	var req control.RerunRequest
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
@@ -162,7 +163,7 @@ results are taken over. With --from, that step and all that depends on it are do
 			return err
 		}
 		req.Run = old.Run
-		return launch(cmd, *format, detach, func(ctx context.Context, s *worker.Session) (worker.Submitted, error) {
+		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
 			return s.Rerun(ctx, req)
 		})
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
@@ -23,20 +25,20 @@ var errNoRuns = contract.Error(contract.ErrInvalid, "there are no runs yet; star
 
 // openStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func openStore(cmd *cobra.Command) (*store.Store, error) {
-	state := stateOf(cmd)
-	if _, err := os.Stat(state); errors.Is(err, fs.ErrNotExist) && os.Getenv(worker.StoreVariable) == "" {
+	stateDir := stateOf(cmd)
+	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "" {
 		return nil, errNoRuns
 	}
-	return worker.OpenStore(cmd.Context(), state)
+	return state.OpenStore(cmd.Context(), stateDir)
 }
 
 // onOpenRun does something about a run that has not ended: in a session, until it is done or somebody interrupts it.
-func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *worker.Session, run string) error) (err error) {
+func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *control.Session, run string) error) (err error) {
 	st, err := openStore(cmd)
 	if err != nil {
 		return err
 	}
-	run, err := worker.FindOpenRun(cmd.Context(), st, name)
+	run, err := control.FindOpenRun(cmd.Context(), st, name)
 	if err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	s, w, err := worker.Open(ctx, worker.SessionOptions{StateDir: stateOf(cmd), Follow: true}, worker.Options{})
+	s, w, err := worker.Open(ctx, control.Options{StateDir: stateOf(cmd), Follow: true}, worker.Options{})
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func findRun(cmd *cobra.Command, args []string) (activities.Run, error) {
 	if len(args) > 0 {
 		name = args[0]
 	}
-	return worker.FindRun(cmd.Context(), s, name)
+	return control.FindRun(cmd.Context(), s, name)
 }
 
 // findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one

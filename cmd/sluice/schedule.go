@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 func newSchedule() *cobra.Command {
@@ -43,12 +44,12 @@ Triggers are kept on the server, and fire while one is up: with ` + "`sluice up`
 }
 
 // withServer acts in a session that does not work itself: what is due waits for a Sluice that is up.
-func withServer(cmd *cobra.Command, act func(*worker.Session) error) (err error) {
+func withServer(cmd *cobra.Command, act func(*control.Session) error) (err error) {
 	signals := listen()
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	s, err := worker.OpenSession(ctx, worker.SessionOptions{StateDir: stateOf(cmd)})
+	s, err := control.Open(ctx, control.Options{StateDir: stateOf(cmd)})
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func withServer(cmd *cobra.Command, act func(*worker.Session) error) (err error)
 
 // isUp reports whether another process is there to act on triggers. On a cluster that is not known.
 func isUp(cmd *cobra.Command) (bool, error) {
-	if worker.ClusterNamed() {
+	if connect.ClusterNamed() {
 		return true, nil
 	}
 	_, held, err := holder.Find(stateOf(cmd))
@@ -81,7 +82,7 @@ func completeTriggers(cmd *cobra.Command, args []string, prefix string) ([]strin
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	err := withServer(cmd, func(s *worker.Session) error {
+	err := withServer(cmd, func(s *control.Session) error {
 		all, err := s.Schedules().List(cmd.Context())
 		for _, t := range all {
 			if strings.HasPrefix(t.Name, prefix) && !slices.Contains(args, t.Name) {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/schedule"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 func newSchedulePause() *cobra.Command {
@@ -80,7 +80,7 @@ type done struct {
 
 // eachTrigger acts on each of the triggers named, and says so.
 func eachTrigger(cmd *cobra.Command, names []string, format, what string, act func(*schedule.Schedules, string) error) error {
-	return withServer(cmd, func(s *worker.Session) error {
+	return withServer(cmd, func(s *control.Session) error {
 		for _, name := range names {
 			if err := act(s.Schedules(), name); err != nil {
 				return err
@@ -121,7 +121,7 @@ trigger that watches looks, and starts a run if it finds a reason.`,
 		if err := needUp(cmd); err != nil {
 			return err
 		}
-		return withServer(cmd, func(s *worker.Session) error {
+		return withServer(cmd, func(s *control.Session) error {
 			fired, err := s.Schedules().Fire(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ A time is written 2026-01-31T03:00:00Z, or 2026-01-31, which is the beginning of
 		if err := needUp(cmd); err != nil {
 			return err
 		}
-		return withServer(cmd, func(s *worker.Session) error {
+		return withServer(cmd, func(s *control.Session) error {
 			if err := s.Schedules().Backfill(cmd.Context(), args[0], first, last); err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/schedule"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 // applied is what `sluice schedule apply --format json` writes.
@@ -50,11 +50,11 @@ A trigger runs the pipeline, its environment and its folder as they are now. Pau
 		if err != nil {
 			return err
 		}
-		req := worker.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
-		if err := worker.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
+		req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
+		if err := control.SettleStore(cmd.Context(), stateOf(cmd), req); err != nil {
 			return err
 		}
-		return withServer(cmd, func(s *worker.Session) error {
+		return withServer(cmd, func(s *control.Session) error {
 			plan, err := s.PlanTriggers(cmd.Context(), req)
 			if err != nil {
 				return err
@@ -66,7 +66,7 @@ A trigger runs the pipeline, its environment and its folder as they are now. Pau
 }
 
 // applyPlan shows a plan, asks, and does what it says.
-func applyPlan(cmd *cobra.Command, s *worker.Session, plan schedule.Plan, format string, dry, yes, up bool) error {
+func applyPlan(cmd *cobra.Command, s *control.Session, plan schedule.Plan, format string, dry, yes, up bool) error {
 	out := cmd.OutOrStdout()
 	if format == "text" {
 		if err := view.ThemeOf(out).TriggerPlan(out, plan); err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/schedule"
-	"github.com/sluiceml/sluice/worker"
+	"github.com/sluiceml/sluice/control"
 )
 
 func newScheduleList() *cobra.Command {
@@ -24,8 +25,8 @@ func newScheduleList() *cobra.Command {
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		triggers := []schedule.Trigger{}
-		if _, err := os.Stat(stateOf(cmd)); !errors.Is(err, fs.ErrNotExist) || worker.ClusterNamed() { // looking leaves no traces
-			err := withServer(cmd, func(s *worker.Session) (err error) {
+		if _, err := os.Stat(stateOf(cmd)); !errors.Is(err, fs.ErrNotExist) || connect.ClusterNamed() { // looking leaves no traces
+			err := withServer(cmd, func(s *control.Session) (err error) {
 				triggers, err = s.Schedules().List(cmd.Context())
 				return err
 			})
@@ -53,7 +54,7 @@ func newScheduleShow() *cobra.Command {
 	}
 	format := addFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return withServer(cmd, func(s *worker.Session) error {
+		return withServer(cmd, func(s *control.Session) error {
 			trigger, err := s.Schedules().Describe(cmd.Context(), args[0])
 			if err != nil {
 				return err

@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PYTHON_ENV", python)
 			env.Setenv("EXAMPLES", examples)
 			env.Defer(func() { // a script that failed may have left one
-				if info, held, err := holder.Find(filepath.Join(env.WorkDir, worker.StateDir)); err == nil && held {
+				if info, held, err := holder.Find(filepath.Join(env.WorkDir, state.Dir)); err == nil && held {
 					syscall.Kill(info.PID, syscall.SIGKILL)
 				}
 			})
@@ -125,7 +125,7 @@ func terminate(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func down(ts *testscript.TestScript, neg bool, args []string) {
-	state := ts.MkAbs(worker.StateDir)
+	state := ts.MkAbs(state.Dir)
 	info, held, err := holder.Find(state)
 	ts.Check(err)
 	if neg || len(args) != 0 || !held {

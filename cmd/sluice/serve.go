@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -73,13 +74,13 @@ func loadTargets(env string) (map[string]dsl.Target, error) {
 	if env == "" {
 		return nil, nil
 	}
-	source, err := worker.ReadDocument(env)
+	source, err := control.ReadDocument(env)
 	if err != nil {
 		return nil, fmt.Errorf("read the environment: %w", err)
 	}
 	e, findings := dsl.LoadEnvironment(dsl.File{Name: env, Source: source})
 	if e == nil {
-		return nil, &worker.LintError{Diagnostics: findings}
+		return nil, &control.LintError{Diagnostics: findings}
 	}
 	return e.Targets, nil
 }

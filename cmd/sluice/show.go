@@ -13,7 +13,9 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
@@ -184,11 +186,11 @@ func refresh(ctx context.Context, state string, run activities.Run) live {
 }
 
 // attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
-func attach(ctx context.Context, state string) (s *worker.Session, leave func(), carried bool) {
-	if _, held, err := holder.Find(state); !worker.ClusterNamed() && (err != nil || !held) {
+func attach(ctx context.Context, state string) (s *control.Session, leave func(), carried bool) {
+	if _, held, err := holder.Find(state); !connect.ClusterNamed() && (err != nil || !held) {
 		return nil, nil, err != nil
 	}
-	s, w, err := worker.Open(ctx, worker.SessionOptions{StateDir: state}, worker.Options{})
+	s, w, err := worker.Open(ctx, control.Options{StateDir: state}, worker.Options{})
 	if err != nil {
 		return nil, nil, true
 	}

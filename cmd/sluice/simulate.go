@@ -13,10 +13,10 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/policy"
-	"github.com/sluiceml/sluice/worker"
 )
 
 func newSimulate() *cobra.Command {
@@ -87,11 +87,11 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	case 1:
 		return contract.Error(contract.ErrInvalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
 	}
-	pipeline, environment, err := worker.ReadDocuments(args[0], env)
+	pipeline, environment, err := control.ReadDocuments(args[0], env)
 	if err != nil {
 		return err
 	}
-	folder, err := worker.OpenFolder(args[0], environment)
+	folder, err := control.OpenFolder(args[0], environment)
 	if err != nil {
 		return err
 	}

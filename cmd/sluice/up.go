@@ -12,12 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/worker"
 )
 
 func newUp() *cobra.Command {
-	var at worker.SessionOptions
+	var at control.Options
 	var options worker.Options
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -37,7 +39,7 @@ A target that cannot be served is said on the terminal and tried again. When one
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		state := stateOf(cmd)
 		at.StateDir = state
-		if worker.ClusterNamed() {
+		if connect.ClusterNamed() {
 			return usageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
 		}
 		if info, held, err := holder.Find(state); err != nil {
@@ -45,7 +47,7 @@ A target that cannot be served is said on the terminal and tried again. When one
 		} else if held {
 			return fmt.Errorf("the state folder %s is held by process %d already; it serves this folder's commands as it is", state, info.PID)
 		}
-		return stay(cmd, at, options, func(s *worker.Session, w *worker.Worker) error {
+		return stay(cmd, at, options, func(s *control.Session, w *worker.Worker) error {
 			if s.Holder == nil {
 				return fmt.Errorf("the state folder %s was taken by process %d just now", state, s.Info.PID)
 			}
@@ -59,7 +61,7 @@ func metricsListen(cmd *cobra.Command, options *worker.Options) {
 	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
 }
 
-func printAddresses(out io.Writer, s *worker.Session, w *worker.Worker) error {
+func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
 	if _, err := fmt.Fprintf(out, "Temporal  %s\nUI        %s\n", s.Info.TemporalAddress, s.WorkflowURL("", "")); err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func printAddresses(out io.Writer, s *worker.Session, w *worker.Worker) error {
 
 // newWorker is the production form: a worker beside a cluster of the user's.
 func newWorker() *cobra.Command {
-	var at worker.SessionOptions
+	var at control.Options
 	options := worker.Options{Work: true}
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -110,7 +112,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 	metricsListen(cmd, &options)
 	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !worker.ClusterNamed() {
+		if !connect.ClusterNamed() {
 			return usageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which brings its own")
 		}
 		if err := options.Deployment.Check(); err != nil {
@@ -120,7 +122,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 			return usageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
 		}
 		at.StateDir = stateOf(cmd)
-		return stay(cmd, at, options, func(s *worker.Session, _ *worker.Worker) error {
+		return stay(cmd, at, options, func(s *control.Session, _ *worker.Worker) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
@@ -133,7 +135,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 }
 
 // saysBuild says which build a worker is, and what it lacks to get new runs.
-func saysBuild(ctx context.Context, s *worker.Session, d worker.Deployment) string {
+func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) string {
 	if d.Name == "" {
 		return ""
 	}
@@ -145,7 +147,7 @@ func saysBuild(ctx context.Context, s *worker.Session, d worker.Deployment) stri
 }
 
 // stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails.
-func stay(cmd *cobra.Command, at worker.SessionOptions, o worker.Options, ready func(*worker.Session, *worker.Worker) error) (err error) {
+func stay(cmd *cobra.Command, at control.Options, o worker.Options, ready func(*control.Session, *worker.Worker) error) (err error) {
 	signals := listen()
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())

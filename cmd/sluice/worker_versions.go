@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -43,7 +44,7 @@ minutes, and later than the count of open runs says.`,
 		if deployment == "" {
 			return usageError(cmd, "no worker deployment is named: set --deployment or $"+worker.DeploymentVariable)
 		}
-		return withCluster(cmd, func(ctx context.Context, c *worker.Connection) error {
+		return withCluster(cmd, func(ctx context.Context, c *connect.Connection) error {
 			builds, err := worker.Builds(ctx, c, deployment)
 			if err != nil {
 				return err
@@ -81,7 +82,7 @@ the build that they began on. Start the workers of the build first. To go back, 
 		if err := d.Check(); err != nil {
 			return usageError(cmd, err.Error())
 		}
-		return withCluster(cmd, func(ctx context.Context, c *worker.Connection) error {
+		return withCluster(cmd, func(ctx context.Context, c *connect.Connection) error {
 			before, hosts, err := worker.MakeCurrent(ctx, c, d)
 			if err != nil {
 				return err
@@ -101,15 +102,15 @@ the build that they began on. Start the workers of the build first. To go back, 
 }
 
 // withCluster acts on the cluster that the environment names.
-func withCluster(cmd *cobra.Command, act func(context.Context, *worker.Connection) error) error {
-	if !worker.ClusterNamed() {
+func withCluster(cmd *cobra.Command, act func(context.Context, *connect.Connection) error) error {
+	if !connect.ClusterNamed() {
 		return usageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE. What `sluice up` runs is not versioned")
 	}
 	signals := listen()
 	defer signals.close()
 	ctx, stop := signals.until(cmd.Context())
 	defer stop()
-	c, err := worker.Connect(ctx, worker.ConnectOptions{Logger: slog.New(slog.DiscardHandler)})
+	c, err := connect.Dial(ctx, connect.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

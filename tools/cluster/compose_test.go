@@ -119,7 +119,7 @@ func TestVariables(t *testing.T) {
 		"temporalio/server":      {server + "/common/config/config_template_embedded.yaml", server + "/common/config/loader.go"},
 		"temporalio/admin-tools": {server + "/tools/sql/main.go"},
 		"versity/versitygw":      {gateway + "/cmd/versitygw/main.go"},
-		"sluice":                 {"../../worker/connect.go", "../../worker/store.go", "../../docs/operations.md"},
+		"sluice":                 {"../../connect/connect.go", "../../connect/state/store.go", "../../docs/operations.md"},
 	}
 	for name, service := range loadProject(t).Services {
 		image := imageOf(service)

@@ -1,0 +1,89 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// EnsureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
+// cannot be started without them. The embedded server has them from its beginning.
+func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
+	operator := c.Client.OperatorService()
+	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.Info.Namespace})
+	if err != nil {
+		return c.attributesError(contract.SearchAttributes(), err)
+	}
+	missing := contract.SearchAttributes()
+	for name, want := range contract.SearchAttributes() {
+		got, there := known.GetCustomAttributes()[name]
+		if !there {
+			continue
+		}
+		if got != want {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want), nil)
+		}
+		delete(missing, name)
+	}
+	if len(missing) == 0 {
+		return c.awaitSearchAttributes(ctx)
+	}
+	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: c.Info.Namespace, SearchAttributes: missing,
+	})
+	var exists *serviceerror.AlreadyExists
+	if err == nil || errors.As(err, &exists) { // another worker was faster
+		return c.awaitSearchAttributes(ctx)
+	}
+	return c.attributesError(missing, err)
+}
+
+// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 c.
+func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("the cluster does not know them after %v", Timeout))
+	defer cancel()
+	var known []string
+	for _, name := range slices.Sorted(maps.Keys(contract.SearchAttributes())) {
+		known = append(known, name+" IS NOT NULL")
+	}
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: c.Info.Namespace, Query: strings.Join(known, " AND "),
+		})
+		var unknown *serviceerror.InvalidArgument
+		if !errors.As(err, &unknown) { // who may not ask finds out later
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), err)
+		}
+	}
+}
+
+// attributesError says what somebody who may has to do.
+func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, err error) error {
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"the search attributes that runs are found by cannot be made sure of in namespace %s of %s: %v\n"+
+			"help: have somebody who may do so run: temporal operator search-attribute create --namespace %s %s",
+		c.Info.Namespace, c.Info.TemporalAddress, err, c.Info.Namespace, strings.Join(flags, " ")), err)
+}

@@ -1,0 +1,291 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/log"
+
+	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
+)
+
+// Options says how to reach Temporal.
+type Options struct {
+	Dir    string       // the state folder, ".sluice"
+	Logger *slog.Logger // of the SDK's client
+	Codec  *codec.Codec // of payloads; nil for Temporal's own form
+	Python string       // the virtual environment of the users' programs, absolute, which a holder publishes
+
+	// CreateNamespace creates the namespace that a cluster lacks.
+	CreateNamespace bool
+	// Metrics takes what the client, and the workers made of it, measure; nil for nothing.
+	Metrics client.MetricsHandler
+
+	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
+	ServerLogLevel       slog.Level // of a server started here
+
+	Settings embedded.Settings // of a server started here, for tests
+}
+
+// Timeout bounds the whole of Connect: a server starts within a second, on a busy machine within a few.
+const Timeout = time.Minute
+
+// Connection is a connection to Temporal, and to the state folder's holder if there is one.
+type Connection struct {
+	Client client.Client
+	Info   holder.Info    // TemporalAddress and Namespace are always set
+	Holder *holder.Holder // not nil when this process is the holder
+
+	token  embedded.Token   // empty on a cluster of the user's
+	server *embedded.Server // not nil when this process is the holder
+}
+
+// WorkflowURL is the page of a workflow in Temporal's UI, for the folder's owner only since it carries a key. It is empty on a cluster,
+// whose UI Sluice does not know.
+func (c *Connection) WorkflowURL(workflowID, runID string) string {
+	if c.token == "" {
+		return ""
+	}
+	return c.token.WorkflowURL(c.Info.UIAddress, c.Info.Namespace, workflowID, runID)
+}
+
+// Folder names the state folder that the server belongs to; it is empty on a cluster.
+func (c *Connection) Folder() string { return c.token.Folder() }
+
+// Home names the server among those whose runs are in one store: by the state folder or, of a cluster, by its address.
+func (c *Connection) Home() string {
+	return cmp.Or(c.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
+}
+
+// MintAgentToken makes a token that lets an agent do its work on one run and nothing else; see embedded.Token.MintAgentToken. It is empty
+// on a cluster, where agents use the credentials of their environment.
+func (c *Connection) MintAgentToken(queuePrefix, run string) string {
+	if c.token == "" {
+		return ""
+	}
+	return c.token.MintAgentToken(queuePrefix, run)
+}
+
+// Close closes the connection and, in the holder, stops the server and gives the folder free. Workflows go on when it is next held.
+func (c *Connection) Close() error {
+	var errs []error
+	if c.Client != nil {
+		c.Client.Close()
+	}
+	if c.server != nil {
+		errs = append(errs, c.server.Stop())
+	}
+	if c.Holder != nil {
+		errs = append(errs, c.Holder.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// Dial connects to Temporal:
+//
+//   - to the cluster that TEMPORAL_ADDRESS, TEMPORAL_PROFILE or TEMPORAL_CONFIG_FILE names, by Temporal's own rules for environment
+//     variables and TOML profiles (TLS and API key included). A profile file that merely exists is not followed, so that a file made for
+//     something else does not send a run to a cluster;
+//   - else to the server of the process that holds the state folder;
+//   - else to a server it starts in this process, which becomes the holder.
+func Dial(ctx context.Context, o Options) (*Connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no connection within %v", Timeout))
+	defer cancel()
+	if ClusterNamed() {
+		return connectCluster(ctx, o)
+	}
+	return connectFolder(ctx, o)
+}
+
+// ClusterNamed reports whether the environment names a Temporal cluster of the user's.
+func ClusterNamed() bool {
+	return os.Getenv("TEMPORAL_ADDRESS") != "" || os.Getenv("TEMPORAL_PROFILE") != "" || os.Getenv("TEMPORAL_CONFIG_FILE") != ""
+}
+
+func connectCluster(ctx context.Context, o Options) (*Connection, error) {
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return nil, fmt.Errorf("read Temporal's client configuration (TEMPORAL_* variables and profile file): %w", err)
+	}
+	if options.HostPort == "" {
+		options.HostPort = client.DefaultHostPort
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	options.Logger, options.MetricsHandler = log.NewStructuredLogger(o.Logger), o.Metrics
+	if o.Codec != nil {
+		o.Codec.Configure(&options)
+	}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Temporal at %s: %w: check TEMPORAL_ADDRESS, TEMPORAL_API_KEY and the TLS settings, or unset them to use Sluice's own server", options.HostPort, err)
+	}
+	if o.CreateNamespace {
+		err = createNamespace(ctx, c, options.Namespace)
+	} else {
+		err = requireNamespace(ctx, c, options.HostPort, options.Namespace)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &Connection{Client: c, Info: holder.Info{TemporalAddress: options.HostPort, Namespace: options.Namespace}}, nil
+}
+
+// connectFolder attaches to the holder or becomes it. It tries both in turn until ctx ends, because a holder may end, or still be
+// starting, at any moment.
+func connectFolder(ctx context.Context, o Options) (*Connection, error) {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		info, found, err := holder.Find(o.Dir)
+		if err != nil {
+			return nil, err
+		}
+		var c *Connection
+		if found {
+			c, err = attach(ctx, info, o)
+		} else if c, err = hold(ctx, o); err != nil && !errors.Is(err, holder.ErrHeld) {
+			return nil, err
+		}
+		if err == nil || errors.Is(err, errForm) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("attach to the process that holds %s: %w: %w", o.Dir, context.Cause(ctx), err)
+		case <-again.C:
+		}
+	}
+}
+
+// attach connects to the holder's server.
+func attach(ctx context.Context, info holder.Info, o Options) (*Connection, error) {
+	if err := sameForm(info, o); err != nil {
+		return nil, err
+	}
+	token, err := embedded.ReadToken(info.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dialOwner(ctx, info, token, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Connection{Client: c, Info: info, token: token}, nil
+}
+
+// errForm: this process and the holder would not read what the other writes.
+var errForm = errors.New("one encrypts payloads and the other does not")
+
+// sameForm refuses to attach where one side encrypts and the other does not: what should be encrypted would be stored as it is, or nobody
+// could read it.
+func sameForm(info holder.Info, o Options) error {
+	switch encrypts := o.Codec != nil && o.Codec.Encrypts(); {
+	case info.CodecKeys != "" && !encrypts:
+		return fmt.Errorf("%w: process %d, which holds %s, does; set %s=%s here too", errForm, info.PID, o.Dir, codec.KeysVariable, info.CodecKeys)
+	case info.CodecKeys == "" && encrypts:
+		return fmt.Errorf("%w: process %d, which holds %s, does not; start it again with %s, or unset that here",
+			errForm, info.PID, o.Dir, codec.KeysVariable)
+	}
+	return nil
+}
+
+// hold takes the folder, starts a server and publishes its address. The error wraps holder.ErrHeld when another process was faster.
+func hold(ctx context.Context, o Options) (_ *Connection, err error) {
+	h, err := holder.Acquire(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Connection{Holder: h}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if c.token, err = embedded.EnsureToken(o.Dir); err != nil {
+		return nil, err
+	}
+	var decoder http.Handler
+	var keyFile string
+	if o.Codec != nil {
+		keyFile = o.Codec.KeyFile()
+		if decoder, err = o.Codec.Handler(); err != nil {
+			return nil, err
+		}
+	}
+	c.server, err = embedded.Start(ctx, embedded.Options{
+		Dir: o.Dir, Token: c.token, Namespace: client.DefaultNamespace,
+		FrontendPort: o.FrontendPort, UIPort: o.UIPort,
+		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
+		LogLevel: o.ServerLogLevel,
+		Codec:    decoder,
+		Settings: o.Settings,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tokenFile, err := filepath.Abs(filepath.Join(o.Dir, embedded.TokenFile))
+	if err != nil {
+		return nil, err
+	}
+	c.Info = holder.Info{
+		PID: os.Getpid(), TemporalAddress: c.server.Address(), UIAddress: c.server.UIAddress(),
+		Namespace: client.DefaultNamespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python,
+	}
+	if c.Client, err = dialOwner(ctx, c.Info, c.token, o); err != nil {
+		return nil, err
+	}
+	return c, h.Publish(c.Info)
+}
+
+// portOf is the port of an address or URL without a path; 0 if it has none.
+func portOf(address string) int {
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(address, "http://"))
+	n, _ := strconv.Atoi(port)
+	return n
+}
+
+// dialOwner connects to a folder's server with the owner's token.
+func dialOwner(ctx context.Context, info holder.Info, token embedded.Token, o Options) (client.Client, error) {
+	options := client.Options{
+		HostPort:        info.TemporalAddress,
+		Namespace:       info.Namespace,
+		HeadersProvider: ownerHeaders(token),
+		Logger:          log.NewStructuredLogger(o.Logger),
+		MetricsHandler:  o.Metrics,
+		// It is on this machine: packing what is sent takes longer than sending it.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+	}
+	if o.Codec != nil {
+		o.Codec.Configure(&options)
+	}
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to Temporal at %s: %w", info.TemporalAddress, err)
+	}
+	return c, nil
+}
+
+// ownerHeaders puts the token on every call.
+type ownerHeaders embedded.Token
+
+// GetHeaders implements client.HeadersProvider.
+func (h ownerHeaders) GetHeaders(context.Context) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(h)}, nil
+}

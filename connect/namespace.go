@@ -1,0 +1,72 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluiceml/sluice/activities/contract"
+)
+
+// namespaceRetention is how long a namespace that is created here keeps workflows that have ended. Records of runs are in the store.
+const namespaceRetention = 3 * 24 * time.Hour
+
+// requireNamespace returns an error when a cluster lacks the namespace. Whoever may not ask finds out later.
+func requireNamespace(ctx context.Context, c client.Client, address, namespace string) error {
+	_, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if !isNoNamespace(err) {
+		return nil
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"namespace %s does not exist at %s\n"+
+			"help: check TEMPORAL_NAMESPACE, or create it: sluice worker --create-namespace, or: temporal operator namespace create --namespace %s --address %s",
+		namespace, address, namespace, address), err)
+}
+
+// createNamespace creates a namespace unless it exists, and waits until the services of the cluster know it, which takes them about 10 s.
+func createNamespace(ctx context.Context, c client.Client, namespace string) error {
+	server := c.WorkflowService()
+	_, err := server.RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        namespace,
+		Description:                      "Sluice",
+		WorkflowExecutionRetentionPeriod: durationpb.New(namespaceRetention),
+	})
+	var exists *serviceerror.NamespaceAlreadyExists
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	for {
+		// One question reaches the matching service, the other the history service.
+		_, matching := server.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+			Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: contract.TaskQueue}, TaskQueueType: enums.TASK_QUEUE_TYPE_WORKFLOW,
+		})
+		_, history := server.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+			Namespace: namespace, Execution: &common.WorkflowExecution{WorkflowId: "none"},
+		})
+		if !isNoNamespace(matching) && !isNoNamespace(history) {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the cluster knows namespace %s: %w", namespace, context.Cause(ctx))
+		}
+	}
+}
+
+// isNoNamespace reports whether a call failed because the namespace does not exist.
+func isNoNamespace(err error) bool {
+	var missing *serviceerror.NamespaceNotFound
+	return errors.As(err, &missing)
+}

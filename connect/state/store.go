@@ -1,0 +1,86 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluiceml/sluice/store"
+)
+
+// Dir is the state folder when nothing else is said.
+const Dir = ".sluice"
+
+// StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
+const StoreVariable = "SLUICE_STORE"
+
+// storeFile holds, in a state folder, the URL of its store when that is elsewhere.
+const storeFile = "store.url"
+
+// OpenStore opens the store that StoreVariable names, else the state folder's. It needs nothing to be running.
+func OpenStore(ctx context.Context, state string) (*store.Store, error) {
+	url, err := StoreURL(state)
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, url)
+}
+
+// StoreURL is where a state folder's runs are kept.
+func StoreURL(state string) (string, error) {
+	if url := os.Getenv(StoreVariable); url != "" {
+		return url, nil
+	}
+	noted, err := os.ReadFile(filepath.Join(state, storeFile))
+	if err == nil {
+		return strings.TrimSpace(string(noted)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("look where the runs of the state folder %s are kept: %w", state, err)
+	}
+	dir, err := filepath.Abs(filepath.Join(state, "store"))
+	return "file://" + dir, err
+}
+
+// NoteStore makes a store that of a state folder which nothing has been kept for yet, unless somebody else's command has made one so at the
+// same moment: whoever submits a run compares.
+func NoteStore(state, url string) error {
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", state, err)
+	}
+	if err := writeOnce(filepath.Join(state, storeFile), url); err != nil {
+		return fmt.Errorf("note the store of %s: %w", state, err)
+	}
+	return nil
+}
+
+// writeOnce writes the file whole or not at all, unless it is there.
+func writeOnce(file, url string) error {
+	f, err := os.CreateTemp(filepath.Dir(file), storeFile+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(url + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), file); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Unused reports whether a state folder's store has not been chosen, by a run or by a Sluice that was up.
+func Unused(state string) bool {
+	for _, trace := range []string{storeFile, "store", "lock"} {
+		if _, err := os.Lstat(filepath.Join(state, trace)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,75 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
+// beside the pipeline.
+func ReadDocuments(pipeline, env string) (p, e dsl.File, err error) {
+	p.Name = pipeline
+	if p.Source, err = ReadDocument(pipeline); err != nil {
+		return p, e, fmt.Errorf("read the pipeline: %w", err)
+	}
+	if env == "" {
+		return p, e, nil
+	}
+	if e.Name, err = environmentFile(pipeline, env); err != nil {
+		return p, e, err
+	}
+	if e.Source, err = ReadDocument(e.Name); err != nil {
+		return p, e, fmt.Errorf("read the environment: %w", err)
+	}
+	return p, e, nil
+}
+
+// environmentFile is the file that env is, or names: prod for environments/prod.yaml.
+func environmentFile(pipeline, env string) (string, error) {
+	if filepath.Base(env) != env || filepath.Ext(env) != "" {
+		return env, nil
+	}
+	for _, path := range []string{env, EnvironmentPath(pipeline, env)} {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, nil
+		}
+	}
+	return "", contract.Error(contract.ErrInvalid, fmt.Sprintf(
+		"there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env)), nil)
+}
+
+// environmentDocument finds the line that makes a document an environment.
+var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
+
+// IsEnvironment reports whether a document is an environment, and not a pipeline.
+func IsEnvironment(source []byte) bool { return environmentDocument.Match(source) }
+
+// EnvironmentPath is where the environment of a name is kept for a pipeline.
+func EnvironmentPath(pipeline, name string) string {
+	return filepath.Join(filepath.Dir(pipeline), "environments", name+".yaml")
+}
+
+// ReadDocument reads a pipeline or an environment, which is a file: the folder around it is what a run is given. Of one that dsl
+// refuses for its size no more is read than it takes to refuse it.
+func ReadDocument(path string) (_ []byte, err error) {
+	info, err := os.Stat(path) // before it is opened, for the opening of a pipe would wait
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("%s is no file\nhelp: name the YAML file itself", path), nil)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(io.LimitReader(f, dsl.MaxSource+1))
+}

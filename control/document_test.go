@@ -1,0 +1,70 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+func TestReadDocument(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if got, err := ReadDocument(write("p.yaml", "name: p\n")); err != nil || string(got) != "name: p\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if got, err := ReadDocument(write("large.yaml", strings.Repeat("#", dsl.MaxSource+10))); err != nil || len(got) != dsl.MaxSource+1 {
+		t.Errorf("of a large file %d bytes were read, %v", len(got), err)
+	}
+	if _, err := ReadDocument(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("a missing file: %v", err)
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, pipe, "/dev/zero"} {
+		if _, err := ReadDocument(path); err == nil || !strings.Contains(err.Error(), path+" is no file") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestEnvironmentName: a name stands for a file beside the pipeline, a file of that name goes first, and where the folder lies makes no
+// other submission of it.
+func TestEnvironmentName(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"p.yaml": "name: p\n", "environments/lab.yaml": "name: lab\n", "own.yml": "name: own\n"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipeline := filepath.Join(dir, "p.yaml")
+	for env, want := range map[string]string{"lab": "environments/lab.yaml", filepath.Join(dir, "own.yml"): "own.yml", "": ""} {
+		_, e, err := ReadDocuments(pipeline, env)
+		if err != nil {
+			t.Errorf("%q: %v", env, err)
+		}
+		sub := packed(contract.Submission{File: pipeline, EnvFile: e.Name})
+		if sub.File != "p.yaml" || sub.EnvFile != want {
+			t.Errorf("%q: the files are %s and %s, want %s", env, sub.File, sub.EnvFile, want)
+		}
+	}
+	if _, _, err := ReadDocuments(pipeline, "prod"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "environments/prod.yaml") {
+		t.Errorf("an environment that is not there: %v", err)
+	}
+}

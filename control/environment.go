@@ -1,0 +1,68 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// EnvironmentStore returns the URL of the store that the environment of a request asks for; empty when it asks for none. It is an error
+// when a run of it would be kept elsewhere: open runs and records belong together, so a state folder has one store, the first it was used
+// with.
+func EnvironmentStore(state string, req SubmitRequest) (string, error) {
+	url, _, err := environmentStore(state, req)
+	return url, err
+}
+
+// SettleStore makes the store that the environment of a request asks for that of a state folder which nothing has been kept for yet. The
+// error is that of EnvironmentStore, or says why the store cannot be used.
+func SettleStore(ctx context.Context, stateDir string, req SubmitRequest) error {
+	url, isNew, err := environmentStore(stateDir, req)
+	if err != nil || !isNew {
+		return err
+	}
+	if _, err := store.Open(ctx, url); err != nil {
+		return err
+	}
+	return state.NoteStore(stateDir, url)
+}
+
+// environmentStore also reports whether nothing was kept for the state folder so far.
+func environmentStore(stateDir string, req SubmitRequest) (url string, isNew bool, err error) {
+	if req.EnvFile == "" {
+		return "", false, nil
+	}
+	_, file, err := ReadDocuments(req.PipelineFile, req.EnvFile)
+	if err != nil {
+		return "", false, err
+	}
+	environment, diags := dsl.LoadEnvironment(file)
+	if environment == nil {
+		return "", false, &LintError{diags}
+	}
+	want := environment.Store.URL
+	have, err := state.StoreURL(stateDir)
+	switch {
+	case err != nil || want == "" || want == have:
+		return want, false, err
+	case os.Getenv(state.StoreVariable) == "" && state.Unused(stateDir):
+		return want, true, nil
+	}
+	return "", false, elsewhere(req.EnvFile, want, stateDir, have)
+}
+
+// elsewhere says what to do about an environment whose store is not the one that runs are kept in.
+func elsewhere(env, want, stateDir, have string) error {
+	help := fmt.Sprintf("give the environment a state folder of its own: --state %s-NAME, or SLUICE_STATE", strings.TrimSuffix(stateDir, "/"))
+	if os.Getenv(state.StoreVariable) != "" {
+		help = fmt.Sprintf("unset %s, or set %[1]s=%s; workers on a cluster need the same", state.StoreVariable, want)
+	}
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf("%s wants the store %s, but runs of the state folder %s are kept in %s\nhelp: %s",
+		env, want, stateDir, have, help), nil)
+}

@@ -1,0 +1,224 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/store"
+)
+
+// TestIgnoreIsGits: a .sluiceignore leaves out what git would by the same lines.
+func TestIgnoreIsGits(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"train.py", "a.pt", "a.pts", "models/a.pt", "models/deep/er/a.pt", "data/raw/mail.json", "data/raw2/x", "other/data/raw/x", "other/data/file",
+		"build/x", "other/build", "docs/readme.md", "docs/deep/readme.md", "docs/deep/er/readme.md", "# a comment", "#x", "!x", " lead", "trail ", "a[b", `back\slash`,
+		"x1/log", "x2/sub/log", "x-/log", "logs/keep.txt", "logs/drop.txt", "a/b", "a/x/b", "a/x/y/b", "aa/xb", "Mixed/Case", "é",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("git %v: %v", args, err)
+		}
+		return string(out)
+	}
+	git("init", "-q")
+	for _, lines := range []string{
+		"", "# a comment\n\n*.pt\ndata/raw/ \n/build\ndocs/*.md\r\n", "**", "**/", "/**", "*", "/*", "**/*.md", "docs/**", "docs/**/readme.md", "**/deep", "**/deep/", "**/deep/**",
+		"a/**/b", "a/**b", "a**", "a/**/", "**/**/b", "a/*/b", "data", "data/", "data/raw", "/data/raw", "data/raw/", "/other/data/", "build/", "build", "raw", "file/",
+		"x[12]/log", "x[!12]/log", "x[^1]/log", "x[1-9]", "x[a\\-]", "x?", `a\[b`, `a\[!b`, `\#x`, `\!x`, "#x", "!x", `back\\slash`, `trail\ `, `trail\  `, "trail ", "trail*",
+		`\ lead`, "logs/*\n!logs/keep.txt", "logs/\n!logs/keep.txt", "*.txt\n!keep.txt\n*.txt", "*\n!*/\n!*.md", "*\n!docs", "mixed", "M*", "M*/[A-C]ase", "\ufeff*.md", "é", "*.md/", "d*/*/*.md",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Split(strings.TrimSuffix(git("ls-files", "-z", "--others", "--exclude-per-directory="+ignoreFile), "\x00"), "\x00")
+		folder, err := workspaceOf(dir, t.TempDir(), nil)
+		if err != nil {
+			t.Errorf("%q: %v", lines, err)
+			continue
+		}
+		files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, len(files))
+		for i, f := range files {
+			got[i] = f.Path
+		}
+		slices.Sort(want)
+		if len(got) == 0 {
+			got = []string{""}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: taken along (-git +sluice):\n%s", lines, diff)
+		}
+	}
+}
+
+// What is never part of a workspace is not, whatever .sluiceignore says.
+func TestAlwaysIgnored(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte("!.git\n!*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules, err := readIgnore(filepath.Join(dir, ignoreFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]bool{
+		".git": true, "lib/__pycache__": true, ".sluice": true, ".venv": true, "web/node_modules": true, ".gitignore": false, "train.py": false,
+	} {
+		if got := leftOut(rules, p); got != want {
+			t.Errorf("%s: left out is %v, want %v", p, got, want)
+		}
+	}
+}
+
+// leftOut reports whether rules leave a file out.
+func leftOut(rules []rule, p string) bool {
+	last := lastMatch(rules, p, false)
+	return last != nil && !last.take
+}
+
+// TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
+func TestSecretsStayOut(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", "ID_RSA.bak", "prod.env", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".sluiceignore"), []byte("!public.pem\n!.git\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := workspaceOf(dir, t.TempDir(), []string{filepath.Join(dir, "team.keys")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Path)
+	}
+	if diff := cmp.Diff([]string{".sluiceignore", "envs/a.py", "public.pem", "train.py"}, names); diff != "" {
+		t.Errorf("taken along (-want +got):\n%s", diff)
+	}
+	slices.Sort(folder.withheld)
+	if diff := cmp.Diff([]string{".aws", ".env", ".env.local", "ID_RSA.bak", "id_rsa", "prod.env", "sub/.env", "team.keys", "tls/server.pem"}, folder.withheld); diff != "" {
+		t.Errorf("withheld (-want +got):\n%s", diff)
+	}
+	if !folder.leavesOut(".git") {
+		t.Error(".git is taken along")
+	}
+}
+
+func TestIgnoreWithoutFile(t *testing.T) {
+	rules, err := readIgnore(filepath.Join(t.TempDir(), ".sluiceignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leftOut(rules, "train.py") || !leftOut(rules, ".git") {
+		t.Errorf("left out: train.py %v, .git %v", leftOut(rules, "train.py"), leftOut(rules, ".git"))
+	}
+}
+
+// What git would take for a pattern that matches nothing is refused, at its line.
+func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), ignoreFile)
+	for pattern, why := range map[string]string{
+		"[a-": "cannot be read", "[]a]": "cannot be read", `x\`: "cannot be read", "[a/b]": "cannot be read", "[[:alpha:]]": "by name", "a//b": "matches nothing",
+		"./a": "matches nothing", "../a": "matches nothing", "/": "matches nothing", "!": "matches nothing", "  data/raw/": "begins with a space",
+	} {
+		if err := os.WriteFile(file, []byte("*.pt\n"+pattern+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readIgnore(file); err == nil || !strings.Contains(err.Error(), file+":2: ") || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: got %v, want an error at %s:2 that says: %s", pattern, err, file, why)
+		}
+	}
+}
+
+// A state folder that is not called .sluice is no part of the pipeline either.
+func TestTheStateFolderIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for state, want := range map[string]bool{filepath.Join(dir, "state"): true, filepath.Join(dir, "a", "state"): false, t.TempDir(): false} {
+		folder, err := workspaceOf(dir, state, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := folder.leavesOut("state"); got != want {
+			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
+		}
+		if !folder.leavesOut(".git") || folder.leavesOut("train.py") {
+			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, folder.leavesOut(".git"), folder.leavesOut("train.py"))
+		}
+	}
+}
+
+// What is in another state folder is for nobody to have, and environments are for other runs.
+func TestOthersFoldersAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		".sluice-lab/lock": "", ".sluice-lab/token": "secret", "mine/token": "a word", "environments/prod.yaml": "sluice: environment/v1\n",
+		"environments/gym.yaml": "agents: 3\n", "environments/cart.py": "", "other/prod.yaml": "sluice: environment/v1\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folder, err := workspaceOf(dir, filepath.Join(dir, ".sluice"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]bool{
+		".sluice-lab": true, "mine": false, "environments": false, "environments/prod.yaml": true, "environments/gym.yaml": false,
+		"environments/cart.py": false, "other/prod.yaml": false,
+	} {
+		if got := folder.leavesOut(p); got != want {
+			t.Errorf("%s is left out: %v, want %v", p, got, want)
+		}
+	}
+}
+
+// A file that this process writes to is no part of the pipeline, by whatever name; one that it has written before is.
+func TestOwnOutputIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	log, err := os.Create(filepath.Join(dir, "run.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "old.log"), nil, 0o600), os.Symlink("run.log", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	info, err := log.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := func(path string) bool { return isOne(filepath.Join(dir, path), []os.FileInfo{info}) }
+	for path, want := range map[string]bool{"run.log": true, "link": true, "old.log": false, "nothing": false} {
+		if got := own(path); got != want {
+			t.Errorf("%s: left out is %v, want %v", path, got, want)
+		}
+	}
+}

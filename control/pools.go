@@ -1,0 +1,38 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/objectstore"
+)
+
+// checkPools refuses a pipeline of which a step may train on other machines, where those could not reach this session.
+func (s *Session) checkPools(program *dsl.Program) error {
+	used, pools := program.Pools(), program.Environment().Pools
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		if pools[name].Local != nil {
+			continue
+		}
+		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
+		}
+	}
+	return nil
+}
+
+// Unreachable says why nodes that are other machines could not work: empty when they could.
+func Unreachable(temporalAddress, storeURL string) string {
+	host, _, err := net.SplitHostPort(temporalAddress)
+	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())) {
+		return fmt.Sprintf("they cannot reach Temporal at %s\nhelp: set TEMPORAL_ADDRESS to a Temporal cluster that they reach, for the worker and here", temporalAddress)
+	}
+	if !objectstore.IsAddress(storeURL) {
+		return fmt.Sprintf("they cannot reach the store %s\nhelp: set SLUICE_STORE to a bucket (s3://... or gs://...), for the worker and here", storeURL)
+	}
+	return ""
+}

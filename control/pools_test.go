@@ -1,0 +1,25 @@
+package control
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRemoteTrouble(t *testing.T) {
+	const far, lent = "temporal.acme:7233", "s3://acme-sluice?region=eu-central-1"
+	for _, test := range []struct{ address, store, says string }{
+		{far, lent, ""},
+		{"10.0.0.7:7233", "gs://acme", ""},
+		{"127.0.0.1:7233", lent, "TEMPORAL_ADDRESS"},
+		{"[::1]:7233", lent, "TEMPORAL_ADDRESS"},
+		{"localhost:7233", lent, "TEMPORAL_ADDRESS"},
+		{"0.0.0.0:7233", lent, "TEMPORAL_ADDRESS"},
+		{far, "file:///var/lib/sluice", "SLUICE_STORE"},
+		{far, "mem://x", "SLUICE_STORE"},
+	} {
+		got := Unreachable(test.address, test.store)
+		if (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
+			t.Errorf("remoteTrouble(%s, %s) = %q, want %q", test.address, test.store, got, test.says)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// FindRun reads the records of the run a person names: its whole ID, a prefix that only it has, a pipeline's name (the newest run of
+// it), or nothing (the newest run of all). Runs of child pipelines count only where nothing else is meant.
+func FindRun(ctx context.Context, s *store.Store, name string) (activities.Run, error) {
+	runs, err := named(ctx, s, name)
+	if err != nil {
+		return activities.Run{}, err
+	}
+	return activities.LoadRun(ctx, s, runs[0].Run)
+}
+
+// FindOpenRun is FindRun among the runs that have not ended: a pipeline's name is the newest of those. It is an invalid error when the
+// name means none.
+func FindOpenRun(ctx context.Context, s *store.Store, name string) (activities.Run, error) {
+	runs, err := named(ctx, s, name)
+	if err != nil {
+		return activities.Run{}, err
+	}
+	open := slices.IndexFunc(runs, func(r contract.RunRecord) bool { return r.Status == dsl.StatusRunning })
+	if open < 0 {
+		newest := runs[0]
+		return activities.Run{}, contract.Error(contract.ErrInvalid,
+			fmt.Sprintf("no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status), nil)
+	}
+	return activities.LoadRun(ctx, s, runs[open].Run)
+}
+
+// named lists the runs that a name means, newest first: one, or all those of a pipeline. There is one at least.
+func named(ctx context.Context, s *store.Store, name string) ([]contract.RunRecord, error) {
+	all, err := activities.Runs(ctx, s) // newest first
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, contract.Error(contract.ErrInvalid, "there are no runs yet; start one with `sluice run`", nil)
+	}
+	own, children := Apart(all)
+	if name == "" && len(own) > 0 {
+		return own, nil
+	}
+	if found, err := matching(own, name); found != nil || err != nil {
+		return found, err
+	}
+	if found, err := matching(children, name); found != nil || err != nil {
+		return found, err
+	}
+	return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
+}
+
+// Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
+func Apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
+	names := make(map[string]bool, len(all))
+	for _, r := range all {
+		names[r.Run] = true
+	}
+	for _, r := range all {
+		child := false
+		for i, c := range r.Run {
+			child = child || c == '.' && names[r.Run[:i]]
+		}
+		if child {
+			children = append(children, r)
+		} else {
+			own = append(own, r)
+		}
+	}
+	return own, children
+}
+
+// matching lists those of the runs that a name means; none is no error.
+func matching(runs []contract.RunRecord, name string) ([]contract.RunRecord, error) {
+	var ofPipeline, begin []contract.RunRecord
+	for _, r := range runs {
+		switch {
+		case r.Run == name:
+			return []contract.RunRecord{r}, nil
+		case r.Pipeline == name:
+			ofPipeline = append(ofPipeline, r)
+		case strings.HasPrefix(r.Run, name):
+			begin = append(begin, r)
+		}
+	}
+	switch {
+	case len(ofPipeline) > 0:
+		return ofPipeline, nil
+	case len(begin) <= 1:
+		return begin, nil
+	}
+	return nil, contract.Error(contract.ErrInvalid,
+		fmt.Sprintf("%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run), nil)
+}

@@ -1,0 +1,91 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+func TestFindRun(t *testing.T) {
+	s := newStore(t)
+	if _, err := FindRun(t.Context(), s, ""); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no runs yet") {
+		t.Errorf("without runs: got %v", err)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, run := range []string{ // oldest first
+		"spam-20260102-ab12", "spam-20260103-cd34", "spam-filter-20260104-ef56", "spam-filter-20260104-ef56.fit.0", "spam-filter-20260104-ef56.fit.1",
+	} {
+		pipeline := run[:strings.Index(run, "-2026")]
+		if strings.Contains(run, ".fit.") {
+			pipeline = "leaf"
+		}
+		record := contract.RunRecord{Run: run, Pipeline: pipeline, Status: dsl.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
+		if err := s.PutJSON(t.Context(), activities.RunKey(run), record, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct{ name, want, says string }{
+		{name: "", want: "spam-filter-20260104-ef56"},
+		{name: "spam-20260102-ab12", want: "spam-20260102-ab12"},
+		{name: "spam-20260102", want: "spam-20260102-ab12"},
+		{name: "spam", want: "spam-20260103-cd34"}, // the pipeline's newest, not a prefix
+		{name: "spam-f", want: "spam-filter-20260104-ef56"},
+		{name: "spam-filter-20260104-ef56.fit.0", want: "spam-filter-20260104-ef56.fit.0"},
+		{name: "spam-filter-20260104-ef56.fit", says: "begins the name of 2 runs"},
+		{name: "spam-2026", says: "begins the name of 2 runs, such as spam-20260103-cd34 and spam-20260102-ab12"},
+		{name: "leaf", want: "spam-filter-20260104-ef56.fit.1"},
+		{name: "ham", says: `no run "ham"`},
+		{name: "spam-20260102-ab12x", says: "no run"},
+	}
+	for _, tt := range tests {
+		got, err := FindRun(t.Context(), s, tt.name)
+		switch {
+		case tt.says == "" && (err != nil || got.Run != tt.want):
+			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
+		case tt.says != "" && (contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
+		}
+	}
+}
+
+func TestFindOpenRun(t *testing.T) {
+	s := newStore(t)
+	if _, err := FindOpenRun(t.Context(), s, "spam"); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "no runs yet") {
+		t.Errorf("without runs: got %v", err)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, r := range []contract.RunRecord{ // oldest first
+		{Run: "spam-1", Pipeline: "spam", Status: dsl.StatusRunning},
+		{Run: "spam-2", Pipeline: "spam", Status: dsl.StatusRunning},
+		{Run: "spam-3", Pipeline: "spam", Status: dsl.StatusSucceeded},
+		{Run: "ham-1", Pipeline: "ham", Status: dsl.StatusFailed},
+	} {
+		r.StartedAt = began.Add(time.Duration(i) * time.Hour)
+		if err := s.PutJSON(t.Context(), activities.RunKey(r.Run), r, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct{ name, want, says string }{
+		{name: "spam", want: "spam-2"}, // a newer one has ended
+		{name: "spam-1", want: "spam-1"},
+		{name: "", want: "spam-2"},
+		{name: "spam-3", says: `no run "spam-3" is open: spam-3 has ended already: succeeded`},
+		{name: "ham", says: `no run "ham" is open: ham-1 has ended already: failed`},
+		{name: "spam-", says: "begins the name of 3 runs"},
+		{name: "eggs", says: `no run "eggs"`},
+	}
+	for _, tt := range tests {
+		got, err := FindOpenRun(t.Context(), s, tt.name)
+		switch {
+		case tt.says == "" && (err != nil || got.Run != tt.want):
+			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
+		case tt.says != "" && (contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), tt.says)):
+			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
+		}
+	}
+}

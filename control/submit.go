@@ -1,0 +1,355 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// SubmitRequest names what to run.
+type SubmitRequest struct {
+	// PipelineFile is a path, EnvFile one or the name of an environment; no EnvFile means the default environment.
+	PipelineFile, EnvFile string
+	Params                map[string]string
+	// From is a step: it and all that come after it are done again, whatever there is to take over.
+	From string
+	// Only names the steps to do; the others must be there to take over.
+	Only []string
+	// NoCache turns the step cache off.
+	NoCache bool
+}
+
+// Submitted is a run that was started or found open.
+type Submitted struct {
+	Run  string
+	Name string
+	// Resumed is true when the same pipeline, parameters and files were running already.
+	Resumed bool
+	// Beside is another run of the pipeline that has not ended, and was started with something else; empty when there is none.
+	Beside string
+	// Differs says what it was started with otherwise; empty when it is not known, and when only what is to be done again differs.
+	Differs []string
+	Graph   []dsl.Node
+	// Workspace is what of the pipeline's folder went along.
+	Workspace Snapshot
+}
+
+// Snapshot says what of a pipeline's folder went into the store as a run's workspace.
+type Snapshot struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Withheld are the paths that stayed out since they seem to hold secrets.
+	Withheld []string `json:"withheld,omitempty"`
+}
+
+// LintError says why a pipeline was not started.
+type LintError struct{ Diagnostics dsl.Diagnostics }
+
+func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
+
+// Compile reads and checks a pipeline, its environment and the parameters given. The error is a *LintError when the files can be read
+// and are wrong.
+func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
+	program, sub, err := load(req)
+	if err != nil {
+		return nil, sub, err
+	}
+	if _, bad := program.Params(req.Params); bad.HasErrors() {
+		return nil, sub, &LintError{bad}
+	}
+	return program, sub, nil
+}
+
+// load is Compile without a look at the parameters.
+func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
+	sub := contract.Submission{File: req.PipelineFile, Params: req.Params}
+	pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
+	if err != nil {
+		return nil, sub, err
+	}
+	sub.EnvFile = environment.Name
+	sub.Pipeline, sub.Environment = pipeline.Source, environment.Source
+	folder, err := OpenFolder(req.PipelineFile, environment)
+	if err != nil {
+		return nil, sub, err
+	}
+	program, diags := dsl.Compile(pipeline, environment, folder)
+	if program == nil {
+		return nil, sub, &LintError{diags}
+	}
+	return program, sub, nil
+}
+
+// Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already
+// are not started again: that run is returned.
+func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, error) {
+	in, workspace, err := s.prepare(ctx, req)
+	if err != nil {
+		return Submitted{}, err
+	}
+	beside, err := s.beside(ctx, in.Name)
+	if err != nil {
+		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
+	}
+	run, resumed, err := s.open(ctx, in)
+	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph, Workspace: workspace}
+	if beside.Run != "" && !resumed && err == nil {
+		out.Beside = beside.Run
+		out.Differs, _ = s.differs(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
+	}
+	return out, err
+}
+
+// prepare makes the input of a run of what a request names.
+func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.RunInput, workspace Snapshot, err error) {
+	program, sub, err := Compile(req)
+	if err != nil {
+		return in, workspace, err
+	}
+	in = contract.RunInput{Name: program.Pipeline().Name, Graph: program.Graph()}
+	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, req.NoCache); err != nil {
+		return in, workspace, err
+	}
+	if err := s.checkPools(program); err != nil {
+		return in, workspace, err
+	}
+	if workspace, err = s.pack(ctx, req, program, &sub); err != nil {
+		return in, workspace, err
+	}
+	in.Submission, err = s.keep(ctx, sub)
+	return in, workspace, err
+}
+
+// reuse says what a run may take over.
+func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract.Reuse, error) {
+	r := contract.Reuse{Only: only, NoCache: noCache}
+	known := map[string]bool{}
+	again := map[string]bool{}
+	for _, node := range graph { // in topological order
+		known[node.ID] = true
+		again[node.ID] = node.ID == from || slices.ContainsFunc(node.After, func(id string) bool { return again[id] })
+		if again[node.ID] || slices.Contains(only, node.ID) {
+			r.Again = append(r.Again, node.ID)
+		}
+	}
+	for i := len(graph) - 1; i >= 0; i-- { // each step after those that wait for it
+		if node := graph[i]; slices.Contains(only, node.ID) || slices.Contains(r.Needed, node.ID) {
+			for _, id := range node.After {
+				if !slices.Contains(only, id) && !slices.Contains(r.Needed, id) {
+					r.Needed = append(r.Needed, id)
+				}
+			}
+		}
+	}
+	for _, id := range append(slices.Clone(only), from) {
+		if id != "" && !known[id] {
+			return r, contract.Error(contract.ErrInvalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
+		}
+	}
+	return r, nil
+}
+
+// pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
+func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (snapshot Snapshot, err error) {
+	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
+		return snapshot, elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
+	}
+	var withheld []string
+	if sub.Workspace, withheld, err = s.snapshot(ctx, req, program); err != nil {
+		return snapshot, irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
+	}
+	*sub = packed(*sub)
+	return Snapshot{Files: sub.Workspace.Files, Bytes: sub.Workspace.Bytes, Withheld: withheld}, nil
+}
+
+// packed is a submission that can be taken elsewhere: where its files lie makes no other run of them.
+func packed(sub contract.Submission) contract.Submission {
+	if sub.EnvFile != "" {
+		inside, err := filepath.Rel(filepath.Dir(sub.File), sub.EnvFile)
+		if err != nil || !filepath.IsLocal(inside) {
+			inside = filepath.Join("..", filepath.Base(sub.EnvFile)) // no file of the workspace is called so
+		}
+		sub.EnvFile = filepath.ToSlash(inside)
+	}
+	sub.File = filepath.Base(sub.File)
+	return sub
+}
+
+// irregular says what to do about something in a folder that is no file.
+func irregular(err error) error {
+	if errors.Is(err, store.ErrIrregular) {
+		return contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+	}
+	return err
+}
+
+// keep stores a submission and returns its digest.
+func (s *Session) keep(ctx context.Context, sub contract.Submission) (digest string, err error) {
+	raw, err := json.Marshal(sub)
+	if err != nil {
+		return "", fmt.Errorf("encode the submission: %w", err)
+	}
+	if digest, _, err = s.Store.PutBlob(ctx, bytes.NewReader(raw)); err != nil {
+		return "", fmt.Errorf("store the submission: %w", err)
+	}
+	return digest, nil
+}
+
+// RerunRequest says what to do again.
+type RerunRequest struct {
+	// Run is an earlier run, whole.
+	Run string
+	// From and Only: as in SubmitRequest.
+	From string
+	Only []string
+	// File and EnvFile are taken in place of what the run was submitted with, when File is given.
+	File, EnvFile string
+}
+
+// Rerun starts a new run of what another run was submitted with, or of an edited file. Steps that succeeded there and would do the
+// same again are taken over as they are.
+func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error) {
+	old, err := activities.LoadRun(ctx, s.Store, req.Run)
+	if err != nil {
+		return Submitted{}, err
+	}
+	in := contract.RunInput{Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph}
+	var workspace Snapshot
+	if req.File != "" {
+		given, err := paramsOf(ctx, s.Store, old.RunRecord)
+		if err != nil {
+			return Submitted{}, err
+		}
+		if in, workspace, err = s.prepare(ctx, SubmitRequest{PipelineFile: req.File, EnvFile: req.EnvFile, Params: given}); err != nil {
+			return Submitted{}, err
+		}
+	}
+	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, false); err != nil {
+		return Submitted{}, err
+	}
+	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
+	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph, Workspace: workspace}, StartRun(ctx, s.Client, in)
+}
+
+// paramsOf are the parameters that a run was given.
+func paramsOf(ctx context.Context, s *store.Store, run contract.RunRecord) (map[string]string, error) {
+	sub, err := activities.LoadSubmission(ctx, s, run.Submission)
+	return sub.Params, err
+}
+
+// openFolder is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so
+// that two who submit the same at once start one run.
+func openFolder(submission string) string { return "open/" + submission[len("sha256:"):] + "/" }
+
+// open returns the run of a submission that has not ended, or starts one.
+func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.RunInput, resumed bool, err error) {
+	folder := openFolder(in.Submission)
+	for {
+		last := 0
+		for info, err := range s.Store.Driver().List(ctx, folder) {
+			if err != nil {
+				return in, false, fmt.Errorf("look for open runs: %w", err)
+			}
+			if _, err := fmt.Sscanf(strings.TrimPrefix(info.Key, folder), "%06d.json", &last); err != nil {
+				return in, false, fmt.Errorf("look for open runs: %s is none: %w", info.Key, err)
+			}
+		}
+		if last > 0 {
+			run, isOpen, err := s.isOpen(ctx, fmt.Sprintf("%s%06d.json", folder, last))
+			if err != nil || isOpen && reflect.DeepEqual(run.Reuse, in.Reuse) {
+				return run, isOpen, err
+			}
+		}
+		in.Run = newRunID(in.Name)
+		err := s.Store.PutJSON(ctx, fmt.Sprintf("%s%06d.json", folder, last+1), in, store.WriteOptions{IfAbsent: true})
+		switch {
+		case errors.Is(err, store.ErrExists):
+			continue // somebody submits the same at this moment
+		case err != nil:
+			return in, false, fmt.Errorf("note the run: %w", err)
+		}
+		return in, false, StartRun(ctx, s.Client, in)
+	}
+}
+
+// isOpen reads a noted run and reports whether it has not ended. One that was noted and never started is started: who noted it is
+// about to, or died before.
+func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput, isOpen bool, err error) {
+	if err := s.Store.GetJSON(ctx, key, &run); err != nil {
+		return run, false, err
+	}
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.Run), "")
+	var gone *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return run, connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), nil
+	case !errors.As(err, &gone):
+		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
+	}
+	if _, err := activities.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {
+		return run, false, err // it has ended, so long ago that Temporal has forgotten it
+	}
+	return run, true, StartRun(ctx, s.Client, run)
+}
+
+// beside returns the newest run of a pipeline that has not ended; a zero record when there is none.
+func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunRecord, error) {
+	runs, err := activities.Runs(ctx, s.Store)
+	for _, r := range runs {
+		if r.Pipeline != pipeline || r.Status != dsl.StatusRunning {
+			continue
+		}
+		if why, err := s.Lost(ctx, r.Run); err != nil || why == "" {
+			return r, err
+		}
+	}
+	return contract.RunRecord{}, err
+}
+
+// snapshot stores the pipeline's folder, minus what workspace leaves out, and returns what was withheld for the secrets that it seems to hold.
+func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.Program) (ref artifact.Ref, withheld []string, err error) {
+	dir := filepath.Dir(req.PipelineFile)
+	folder, err := workspaceOf(dir, s.Dir, keyFiles(program.Environment()))
+	if err != nil {
+		return ref, nil, err
+	}
+	ref, err = s.Store.PutTree(ctx, artifact.Workspace, dir, nil, folder.leavesOut)
+	return ref, folder.withheld, err
+}
+
+// keyFiles are the files from which secrets are read here: those of the payload codec, and those that the environment names.
+func keyFiles(env *dsl.Environment) []string {
+	var files []string
+	for _, source := range env.Secrets {
+		files = append(files, source.File)
+	}
+	files = append(files, env.Vault.Auth.TokenFile, os.Getenv(codec.KeysVariable))
+	return slices.DeleteFunc(files, func(name string) bool { return name == "" })
+}
+
+// newRunID is unique, sorts by time within a pipeline and can be read aloud.
+func newRunID(name string) string {
+	var b [2]byte
+	rand.Read(b[:]) // never fails, by its documentation
+	return name + "-" + time.Now().UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b[:])
+}

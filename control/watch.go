@@ -1,0 +1,286 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// queryTimeout bounds one question to a workflow: without a worker nobody answers.
+const queryTimeout = 5 * time.Second
+
+// State asks a run where it is.
+func (s *Session) State(ctx context.Context, run string) (contract.RunState, error) {
+	var state contract.RunState
+	return state, s.query(ctx, contract.RunWorkflowID(run), &state)
+}
+
+func (s *Session) query(ctx context.Context, workflow string, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	value, err := s.Client.QueryWorkflow(ctx, workflow, "", contract.StateQuery)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", workflow, err)
+	}
+	return value.Get(out)
+}
+
+// Detail is what a running step says of itself now.
+type Detail struct {
+	// Text and Share are the step's own progress line; Share is negative when unknown.
+	contract.Progress
+	Train *contract.TrainState
+	// TrainNodes is what the nodes of a training said last.
+	TrainNodes []contract.TrainProgress
+	Rollout    *contract.RolloutState
+	// Child is where the run of a child pipeline is.
+	Child *contract.RunState
+	// Instances are some of those of a fanned-out step that run or wait now.
+	Instances []InstanceDetail
+	// Held is true when something within the step waits for a person.
+	Held bool
+}
+
+// InstanceDetail is where an instance of a fanned-out step is.
+type InstanceDetail struct {
+	contract.StepState
+	Detail Detail
+}
+
+// Detail asks a running step how far it is: its child workflow for its state, and Temporal for the newest heartbeat details, since
+// progress never enters history.
+func (s *Session) Detail(ctx context.Context, run string, step contract.StepState) (Detail, error) {
+	if step.Of > 0 {
+		return s.instances(ctx, run, step)
+	}
+	return s.detail(ctx, contract.RunWorkflowID(run), step)
+}
+
+const (
+	// shownLanes is how many lanes of a fanned-out step are asked, and shownInstances how many instances: each question costs the worker
+	// a little.
+	shownLanes     = 2
+	shownInstances = 3
+)
+
+// instances asks some of those of a fanned-out step.
+func (s *Session) instances(ctx context.Context, run string, step contract.StepState) (Detail, error) {
+	d := Detail{Progress: contract.Progress{Share: float64(step.Done) / float64(step.Of)}}
+	lanes, err := s.lanes(ctx, run, step.ID, shownLanes)
+	if err != nil {
+		return d, err
+	}
+	for _, l := range lanes {
+		for _, at := range l.Steps {
+			d.Held = d.Held || at.Status == dsl.StatusHold
+			if len(d.Instances) == shownInstances {
+				continue
+			}
+			one := InstanceDetail{StepState: at, Detail: Detail{Progress: contract.Progress{Share: -1}}}
+			if at.Status == dsl.StatusRunning {
+				if detail, err := s.detail(ctx, l.id, at); err == nil { // else it has only just begun, or ended
+					one.Detail = detail
+				}
+			}
+			d.Instances = append(d.Instances, one)
+		}
+	}
+	return d, nil
+}
+
+// detail asks a step, or an instance of one, that workflow does.
+func (s *Session) detail(ctx context.Context, workflow string, step contract.StepState) (Detail, error) {
+	d := Detail{Progress: contract.Progress{Share: -1}}
+	switch {
+	case step.Child == "":
+		id := contract.ActivityID(step.ID, step.Attempt)
+		return d, s.heartbeat(ctx, workflow, &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityId() == id
+		})
+	case step.Kind == dsl.KindTrain:
+		d.Train = &contract.TrainState{}
+		if err := s.query(ctx, step.Child, d.Train); err != nil {
+			return d, err
+		}
+		var err error
+		d.TrainNodes, err = s.TrainProgress(ctx, step.Child)
+		return d, err
+	case step.Kind == dsl.KindRollout:
+		d.Rollout = &contract.RolloutState{}
+		return d, s.query(ctx, step.Child, d.Rollout)
+	case step.Kind == dsl.KindPipeline:
+		d.Child = &contract.RunState{}
+		err := s.query(ctx, step.Child, d.Child)
+		d.Held = slices.ContainsFunc(d.Child.Steps, func(s contract.StepState) bool { return s.Status == dsl.StatusHold })
+		return d, err
+	}
+	return d, nil
+}
+
+// heartbeat reads the newest details of the first pending activity that is meant into out; none yet is no error.
+func (s *Session) heartbeat(
+	ctx context.Context, workflow string, out any, meant func(*workflowpb.PendingActivityInfo) bool,
+) error {
+	pending, err := s.pending(ctx, workflow)
+	if err != nil {
+		return err
+	}
+	for _, a := range pending {
+		if meant(a) && len(a.GetHeartbeatDetails().GetPayloads()) > 0 {
+			return s.details(a, out)
+		}
+	}
+	return nil
+}
+
+// pending are the activities of a workflow that have not ended.
+func (s *Session) pending(ctx context.Context, workflow string) ([]*workflowpb.PendingActivityInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
+	if err != nil {
+		return nil, fmt.Errorf("describe %s: %w", workflow, err)
+	}
+	return desc.GetPendingActivities(), nil
+}
+
+// details reads the newest details of an activity's heartbeats, of which there are some.
+func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
+	return s.Codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
+}
+
+// TrainProgress is what the nodes of a training said last.
+func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []contract.TrainProgress, err error) {
+	pending, err := s.pending(ctx, workflow)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range pending {
+		if !isRanks(a) || len(a.GetHeartbeatDetails().GetPayloads()) == 0 {
+			continue
+		}
+		var p contract.TrainProgress
+		if err := s.details(a, &p); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// isRanks reports whether an activity is the ranks of a node, which may have been attached to.
+func isRanks(a *workflowpb.PendingActivityInfo) bool {
+	name := a.GetActivityType().GetName()
+	return name == contract.RunRanksActivity || name == contract.AttachActivity
+}
+
+// Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the
+// workflow could not close is closed here. A server that does not answer is asked again until ctx ends.
+func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
+	waited := s.awaitEnd(ctx, contract.RunWorkflowID(run))
+	if !over(waited) {
+		return contract.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
+	}
+	record, err := activities.LoadRun(ctx, activities.Patient(s.Store), run)
+	if err != nil {
+		return contract.RunOutput{}, errors.Join(err, waited)
+	}
+	if record.Status == dsl.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
+		end := contract.RunOutput{Status: dsl.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
+		if errors.As(waited, new(*serviceerror.NotFound)) {
+			end.Error, end.ErrorType = unknownRun, contract.ErrInfrastructure
+		}
+		return end, s.closeRecord(ctx, run, end)
+	}
+	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
+}
+
+// awaitPause is the pause before a server that did not answer is asked again. Before that, the client has tried for a minute.
+const awaitPause = time.Second
+
+// awaitEnd waits for a workflow to end, and returns how it did, or why there is no telling.
+func (s *Session) awaitEnd(ctx context.Context, workflow string) error {
+	for {
+		err := s.Client.GetWorkflow(ctx, workflow, "").Get(ctx, nil)
+		if over(err) || !connect.IsBusy(err) && !errors.As(err, new(*serviceerror.Unavailable)) {
+			return err
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// over reports whether err, of waiting for a workflow, says that the workflow has ended or is forgotten, and not that there is no
+// telling.
+func over(err error) bool {
+	var ended *temporal.WorkflowExecutionError
+	var gone *serviceerror.NotFound
+	return err == nil || errors.As(err, &ended) || errors.As(err, &gone)
+}
+
+// Cancel asks a run to end; one that was asked before, to stop what on_failure or finally steps of it or its children still do, too. One
+// that has ended already, even so long ago that Temporal has forgotten it, is no error; one that only another server can cancel is
+// ErrElsewhere.
+func (s *Session) Cancel(ctx context.Context, run string) error {
+	id := contract.RunWorkflowID(run)
+	now, err := s.Client.DescribeWorkflowExecution(ctx, id, "")
+	switch {
+	case err != nil:
+	case now.GetWorkflowExtendedInfo().GetCancelRequested(): // Temporal would not tell the workflow again
+		err = s.cancelFurther(ctx, run)
+	default:
+		err = s.Client.CancelWorkflow(ctx, id, "")
+	}
+	if connect.IsNotFound(err) {
+		if _, err := s.dead(ctx, run); errors.Is(err, ErrElsewhere) {
+			return contract.Error(contract.ErrInvalid, fmt.Sprintf(
+				`run %[1]s was begun with another state folder, or on another cluster, and may go on there
+help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lost`"+` closes its record`, run), err)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cancel run %s: %w", run, err)
+	}
+	return nil
+}
+
+// cancelFurther stops what comes after the main steps of a run, and of those of its children that are done with theirs. The run is told
+// first: that works also while the store is away, which knows its children.
+func (s *Session) cancelFurther(ctx context.Context, run string) error {
+	tell := func(run string) error {
+		return s.Client.SignalWorkflow(ctx, contract.RunWorkflowID(run), "", contract.CancelSignal, nil)
+	}
+	if err := tell(run); err != nil {
+		return err
+	}
+	open, err := s.openRecords(ctx, run)
+	if err != nil {
+		return fmt.Errorf("find its child runs: %w", err)
+	}
+	for _, record := range open {
+		if record.Run == run {
+			continue
+		}
+		if err := tell(record.Run); err != nil && !connect.IsNotFound(err) { // one that has ended meanwhile
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package control
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state/holder"
+)
+
+// workspace says which paths of a pipeline's folder are part of a run's workspace.
+type workspace struct {
+	dir, state string
+	rules      []rule
+	// own is what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it
+	// every time; keys is what the environment and the payload codec read secrets from.
+	own, keys []fs.FileInfo
+	// withheld are the paths left out for the secrets that they seem to hold, so far.
+	withheld []string
+}
+
+// workspaceOf is that of a pipeline in dir. keys are files that hold secrets.
+func workspaceOf(dir, state string, keys []string) (*workspace, error) {
+	rules, err := readIgnore(filepath.Join(dir, ignoreFile))
+	if err != nil {
+		return nil, err
+	}
+	w := &workspace{dir: dir, state: within(dir, state), rules: rules}
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
+			w.own = append(w.own, info)
+		}
+	}
+	for _, name := range keys {
+		if info, err := os.Stat(name); err == nil {
+			w.keys = append(w.keys, info)
+		}
+	}
+	return w, nil
+}
+
+// leavesOut reports whether a path, in folders that are not left out, is no part of the workspace.
+func (w *workspace) leavesOut(p string) bool {
+	out := w.exclusionOf(p)
+	if out != nil && out.secret {
+		w.withheld = append(w.withheld, p)
+	}
+	return out != nil
+}
+
+// exclusion is why a path is no part of the workspace.
+type exclusion struct {
+	why, help string
+	secret    bool // it seems to hold secrets
+}
+
+// exclusionOf says why a path is no part of the workspace: what .sluiceignore names, secrets, state folders, which change while they
+// are read, and environments are not. It is nil for what is part of it.
+func (w *workspace) exclusionOf(p string) *exclusion {
+	file := filepath.Join(w.dir, p)
+	info, err := os.Lstat(file)
+	last := lastMatch(w.rules, p, err == nil && info.IsDir())
+	takeAlong := fmt.Sprintf("a line !%s in %s takes it along", p, ignoreFile)
+	const elsewhere = "keep what steps need elsewhere in the pipeline's folder"
+	switch {
+	case last != nil && last.secret:
+		return &exclusion{why: "its name is one of those that hold secrets", help: takeAlong, secret: true}
+	case last != nil && last.line > 0 && !last.take:
+		return &exclusion{why: fmt.Sprintf("%s:%d leaves it out", ignoreFile, last.line), help: takeAlong + ", below that one"}
+	case last != nil && !last.take:
+		return &exclusion{why: "what is called so is never taken along", help: elsewhere}
+	case last == nil && isOne(file, w.keys):
+		return &exclusion{why: "secrets are read from it", help: takeAlong, secret: true}
+	case p == w.state || holdsToken(file):
+		return &exclusion{why: "it is a state folder", help: elsewhere}
+	case isOne(file, w.own):
+		return &exclusion{why: "this command writes to it", help: elsewhere}
+	case isEnvironment(w.dir, p):
+		return &exclusion{why: "it is one of the pipeline's environments, and a run has its own", help: "copy what steps read of it into a file in another folder"}
+	}
+	return nil
+}
+
+// isOne reports whether a file is one of those known, whatever its name.
+func isOne(file string, known []fs.FileInfo) bool {
+	if len(known) == 0 {
+		return false
+	}
+	info, err := os.Stat(file)
+	return err == nil && slices.ContainsFunc(known, func(k fs.FileInfo) bool { return os.SameFile(k, info) })
+}
+
+// isEnvironment reports whether a file is one of the pipeline's environments. The one that a run has travels with it, and another one
+// makes no other run of it.
+func isEnvironment(dir, p string) bool {
+	name, yaml := strings.CutSuffix(path.Base(p), ".yaml")
+	file := filepath.Join(dir, p)
+	if !yaml || file != EnvironmentPath(filepath.Join(dir, "pipeline.yaml"), name) {
+		return false
+	}
+	source, err := ReadDocument(file)
+	return err == nil && IsEnvironment(source)
+}
+
+// holdsToken reports whether a folder is the state folder of another `--state`, whose token would go wherever the workspace goes.
+func holdsToken(folder string) bool {
+	for _, name := range []string{holder.LockFile, embedded.TokenFile} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// within is the path of a folder as seen from another; empty where there is none.
+func within(dir, folder string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return ""
+	}
+	inside, err := filepath.Rel(dir, folder)
+	if err != nil {
+		return ""
+	}
+	return filepath.ToSlash(inside)
+}
