@@ -1,3 +1,4 @@
+// Package connect reaches Temporal: a cluster of the user's, the server of the process that holds the state folder, or one that it starts.
 package connect
 
 import (
@@ -41,7 +42,7 @@ type Options struct {
 	Settings embedded.Settings // of a server started here, for tests
 }
 
-// Timeout bounds the whole of Connect: a server starts within a second, on a busy machine within a few.
+// Timeout bounds the whole of Dial: a server starts within a second, on a busy machine within a few.
 const Timeout = time.Minute
 
 // Connection is a connection to Temporal, and to the state folder's holder if there is one.

@@ -1,3 +1,5 @@
+// Package control is what a command asks of a running Sluice: to submit a run, rerun, watch and cancel it, to decide on what waits, to find
+// runs, and to plan triggers. It carries nothing on: that is package worker's.
 package control
 
 import (
@@ -24,7 +26,7 @@ import (
 type Options struct {
 	// StateDir is the state folder. Default: .sluice in the working folder.
 	StateDir string
-	// Python is the virtual environment of the users' programs, which a holder publishes; empty for the one FindPython finds.
+	// Python is the virtual environment of the users' programs, which a holder publishes; empty for the one state.FindPython finds.
 	Python string
 	// Logger takes what Temporal's client and worker say. Default: a file in the state folder.
 	Logger *slog.Logger
@@ -55,11 +57,11 @@ type Session struct {
 	// Restored are the triggers that this process put back on a server that had lost them.
 	Restored []string
 
-	follower *holder.Follower // not nil with SessionOptions.Follow
+	follower *holder.Follower // not nil with Options.Follow
 	logFile  *os.File
 }
 
-// Open connects, starting a server where nobody runs one yet: see Connect.
+// Open connects, starting a server where nobody runs one yet: see connect.Dial.
 func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if o.StateDir == "" {
 		o.StateDir = state.Dir
@@ -117,7 +119,7 @@ func (s *Session) follow(ctx context.Context) (err error) {
 	return err
 }
 
-// Alone reports, of a session with SessionOptions.Follow, whether no other process follows a run. From then on none begins to until Close.
+// Alone reports, of a session with Options.Follow, whether no other process follows a run. From then on none begins to until Close.
 func (s *Session) Alone() (bool, error) { return s.follower.Alone() }
 
 // openLog opens the log of this process's Temporal client and worker.

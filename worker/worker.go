@@ -1,5 +1,5 @@
-// Package worker is the wiring: which workflows, activities, pools and targets exist, how a process reaches Temporal, and what a
-// process that holds a state folder runs.
+// Package worker is what a worker of Sluice is: which workflows, activities, pools and targets it has, how it starts and how it stops. A
+// process that holds a state folder is one, and so are those that work for a cluster.
 package worker
 
 import (
@@ -59,7 +59,7 @@ type Worker struct {
 // kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
 var kubernetesLog sync.Once
 
-// Open connects as OpenSession does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
+// Open connects as control.Open does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
 // the targets that have releases; in others the worker is nil. The worker is to be closed before the session.
 func Open(ctx context.Context, at control.Options, o Options) (_ *control.Session, _ *Worker, err error) {
 	w := &Worker{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(at.Python, state.FindPython())}}

@@ -1,3 +1,4 @@
+// Package state is the state folder: which store its runs are kept in, and which Python their programs get.
 package state
 
 import (
