@@ -51,6 +51,18 @@ var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment
 // IsEnvironment reports whether a document is an environment, and not a pipeline.
 func IsEnvironment(source []byte) bool { return environmentDocument.Match(source) }
 
+// pipelineDocument finds the line that makes a document a pipeline, and blockDocument that of a cleaning block.
+var (
+	pipelineDocument = regexp.MustCompile(`(?m)^["']?sluice["']?:`)
+	blockDocument    = regexp.MustCompile(`(?m)^["']?(transforms|read|source)["']?:`)
+)
+
+// IsPipeline reports whether a document is a pipeline or an environment, and not a cleaning block.
+func IsPipeline(source []byte) bool { return pipelineDocument.Match(source) }
+
+// IsBlock reports whether a document is a cleaning block.
+func IsBlock(source []byte) bool { return !IsPipeline(source) && blockDocument.Match(source) }
+
 // EnvironmentPath is where the environment of a name is kept for a pipeline.
 func EnvironmentPath(pipeline, name string) string {
 	return filepath.Join(filepath.Dir(pipeline), "environments", name+".yaml")

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
+// newApprove makes `sluice approve`.
 func newApprove() *cobra.Command {
 	var given []string
 	cmd := newDecide(true, &given)
@@ -33,6 +34,7 @@ form are checked: what may not be is refused, and changes nothing. Who decided, 
 	return cmd
 }
 
+// newReject makes `sluice reject`.
 func newReject() *cobra.Command {
 	cmd := newDecide(false, nil)
 	cmd.Use = "reject RUN [STEP]"

@@ -16,6 +16,7 @@ import (
 // cancelPatience is how long cancel waits for the run's end: programs have a grace period of their own within it.
 const cancelPatience = time.Minute
 
+// newCancel makes `sluice cancel`.
 func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel RUN",

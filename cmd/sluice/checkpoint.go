@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
+// newCheckpoint makes `sluice checkpoint`.
 func newCheckpoint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,6 +32,7 @@ type cleanRequest struct {
 	params, inputDirs map[string]string
 }
 
+// newClean makes `sluice clean`.
 func newClean() *cobra.Command {
 	var req cleanRequest
 	var params, inputs []string
@@ -106,17 +106,6 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 	return cmd
 }
 
-// pipelineDocument finds the line that makes a document a pipeline, and blockDocument that of a cleaning block.
-var (
-	pipelineDocument = regexp.MustCompile(`(?m)^["']?sluice["']?:`)
-	blockDocument    = regexp.MustCompile(`(?m)^["']?(transforms|read|source)["']?:`)
-)
-
-// isBlock reports whether a document is a cleaning block.
-func isBlock(source []byte) bool {
-	return !pipelineDocument.Match(source) && blockDocument.Match(source)
-}
-
 // job checks everything that can be checked before anything is read.
 func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 	file, env, err := control.ReadDocuments(r.file, r.env)
@@ -124,7 +113,7 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 		return pipelines.Job{}, err
 	}
 	compile := dsl.CompileBlock
-	if pipelineDocument.Match(file.Source) {
+	if control.IsPipeline(file.Source) {
 		compile = dsl.Compile
 	} else if r.step != "" {
 		return pipelines.Job{}, invalidf("%s is no pipeline, so it has no step `%s`\nhelp: leave --step out", r.file, r.step)

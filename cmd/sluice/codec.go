@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/connect/codec"
 )
 
+// newCodec makes `sluice codec`.
 func newCodec() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "codec",

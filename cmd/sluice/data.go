@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
+// newData makes `sluice data`.
 func newData() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
@@ -61,10 +62,6 @@ const leastDigits = 4
 func shortVersion(digest string) string {
 	digits := strings.TrimPrefix(digest, "sha256:")
 	return digits[:min(versionDigits, len(digits))]
-}
-
-func invalidf(format string, args ...any) error {
-	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
 }
 
 // findData makes out the dataset that an argument means.

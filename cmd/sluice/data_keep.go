@@ -185,7 +185,7 @@ any of these the exit code is 1. A damaged file can be removed by hand: what mad
 			err = sayVerified(cmd, found)
 		}
 		if err == nil && len(found.Damaged)+len(found.Missing) > 0 {
-			err = silent{exitInfrastructure}
+			err = exitWith(exitInfrastructure)
 		}
 		return err
 	}

@@ -34,6 +34,7 @@ const (
 	defaultPort = "127.0.0.1:8080"
 )
 
+// newDoctor makes `sluice doctor`.
 func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -57,7 +58,7 @@ needed is missing; what only some pipelines need is a note.`,
 		}
 		for _, f := range findings {
 			if f.State == view.Missing {
-				return silent{exitInfrastructure}
+				return exitWith(exitInfrastructure)
 			}
 		}
 		return nil

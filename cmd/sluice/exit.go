@@ -5,14 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/store"
@@ -66,6 +69,10 @@ type usage struct{ message string }
 
 func (u usage) Error() string { return u.message }
 
+// misuse is an error that says what is wrong with the command line.
+func misuse(message string) error { return usage{message} }
+
+// usageError is misuse, with the word on where the command's help is.
 func usageError(cmd *cobra.Command, message string) error {
 	return usage{message + "\nhelp: `" + cmd.CommandPath() + " --help` shows how it is used"}
 }
@@ -74,6 +81,9 @@ func usageError(cmd *cobra.Command, message string) error {
 type silent struct{ code int }
 
 func (s silent) Error() string { return fmt.Sprintf("exit status %d", s.code) }
+
+// exitWith is the error that ends the process with a code after everything was said already.
+func exitWith(code int) error { return silent{code} }
 
 func said(err error) bool { return errors.As(err, new(silent)) }
 
@@ -111,25 +121,25 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// newExitCodes is a help topic: a command that cannot be run.
-func newExitCodes() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exit-codes",
-		Short: "What Sluice's exit codes mean",
-		Long: `Sluice ends with a code that says what kind of thing went wrong, so that scripts need not read messages:
-
-    0  all is well; also when a gate declined the result (on_fail: stop), or another run held the concurrency group
-       (on_conflict: skip), which are normal ends
-    1  infrastructure: a process, disk, network or server failed, or Sluice itself
-    2  invalid: the pipeline, the environment, a parameter or the command line
-    3  user: a program of the pipeline failed, or its data are not there or not as it needs them
-    4  gate: a gate did not hold, or a rollout was rolled back
-    5  timeout: a step took longer than its timeout
-    6  budget: the run cost more than its budget
-    7  preempted: machines were taken away, more often than the step allows
-  130  canceled, by a person or by Ctrl-C
-  131, 143, 129  left by Ctrl-\ (SIGQUIT), SIGTERM or SIGHUP: how the run ends is not known yet, since it goes on
-
-A run has the code of the first step that failed.`,
+// conclude says what is to be said of a command's error, and returns the process's exit code.
+func conclude(w io.Writer, err error) int {
+	if err != nil && !said(err) {
+		complain(w, err)
 	}
+	return exitCode(err)
+}
+
+// complain writes an error the way all are written: what and why, then what to do.
+func complain(w io.Writer, err error) {
+	var lint *control.LintError
+	if errors.As(err, &lint) {
+		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
+		return
+	}
+	text := strings.TrimSpace(messageOf(err))
+	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
+}
+
+func invalidf(format string, args ...any) error {
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
+// newExplain makes `sluice explain`.
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
@@ -44,7 +45,7 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 			if near != "" {
 				message = fmt.Sprintf("there is no code `%s`\nhelp: did you mean `%s`?", args[0], near)
 			}
-			return usage{message}
+			return misuse(message)
 		}
 		if *format == "json" {
 			return view.JSON(out, code)

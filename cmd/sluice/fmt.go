@@ -17,6 +17,7 @@ import (
 // exitUnformatted is what `fmt --check` ends with when a file is not laid out.
 const exitUnformatted = 1
 
+// newFmt makes `sluice fmt`.
 func newFmt() *cobra.Command {
 	var check, showDiff bool
 	cmd := &cobra.Command{
@@ -51,7 +52,7 @@ The names of the files that were changed are printed. Without a file, or for -, 
 			}
 		}
 		if code != exitOK {
-			return silent{code}
+			return exitWith(code)
 		}
 		return nil
 	}

@@ -27,8 +27,6 @@ import (
 const (
 	// pollEvery spaces questions to a run; each costs its worker a little.
 	pollEvery = time.Second
-	// frameEvery spaces frames on a terminal.
-	frameEvery = 150 * time.Millisecond
 	// cancelTimeout bounds the call that cancels.
 	cancelTimeout = 10 * time.Second
 )
@@ -414,7 +412,7 @@ func (f *follower) leave(canceling bool, sig os.Signal) error {
 	if _, err := fmt.Fprintf(f.err, "sluice: left run %s: %s %s\n", f.sub.Run, what, where); err != nil {
 		return err
 	}
-	return silent{exitSignal(sig)}
+	return exitWith(exitSignal(sig))
 }
 
 // finish shows how the run ended: the summary, what is served, and last the status.
@@ -426,16 +424,16 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 	if err != nil {
 		return err
 	}
-	code := silent{codeOfRun(end.out)}
+	code := codeOfRun(end.out)
 	if f.format == "json" {
 		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, nil, time.Now()))
 	} else {
 		err = f.sum(run, end.out)
 	}
-	if err != nil || code.code == exitOK {
+	if err != nil || code == exitOK {
 		return err
 	}
-	return code
+	return exitWith(code)
 }
 
 // sum writes the summary in place of the table, or under the log.

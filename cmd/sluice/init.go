@@ -18,6 +18,7 @@ var starter embed.FS
 // starterFiles are the files that `sluice init` writes.
 var starterFiles = []string{"pipeline.yaml", "environment.yaml", "line.py"}
 
+// newInit makes `sluice init`.
 func newInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
@@ -53,7 +54,7 @@ script needs Python and nothing else. Files that are there already are never ove
 func writeStarter(dir string) error {
 	for _, name := range starterFiles {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return usage{fmt.Sprintf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name))}
+			return misuse(fmt.Sprintf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name)))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

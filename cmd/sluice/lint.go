@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
+// newLint makes `sluice lint`.
 func newLint() *cobra.Command {
 	var env string
 	cmd := &cobra.Command{
@@ -43,33 +42,11 @@ lines of a change.`,
 			return err
 		}
 		if findings.HasErrors() {
-			return silent{exitInvalid}
+			return exitWith(exitInvalid)
 		}
 		return nil
 	}
 	return cmd
-}
-
-// addEnvironment gives a command the flag -e.
-func addEnvironment(cmd *cobra.Command, env *string) {
-	cmd.Flags().StringVarP(env, "env", "e", "", "environment: a file, or NAME for environments/NAME.yaml beside the pipeline")
-	must(cmd.RegisterFlagCompletionFunc("env", completeEnvironments))
-	cmd.ValidArgsFunction = completeDocuments
-}
-
-// completeEnvironments completes the names of the pipeline's environments, and files where there are none.
-func completeEnvironments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	found, _ := filepath.Glob(control.EnvironmentPath(append(args, "pipeline.yaml")[0], "*")) // the pattern is well-formed, or matches nothing
-	names := make([]string, len(found))
-	for i, path := range found {
-		names[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
-	}
-	return names, cobra.ShellCompDirectiveDefault
-}
-
-// completeDocuments completes names of YAML files.
-func completeDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
@@ -87,7 +64,7 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 		return nil, err
 	}
 	compile := dsl.Compile
-	if isBlock(source) {
+	if control.IsBlock(source) {
 		compile = dsl.CompileBlock
 	}
 	folder, err := control.OpenFolder(file, environment)

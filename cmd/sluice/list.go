@@ -17,6 +17,7 @@ import (
 // askedRuns is how many open runs `list` asks what they wait for, the newest.
 const askedRuns = 50
 
+// newList makes `sluice list`.
 func newList() *cobra.Command {
 	var children bool
 	cmd := &cobra.Command{

@@ -24,6 +24,7 @@ import (
 // followEvery spaces looks at logs that are still written.
 const followEvery = 300 * time.Millisecond
 
+// newLogs makes `sluice logs`.
 func newLogs() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{

@@ -12,7 +12,11 @@ import (
 	"github.com/sluiceml/sluice/pipelines"
 )
 
+// version is set when a release is built: -ldflags "-X main.version=v1.2.3".
+var version string
+
 func main() {
+	release = version
 	pipelines.WorkerMain()
 	os.Exit(run(os.Args[1:]))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
+// newPlan makes `sluice plan`.
 func newPlan() *cobra.Command {
 	var req control.SubmitRequest
 	var given []string

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
+// newReport makes `sluice report`.
 func newReport() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{

@@ -2,23 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/connect/state"
-	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/internal/human"
 )
-
-// stateVariable names the state folder where --state does not.
-const stateVariable = "SLUICE_STATE"
 
 // newRoot makes the command tree.
 func newRoot() *cobra.Command {
@@ -46,11 +35,7 @@ the folder .sluice.`,
 			return cmd.Help()
 		},
 	}
-	stateDir := os.Getenv(stateVariable)
-	if stateDir == "" {
-		stateDir = state.Dir
-	}
-	root.PersistentFlags().String("state", stateDir, "state folder, also by $"+stateVariable)
+	addState(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
 	root.AddGroup(
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
@@ -77,56 +62,9 @@ the folder .sluice.`,
 func unknown(root *cobra.Command, name string) error {
 	message := fmt.Sprintf("there is no command `%s`", name)
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return usage{message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?"}
+		return misuse(message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?")
 	}
 	return usageError(root, message)
-}
-
-// strict makes a command's complaints about the number of its arguments usage errors, in words of ours.
-func strict(cmd *cobra.Command) {
-	check := cmd.Args
-	if check == nil {
-		return
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError(cmd, fmt.Sprintf("the command is `%s`, and here it has %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
-		}
-		return nil
-	}
-}
-
-// stateOf is the state folder a command was given.
-func stateOf(cmd *cobra.Command) string {
-	dir, _ := cmd.Flags().GetString("state")
-	return dir
-}
-
-// addFormat gives a command the flag --format, which is text, json or one of more.
-func addFormat(cmd *cobra.Command, more ...string) *string {
-	formats := append([]string{"text", "json"}, more...)
-	last := len(formats) - 1
-	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
-	format := cmd.Flags().String("format", "text", choice)
-	before := cmd.PreRunE
-	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(formats, *format) {
-			return usageError(cmd, fmt.Sprintf("--format is %s, not %q", choice, *format))
-		}
-		if before != nil {
-			return before(cmd, args)
-		}
-		return nil
-	}
-	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
-	return format
-}
-
-// must panics on errors that only a programming mistake can cause.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
 
 // execute runs the command line args and returns the exit code.
@@ -136,20 +74,5 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !said(err) {
-		complain(stderr, err)
-	}
-	return exitCode(err)
-}
-
-// complain writes an error the way all are written: what and why, then what to do.
-func complain(w io.Writer, err error) {
-	var lint *control.LintError
-	if errors.As(err, &lint) {
-		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
-		return
-	}
-	text := strings.TrimSpace(messageOf(err))
-	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
+	return conclude(stderr, root.ExecuteContext(ctx))
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
+// newRun makes `sluice run`.
 func newRun() *cobra.Command {
 	var req control.SubmitRequest
 	var given []string
@@ -64,26 +63,6 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		})
 	}
 	return cmd
-}
-
-func parseParams(cmd *cobra.Command, given []string) (map[string]string, error) {
-	return parsePairs(cmd, "-p", "parameter", given)
-}
-
-// parsePairs reads what a flag was given again and again as name=value.
-func parsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[string]string, error) {
-	pairs := make(map[string]string, len(given))
-	for _, pair := range given {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || name == "" {
-			return nil, usageError(cmd, fmt.Sprintf("%s wants name=value, not %q", flag, pair))
-		}
-		if _, twice := pairs[name]; twice {
-			return nil, usageError(cmd, fmt.Sprintf("%s %s is given twice", noun, name))
-		}
-		pairs[name] = value
-	}
-	return pairs, nil
 }
 
 // launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.

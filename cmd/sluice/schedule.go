@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 )
 
+// newSchedule makes `sluice schedule`.
 func newSchedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule",

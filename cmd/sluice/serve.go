@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
+// newServe makes `sluice serve`.
 func newServe() *cobra.Command {
 	var env string
 	cmd := &cobra.Command{

@@ -27,6 +27,7 @@ const (
 	allInstances = 100_000
 )
 
+// newShow makes `sluice show`.
 func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [RUN] [STEP]",

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/training/policy"
 )
 
+// newSimulate makes `sluice simulate`.
 func newSimulate() *cobra.Command {
 	var (
 		env    string

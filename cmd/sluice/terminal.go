@@ -3,9 +3,13 @@ package main
 import (
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/term"
 )
+
+// frameEvery spaces frames on a terminal.
+const frameEvery = 150 * time.Millisecond
 
 // terminalSize returns a function that asks for the size of the terminal that a stream is. One that does not say is taken for the
 // smallest that there are.

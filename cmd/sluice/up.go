@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
+// newUp makes `sluice up`.
 func newUp() *cobra.Command {
 	var at control.Options
 	var options worker.Options
@@ -193,7 +194,7 @@ func watch(ctx context.Context, w *worker.Worker, notes io.Writer) error {
 		case <-ctx.Done():
 			_, err := fmt.Fprintln(notes, "sluice: stopping; runs go on when Sluice is next started")
 			if len(said) > 0 {
-				err = errors.Join(err, silent{exitInfrastructure})
+				err = errors.Join(err, exitWith(exitInfrastructure))
 			}
 			return err
 		case err := <-w.Failed():

@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 )
 
-// version is set when a release is built: -ldflags "-X main.version=v1.2.3".
-var version string
+// release is the release that this program is; empty for any other build.
+var release string
 
 // versions are the versions that matter in a bug report.
 type versions struct {
@@ -43,7 +43,7 @@ func newVersion() *cobra.Command {
 
 // readVersions takes what the linker was told, and the rest from what Go noted at build time.
 func readVersions() versions {
-	v := versions{Sluice: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versions{Sluice: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
