@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/store"
@@ -86,7 +87,7 @@ func serveInBackground(t *testing.T, args ...string) string {
 		cancel()
 		select {
 		case code := <-done:
-			if code != exitOK {
+			if code != kit.ExitOK {
 				t.Errorf("exit code %d: %s", code, &stderr)
 			}
 		case <-time.After(patience):

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -16,7 +17,7 @@ import (
 var version string
 
 func main() {
-	release = version
+	kit.Release = version
 	pipelines.WorkerMain()
 	os.Exit(run(os.Args[1:]))
 }
@@ -38,7 +39,7 @@ func run(args []string) int {
 // childExit is the exit code of a child whose error has gone to its parent as a message.
 func childExit(err error) int {
 	if err != nil {
-		return exitInfrastructure
+		return kit.ExitInfrastructure
 	}
-	return exitOK
+	return kit.ExitOK
 }

@@ -7,6 +7,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/data"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/runs"
+	"github.com/sluiceml/sluice/cmd/sluice/schedules"
+	"github.com/sluiceml/sluice/cmd/sluice/serve"
+	"github.com/sluiceml/sluice/cmd/sluice/write"
 )
 
 // newRoot makes the command tree.
@@ -35,8 +42,8 @@ the folder .sluice.`,
 			return cmd.Help()
 		},
 	}
-	addState(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err.Error()) })
+	kit.AddState(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.UsageError(cmd, err.Error()) })
 	root.AddGroup(
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
 		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
@@ -46,14 +53,14 @@ the folder .sluice.`,
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
-			strict(c)
+			kit.Strict(c)
 			root.AddCommand(c)
 		}
 	}
-	add("write", newInit(), newLint(), newExplain(), newFmt(), newPlan(), newSimulate())
-	add("runs", newRun(), newClean(), newRerun(), newCancel(), newApprove(), newReject(), newSchedule())
-	add("look", newList(), newShow(), newLogs(), newReport(), newData(), newCheckpoint())
-	add("host", newUp(), newWorker(), newServe(), newCodec(), newDoctor())
+	add("write", write.NewInit(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
+	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())
+	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), data.NewData(), data.NewCheckpoint())
+	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())
 	add("", newVersion(), newExitCodes())
 	return root
 }
@@ -62,9 +69,9 @@ the folder .sluice.`,
 func unknown(root *cobra.Command, name string) error {
 	message := fmt.Sprintf("there is no command `%s`", name)
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return misuse(message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?")
+		return kit.Misuse(message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?")
 	}
-	return usageError(root, message)
+	return kit.UsageError(root, message)
 }
 
 // execute runs the command line args and returns the exit code.
@@ -74,5 +81,5 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return conclude(stderr, root.ExecuteContext(ctx))
+	return kit.Conclude(stderr, root.ExecuteContext(ctx))
 }

@@ -1,0 +1,153 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+)
+
+func newDataCheckout() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "checkout DATASET DIR",
+		Short: "Write a version of a dataset into a folder",
+		Long: `Write a version of a dataset, or what a step of a run handed on, into a folder. The folder appears whole, with every file checked
+against its digest, or not at all; one that has anything in it is refused.`,
+		Example: `  sluice data checkout reviews data/
+  sluice data checkout reviews@golden data/
+  sluice data checkout reviews-20260301-120000/clean data/
+  sluice data checkout reviews-20260301-120000/clean.dead_letter rejected/`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeData(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		v, err := findData(cmd.Context(), s, args[0])
+		if err != nil {
+			return err
+		}
+		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 {
+			return kit.Invalidf("%s has something in it already\nhelp: name a folder that does not exist or is empty", args[1])
+		}
+		if err := s.Fetch(cmd.Context(), v.Artifact, args[1]); errors.Is(err, store.ErrExists) {
+			return kit.Invalidf("%s", err)
+		} else if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s of %s\n", args[1], shortVersion(v.Artifact.Digest),
+			human.Plural(int64(v.Artifact.Files), "file"), human.Bytes(v.Artifact.Bytes))
+		return err
+	}
+	return cmd
+}
+
+func newDataRollback() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rollback NAME VERSION",
+		Short: "Make a name mean an earlier version again",
+		Long: `Make the name of a dataset mean an earlier version, or a later one again. Every version stays. Runs that begin from now on get it by
+` + "`${datasets[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. It holds until a step makes a version that the name
+did not have before.`,
+		Example: `  sluice data rollback reviews 1f0a
+  sluice data rollback reviews golden`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeData(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := dataStore(cmd)
+			if err != nil {
+				return err
+			}
+			v, err := findVersion(cmd.Context(), s, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if err := activities.PointTo(cmd.Context(), s, v, time.Now().UTC()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)
+			return err
+		},
+	}
+}
+
+// tagForm keeps tags fit for keys of the store.
+var tagForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func newDataTag() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tag NAME[@VERSION] TAG",
+		Short: "Give a version a name of its own",
+		Long: `Give a version of a dataset a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves,
+which is said. What could be the digits of a version cannot be a tag. With --delete it is taken away.`,
+		Example: `  sluice data tag reviews golden
+  sluice data tag reviews@1f0a before-relabelling
+  sluice data tag reviews golden --delete`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeData(1),
+	}
+	remove := cmd.Flags().Bool("delete", false, "take the tag away")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		name, tag := args[0], args[1]
+		if strings.Contains(name, "/") {
+			return kit.Invalidf("%s is not published: only versions of a published dataset have tags", name)
+		}
+		if !tagForm.MatchString(tag) {
+			return kit.Invalidf("%q cannot be a tag: letters, digits and . _ - are allowed, 64 at most", tag)
+		}
+		if *remove {
+			name, _, _ = strings.Cut(name, "@")
+			if _, err := findVersion(cmd.Context(), s, name, tag); err != nil {
+				return err
+			}
+			return activities.DeleteTag(cmd.Context(), s, name, tag)
+		}
+		v, err := findData(cmd.Context(), s, name)
+		if err != nil {
+			return err
+		}
+		was, err := putTag(cmd.Context(), s, v, tag)
+		if err != nil || was == "" || was == v.Artifact.Digest {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s was %s and is now %s\n", v.Name, tag, shortVersion(was), shortVersion(v.Artifact.Digest))
+		return err
+	}
+	return cmd
+}
+
+// digitsForm is what NAME@VERSION may name a version by.
+var digitsForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,64}$`, leastDigits))
+
+// putTag gives a version a tag, and returns the digest of the version that had it, if one had.
+func putTag(ctx context.Context, s *store.Store, v activities.Published, tag string) (was string, err error) {
+	if digitsForm.MatchString(tag) {
+		return "", kit.Invalidf("%q cannot be a tag: it could be the beginning of a version\nhelp: put in anything but the digits 0-9 and a-f", tag)
+	}
+	tags, err := activities.Tags(ctx, s, v.Name)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range tags {
+		if t.Tag == tag {
+			was = t.Digest
+		}
+	}
+	return was, activities.PutTag(ctx, s, activities.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
+}

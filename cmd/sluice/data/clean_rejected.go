@@ -1,0 +1,95 @@
+package data
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
+)
+
+// What is read of a dead letter to say why rows were rejected, and how much of it is said.
+const (
+	maxRejectedRead = 128 << 20
+	maxDamagedShown = 10
+	maxMessageShown = 200
+)
+
+// whyRejected is what a person should know of a dead letter without opening it.
+type whyRejected struct {
+	// first is the first case of each reason, by its name in the account.
+	first map[string]string
+	// damaged are messages about files that cannot be read to their end, by file.
+	damaged map[string]string
+}
+
+// readRejected looks into a dead letter until it has seen a case of each reason, and every damaged file, or enough.
+func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
+	why := whyRejected{first: map[string]string{}, damaged: map[string]string{}}
+	damaged := int64(0)
+	for name, n := range reasons {
+		if strings.HasSuffix(name, "/"+pipelines.ReasonDamaged) {
+			damaged += n
+		}
+	}
+	f, err := os.Open(filepath.Join(dir, "rejected.jsonl"))
+	if err != nil {
+		return why, err
+	}
+	defer f.Close()
+	rows := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxRejectedRead)))
+	for len(why.first) < len(reasons) || damaged > 0 {
+		var r struct{ Transform, Reason, Message, Source string }
+		err := rows.Decode(&r)
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return why, nil
+		case err != nil:
+			return why, fmt.Errorf("read the rejected rows: %w", err)
+		}
+		if name := r.Transform + "/" + r.Reason; why.first[name] == "" {
+			why.first[name] = r.Source + ": " + r.Message
+		}
+		if r.Reason == pipelines.ReasonDamaged {
+			damaged--
+			why.damaged[r.Source] = r.Message
+		}
+	}
+	return why, nil
+}
+
+// text writes the first case of each reason.
+func (w whyRejected) text(out io.Writer) error {
+	for _, name := range slices.Sorted(maps.Keys(w.first)) {
+		if _, err := fmt.Fprintf(out, "  %s: %s\n", human.Printable(name), shownMessage(w.first[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warn writes about files that are damaged, which one would not see among many rejected rows.
+func (w whyRejected) warn(out io.Writer) {
+	for i, name := range slices.Sorted(maps.Keys(w.damaged)) {
+		if i == maxDamagedShown {
+			fmt.Fprintf(out, "warning: %d more files are damaged\n", len(w.damaged)-i) //nolint:errcheck // not the result
+			return
+		}
+		fmt.Fprintf(out, "warning: %s is damaged: %s\n", human.Printable(name), shownMessage(w.damaged[name])) //nolint:errcheck // not the result
+	}
+}
+
+func shownMessage(text string) string {
+	if runes := []rune(human.Line(text)); len(runes) > maxMessageShown {
+		return string(runes[:maxMessageShown]) + "…"
+	}
+	return human.Line(text)
+}

@@ -1,0 +1,235 @@
+package data
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// NewData makes `sluice data`.
+func NewData() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "data",
+		Short: "List, compare, restore and tidy up the versions of datasets",
+		Long: `A step with ` + "`publish: {dataset: NAME}`" + ` makes a new version of NAME when its gate has passed. A version is what it holds: its
+name is the beginning of its digest. Where a command takes a DATASET, that is
+
+    NAME            the current version
+    NAME@VERSION    a version, by its digest or the first digits of it (four at least)
+    NAME@TAG        the version that has a tag
+    RUN/STEP        what a step of a run handed on, published or not; RUN/STEP.OUTPUT where there are several`,
+		Example: `  sluice data ls
+  sluice data diff reviews@1f0a reviews --key id
+  sluice data checkout reviews@golden data/
+  sluice data checkout reviews-20260301-120000/clean data/
+  sluice data rollback reviews 1f0a`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return kit.UsageError(cmd, fmt.Sprintf("there is no command `data %s`", args[0]))
+			}
+			return cmd.Help()
+		},
+	}
+	for _, c := range []*cobra.Command{
+		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataGC(), newDataVerify(),
+	} {
+		kit.Strict(c)
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
+// versionDigits is how much of a digest stands for a version where it is shown.
+const versionDigits = 12
+
+// leastDigits is how much of it must be given.
+const leastDigits = 4
+
+func shortVersion(digest string) string {
+	digits := strings.TrimPrefix(digest, "sha256:")
+	return digits[:min(versionDigits, len(digits))]
+}
+
+// findData makes out the dataset that an argument means.
+func findData(ctx context.Context, s *store.Store, text string) (activities.Published, error) {
+	if run, step, ok := strings.Cut(text, "/"); ok {
+		return outputOf(ctx, s, run, step)
+	}
+	name, version, versioned := strings.Cut(text, "@")
+	if versioned {
+		return findVersion(ctx, s, name, version)
+	}
+	current, err := activities.Current(ctx, s, artifact.Dataset)
+	if err != nil {
+		return activities.Published{}, err
+	}
+	v, ok := current[name]
+	if !ok {
+		return v, unknownDataset(name, slices.Sorted(maps.Keys(current)))
+	}
+	return v, nil
+}
+
+func unknownDataset(name string, known []string) error {
+	help := "a step with `publish: {dataset: NAME}` publishes one; RUN/STEP means what a step handed on"
+	if len(known) > 0 {
+		help = "there are " + strings.Join(known, ", ")
+	}
+	return kit.Invalidf("no dataset is published as %q\nhelp: %s", name, help)
+}
+
+// findVersion finds a version of a name by tag or by the beginning of its digest.
+func findVersion(ctx context.Context, s *store.Store, name, version string) (found activities.Published, err error) {
+	all, err := activities.Versions(ctx, s, artifact.Dataset, name)
+	if err != nil {
+		return found, err
+	}
+	if len(all) == 0 {
+		return found, unknownDataset(name, nil)
+	}
+	tags, err := activities.Tags(ctx, s, name)
+	if err != nil {
+		return found, err
+	}
+	prefix := strings.TrimPrefix(version, "sha256:")
+	for _, t := range tags {
+		if t.Tag == version {
+			prefix = strings.TrimPrefix(t.Digest, "sha256:")
+		}
+	}
+	for _, v := range all {
+		if len(prefix) < leastDigits || !strings.HasPrefix(v.Artifact.Digest, "sha256:"+prefix) {
+			continue
+		}
+		if found.Artifact.Digest != "" && found.Artifact.Digest != v.Artifact.Digest {
+			return found, kit.Invalidf("%s has several versions that begin with %s: give more digits", name, prefix)
+		}
+		if found.Artifact.Digest == "" {
+			found = v
+		}
+	}
+	if found.Artifact.IsZero() {
+		return found, kit.Invalidf("%s has no version and no tag %q\nhelp: `sluice data ls %s` lists them", name, version, name)
+	}
+	return found, nil
+}
+
+// outputOf is a dataset that a step of a run handed on.
+func outputOf(ctx context.Context, s *store.Store, name, step string) (v activities.Published, err error) {
+	run, err := control.FindRun(ctx, s, name)
+	if err != nil {
+		return v, err
+	}
+	step, output, _ := strings.Cut(step, ".")
+	record := contract.StepRecord{Step: step}
+	for _, r := range run.Steps {
+		if r.Step == step {
+			record = r
+		}
+	}
+	if record.Kind == "" {
+		return v, kit.Invalidf("run %s has no step %q", run.Run, step)
+	}
+	var outputs map[string]json.RawMessage
+	if len(record.Outputs) > 0 && json.Unmarshal(record.Outputs, &outputs) != nil {
+		return v, kit.Invalidf("step %s of %s has instances: each has outputs of its own, and `sluice show %s %s` lists them", step, run.Run, run.Run, step)
+	}
+	sets := map[string]artifact.Ref{}
+	for key, raw := range outputs {
+		var ref artifact.Ref
+		if json.Unmarshal(raw, &ref) == nil && ref.Type == artifact.Dataset && !ref.IsZero() {
+			sets[key] = ref
+		}
+	}
+	if output == "" {
+		output = onlyOutput(sets)
+	}
+	ref, ok := sets[output]
+	if !ok {
+		if len(sets) == 0 {
+			return v, kit.Invalidf("step %s of %s handed on no dataset", step, run.Run)
+		}
+		if output == deadLetterOutput && record.Kind == dsl.KindClean {
+			return v, kit.Invalidf("no row was rejected in %s/%s, so there is no dead letter", run.Run, step)
+		}
+		return v, kit.Invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+	}
+	v = activities.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
+	if raw, ok := outputs["statistics"]; ok && output == mainOutput {
+		err = json.Unmarshal(raw, &v.Statistics)
+	}
+	return v, err
+}
+
+// What a clean step hands on: its dataset, and its dead letter where rows were rejected.
+const (
+	mainOutput       = "dataset"
+	deadLetterOutput = "dead_letter"
+)
+
+func onlyOutput(sets map[string]artifact.Ref) string {
+	if _, ok := sets[mainOutput]; ok {
+		return mainOutput
+	}
+	for name := range sets {
+		if len(sets) == 1 {
+			return name
+		}
+	}
+	return ""
+}
+
+// completeData offers published names, versions and tags for the first arguments.
+func completeData(limit int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= limit {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		s, err := kit.OpenStore(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		listed, err := listData(cmd.Context(), s, "")
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, l := range listed {
+			if l.Current {
+				names = append(names, l.Name)
+			}
+			if strings.Contains(prefix, "@") {
+				names = append(names, l.Name+"@"+l.Version)
+				for _, t := range l.Tags {
+					names = append(names, l.Name+"@"+t)
+				}
+			}
+		}
+		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// dataStore opens the store for a command on datasets.
+func dataStore(cmd *cobra.Command) (*store.Store, error) {
+	s, err := kit.OpenStore(cmd)
+	if errors.Is(err, kit.ErrNoRuns) {
+		return nil, kit.Invalidf("there are no datasets yet: %s holds no runs", kit.StateDir(cmd))
+	}
+	return s, err
+}

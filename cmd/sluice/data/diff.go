@@ -1,0 +1,234 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// dataDiff is how two datasets differ, as `data diff` shows it.
+type dataDiff struct {
+	Older  string                     `json:"older"`
+	Newer  string                     `json:"newer"`
+	Equal  bool                       `json:"equal"`
+	Rows   profile.RowDiff            `json:"rows"`
+	Schema *dsl.SchemaChange          `json:"schema,omitempty"`
+	Drift  map[string]dsl.ColumnDrift `json:"drift,omitempty"`
+}
+
+func newDataDiff() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diff OLDER NEWER",
+		Short: "Say how two datasets differ: rows, columns and drift",
+		Long: `Say how two datasets differ: how many rows were added, removed and changed, which columns, and how far the values of each have moved.
+
+With --key, a row that has the same values in these fields is the same row, and changed when it differs elsewhere. Without it rows are
+compared whole: none is changed. Rows are read as a stream; needed are 33 bytes a row in the folder for temporary files.`,
+		Example: `  sluice data diff reviews@1f0a reviews --key id
+  sluice data diff reviews@golden reviews-20260301-120000/clean --format json`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeData(2),
+	}
+	format := kit.AddFormat(cmd)
+	key := cmd.Flags().StringSlice("key", nil, "fields that tell which rows are the same")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		older, err := findData(cmd.Context(), s, args[0])
+		if err != nil {
+			return err
+		}
+		newer, err := findData(cmd.Context(), s, args[1])
+		if err != nil {
+			return err
+		}
+		diff, err := diffData(cmd.Context(), s, older, newer, *key)
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			return view.JSON(out, diff)
+		}
+		return diff.text(out)
+	}
+	return cmd
+}
+
+func diffData(ctx context.Context, s *store.Store, older, newer activities.Published, key []string) (dataDiff, error) {
+	d := dataDiff{Older: older.Artifact.Digest, Newer: newer.Artifact.Digest, Equal: older.Artifact.Digest == newer.Artifact.Digest}
+	before, err := describeData(ctx, s, older)
+	if err != nil {
+		return d, err
+	}
+	after, err := describeData(ctx, s, newer)
+	if err != nil {
+		return d, err
+	}
+	if d.Rows, err = profile.DiffRows(ctx, rowsOf(ctx, s, older), rowsOf(ctx, s, newer), before.Rows+after.Rows, key, os.TempDir()); err != nil {
+		return d, err
+	}
+	if older.Statistics == "" || newer.Statistics == "" {
+		return d, nil
+	}
+	was, err := activities.LoadProfile(ctx, s, older.Statistics)
+	if err != nil {
+		return d, err
+	}
+	is, err := activities.LoadProfile(ctx, s, newer.Statistics)
+	if err != nil {
+		return d, err
+	}
+	change := is.SchemaChange(was)
+	d.Schema, d.Drift = &change, is.Drift(was)
+	return d, nil
+}
+
+// maxLine bounds a row that is read back; none that is written is longer.
+const maxLine = 64 << 20
+
+// rowsOf reads the rows of a dataset.
+func rowsOf(ctx context.Context, s *store.Store, v activities.Published) profile.Rows {
+	return func(yield func([]byte) error) error {
+		manifest, err := s.Manifest(ctx, v.Artifact)
+		if err != nil {
+			return err
+		}
+		for _, f := range manifest.Files {
+			read := shardOf
+			switch {
+			case f.Path == "schema.json":
+				continue
+			case path.Ext(f.Path) == ".jsonl":
+				read = linesOf
+			}
+			if err := read(ctx, s, f, yield); err != nil {
+				return fmt.Errorf("%s: %s: %w", v.Name, f.Path, err)
+			}
+		}
+		return nil
+	}
+}
+
+// shardOf reads the rows of a file of any format, from a copy of it: some formats begin at their end.
+func shardOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]byte) error) (err error) {
+	dir, err := os.MkdirTemp("", "sluice-rows-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	r, err := s.Blob(ctx, f.Digest)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	name := filepath.Join(dir, "rows"+path.Ext(f.Path))
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, r)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return contractInvalid(pipelines.ReadShard(ctx, name, yield))
+}
+
+func linesOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]byte) error) error {
+	r, err := s.Blob(ctx, f.Digest)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		if err := yield(lines.Bytes()); err != nil {
+			return orDamaged(r, contractInvalid(err))
+		}
+	}
+	return orDamaged(r, lines.Err())
+}
+
+// orDamaged returns, of an error about rows, why there is one when the store no longer has what was stored: only the end of a file tells.
+func orDamaged(r io.Reader, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, rest := io.Copy(io.Discard, r); errors.Is(rest, store.ErrCorrupt) {
+		err = rest
+	}
+	if errors.Is(err, store.ErrCorrupt) {
+		return contract.Error(contract.ErrInfrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
+	}
+	return err
+}
+
+// contractInvalid makes what is wrong with a row the user's to mend.
+func contractInvalid(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return kit.Invalidf("%s", err)
+}
+
+func (d dataDiff) text(out io.Writer) error {
+	if d.Equal {
+		_, err := fmt.Fprintln(out, "equal: both are", shortVersion(d.Newer))
+		return err
+	}
+	err := kit.Table(out, shortVersion(d.Older)+" -> "+shortVersion(d.Newer), func(w io.Writer) {
+		kit.Row(w, "rows added", human.Count(d.Rows.Added))
+		kit.Row(w, "rows removed", human.Count(d.Rows.Removed))
+		kit.Row(w, "rows changed", human.Count(d.Rows.Changed))
+		kit.Row(w, "rows the same", human.Count(d.Rows.Same))
+		if d.Schema == nil {
+			return
+		}
+		for _, change := range []struct {
+			what  string
+			names []string
+		}{{"columns added", d.Schema.Added}, {"columns removed", d.Schema.Removed}, {"columns retyped", d.Schema.Retyped}} {
+			if len(change.names) > 0 {
+				kit.Row(w, change.what, strings.Join(change.names, "; "))
+			}
+		}
+	})
+	if err != nil || len(d.Drift) == 0 {
+		return err
+	}
+	fmt.Fprintln(out) //nolint:errcheck // the table has the error
+	return kit.Table(out, "column\tpsi\tjs\tks", func(w io.Writer) {
+		for _, name := range slices.Sorted(maps.Keys(d.Drift)) {
+			c := d.Drift[name]
+			kit.Row(w, name, fmt.Sprintf("%.4f", c.PSI), fmt.Sprintf("%.4f", c.JS), fmt.Sprintf("%.4f", c.KS))
+		}
+	})
+}

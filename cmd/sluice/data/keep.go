@@ -1,0 +1,207 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/checkpoint"
+)
+
+// collected is what `data gc` removed or would remove.
+type collected struct {
+	Blobs       int   `json:"blobs"`
+	Checkpoints int   `json:"checkpoints"`
+	Bytes       int64 `json:"bytes"`
+	// Removed is false when it was only looked.
+	Removed bool `json:"removed"`
+}
+
+func newDataGC() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove stored files that nothing refers to",
+		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
+that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
+
+It is refused while a run is open or a Sluice is up on the state folder, since what has just begun may need what looks forgotten. On a
+store that several clusters share, see to it that none of them runs anything.`,
+		Example: `  sluice data gc
+  sluice data gc --yes --older-than 168h
+  sluice data gc --checkpoints --older-than 720h`,
+		Args: cobra.NoArgs,
+	}
+	format := kit.AddFormat(cmd)
+	yes := cmd.Flags().Bool("yes", false, "remove them")
+	checkpoints := cmd.Flags().Bool("checkpoints", false, "checkpoints of trainings that have ended, too")
+	age := cmd.Flags().Duration("older-than", 24*time.Hour, "keep what was written since")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if *age < 0 {
+			return kit.UsageError(cmd, "--older-than cannot be negative")
+		}
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		release, err := standStill(cmd, s)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		before := time.Now().Add(-*age)
+		garbage, err := s.Garbage(cmd.Context(), before)
+		if err != nil {
+			return err
+		}
+		var ended []checkpoint.Kept // every training has: nothing is open
+		if *checkpoints {
+			if ended, err = checkpoint.List(cmd.Context(), s); err != nil {
+				return err
+			}
+			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool { return !c.CommittedAt.Before(before) })
+		}
+		done := collected{Removed: *yes}
+		if *yes {
+			err := store.Each(cmd.Context(), len(garbage), func(ctx context.Context, i int) error {
+				return s.Driver().Delete(ctx, garbage[i].Key)
+			})
+			if err != nil {
+				return err
+			}
+			for _, c := range ended {
+				if err := checkpoint.Remove(cmd.Context(), s, c); err != nil {
+					return err
+				}
+			}
+		}
+		for _, c := range ended {
+			done.Checkpoints++
+			done.Bytes += c.Bytes
+		}
+		for _, info := range garbage {
+			done.Blobs++
+			done.Bytes += info.Bytes
+		}
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			return view.JSON(out, done)
+		}
+		what := human.Plural(int64(done.Blobs), "file")
+		if done.Checkpoints > 0 {
+			what += " and " + human.Plural(int64(done.Checkpoints), "checkpoint")
+		}
+		switch {
+		case done.Blobs+done.Checkpoints == 0:
+			_, err = fmt.Fprintln(out, "nothing to remove")
+		case *yes:
+			_, err = fmt.Fprintf(out, "removed %s, %s\n", what, human.Bytes(done.Bytes))
+		default:
+			_, err = fmt.Fprintf(out, "nothing refers to %s, %s; `--yes` removes them\n", what, human.Bytes(done.Bytes))
+		}
+		return err
+	}
+	return cmd
+}
+
+// standStill sees to it that no run is open, and that none begins on this state folder until release is called.
+func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err error) {
+	release = func() error { return nil }
+	if _, err := os.Stat(kit.StateDir(cmd)); err == nil && !connect.ClusterNamed() {
+		h, err := holder.Acquire(kit.StateDir(cmd))
+		if errors.Is(err, holder.ErrHeld) {
+			return nil, contract.Error(contract.ErrInvalid, "a Sluice is up on "+kit.StateDir(cmd)+", which may store something at any time\nhelp: stop it first", nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		release = h.Release
+	}
+	if err := noneOpen(cmd.Context(), s); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	return release, nil
+}
+
+func noneOpen(ctx context.Context, s *store.Store) error {
+	runs, err := activities.Runs(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.Status == dsl.StatusRunning {
+			return kit.Invalidf("run %s is open, and may need what looks forgotten\nhelp: let it end with `sluice up`, or `sluice cancel %s`", r.Run, r.Run)
+		}
+	}
+	return nil
+}
+
+// verifyEvery is how often `data verify` says how far it is.
+const verifyEvery = 2 * time.Second
+
+func newDataVerify() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Read everything that is stored again, and compare it with its digest",
+		Long: `Read every file in the store again, and compare it with its digest; and look for files that an artifact names and that are gone. With
+any of these the exit code is 1. A damaged file can be removed by hand: what made it makes it again when it is needed.`,
+		Example: `  sluice data verify
+  sluice data verify --format json`,
+		Args: cobra.NoArgs,
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		said := time.Now()
+		found, err := s.Verify(cmd.Context(), func(v store.Verified) {
+			if time.Since(said) < verifyEvery {
+				return
+			}
+			said = time.Now()
+			fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s read, %s\n", human.Plural(v.Blobs, "file"), human.Bytes(v.Bytes)) //nolint:errcheck // it goes on
+		})
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			err = view.JSON(out, found)
+		} else {
+			err = sayVerified(cmd, found)
+		}
+		if err == nil && len(found.Damaged)+len(found.Missing) > 0 {
+			err = kit.ExitWith(kit.ExitInfrastructure)
+		}
+		return err
+	}
+	return cmd
+}
+
+func sayVerified(cmd *cobra.Command, found store.Verified) error {
+	out := cmd.OutOrStdout()
+	for _, digest := range found.Damaged {
+		fmt.Fprintln(out, "damaged", digest) //nolint:errcheck // the last line has the error
+	}
+	for _, digest := range found.Missing {
+		fmt.Fprintln(out, "missing", digest) //nolint:errcheck // the last line has the error
+	}
+	_, err := fmt.Fprintf(out, "%s read, %s: %d damaged, %d missing\n", human.Plural(found.Blobs, "file"), human.Bytes(found.Bytes),
+		len(found.Damaged), len(found.Missing))
+	return err
+}

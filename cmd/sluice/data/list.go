@@ -1,0 +1,317 @@
+package data
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/artifact"
+)
+
+// listedData is a version as `data ls` shows it.
+type listedData struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Current is what the name means now.
+	Current bool     `json:"current"`
+	Tags    []string `json:"tags"`
+	// Rows is negative when it is not known: another program made the dataset.
+	Rows     int64        `json:"rows"`
+	Artifact artifact.Ref `json:"artifact"`
+	At       time.Time    `json:"at"`
+	// Run and Step made it; By is the run that published it, where that took it over.
+	Run  string `json:"run"`
+	Step string `json:"step"`
+	By   string `json:"by,omitempty"`
+}
+
+// listData lists the versions of a name, or the current ones of all names.
+func listData(ctx context.Context, s *store.Store, name string) ([]listedData, error) {
+	current, err := activities.Current(ctx, s, artifact.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	var all []activities.Published
+	for _, n := range slices.Sorted(maps.Keys(current)) {
+		if name != "" && n != name {
+			continue
+		}
+		versions, err := activities.Versions(ctx, s, artifact.Dataset, n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, versions...)
+	}
+	if name != "" && all == nil {
+		return nil, unknownDataset(name, slices.Sorted(maps.Keys(current)))
+	}
+	listed := []listedData{}
+	seen := map[string]bool{}
+	for _, v := range all {
+		id := v.Name + "@" + v.Artifact.Digest
+		if seen[id] { // published again, with the same content
+			continue
+		}
+		seen[id] = true
+		l, err := describeData(ctx, s, v)
+		if err != nil {
+			return nil, err
+		}
+		l.Current = current[v.Name].Artifact.Digest == v.Artifact.Digest
+		listed = append(listed, l)
+	}
+	return listed, nil
+}
+
+func describeData(ctx context.Context, s *store.Store, v activities.Published) (listedData, error) {
+	l := listedData{
+		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
+	}
+	tags, err := activities.Tags(ctx, s, v.Name)
+	if err != nil {
+		return l, err
+	}
+	for _, t := range tags {
+		if t.Digest == v.Artifact.Digest {
+			l.Tags = append(l.Tags, t.Tag)
+		}
+	}
+	manifest, err := s.Manifest(ctx, v.Artifact)
+	if err != nil {
+		return l, err
+	}
+	if n, err := strconv.ParseInt(manifest.Meta["rows"], 10, 64); err == nil {
+		l.Rows = n
+	}
+	return l, nil
+}
+
+func newDataList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls [NAME]",
+		Short: "List the published datasets and their versions, newest first",
+		Long: `List the published datasets and their versions, newest first. A star marks the version that the name means now, which is what
+` + "`${datasets[\"NAME\"]}`" + ` gives to a run that begins.`,
+		Example: `  sluice data ls
+  sluice data ls reviews --format json`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeData(1),
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		listed, err := listData(cmd.Context(), s, name)
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			return view.JSON(out, listed)
+		}
+		if len(listed) == 0 {
+			_, err := fmt.Fprintln(out, "no datasets are published; a step with `publish: {dataset: NAME}` publishes one")
+			return err
+		}
+		return kit.Table(out, "name\tversion\t\trows\tsize\tpublished\trun\ttags", func(w io.Writer) {
+			for _, l := range listed {
+				star := ""
+				if l.Current {
+					star = "*"
+				}
+				kit.Row(w, l.Name, l.Version, star, rowsText(l.Rows), human.Bytes(l.Artifact.Bytes), l.At.Local().Format("2006-01-02 15:04"), l.Run+"/"+l.Step,
+					strings.Join(l.Tags, ", "))
+			}
+		})
+	}
+	return cmd
+}
+
+func rowsText(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return human.Count(n)
+}
+
+// shownData is a version as `data show` shows it.
+type shownData struct {
+	listedData
+	// RolledBack is when a person made the name mean this version; zero when nobody did.
+	RolledBack time.Time               `json:"rolled_back,omitzero"`
+	Splits     map[string]int64        `json:"splits"`
+	Shards     []artifact.File         `json:"shards"`
+	Schema     json.RawMessage         `json:"schema,omitempty"`
+	Profile    *dsl.Profile            `json:"profile,omitempty"`
+	Parents    map[string]artifact.Ref `json:"parents"`
+	Spec       json.RawMessage         `json:"spec,omitempty"`
+	// Worst are the source files that lost the largest shares of their rows.
+	Worst []pipelines.FileAccount `json:"worst_files,omitempty"`
+}
+
+func newDataShow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show DATASET",
+		Short: "Show a version: its schema, profile, splits and where it comes from",
+		Long: `Show a version: its columns with their profile, its splits and shards, and where it comes from: the run and step that made it, the
+datasets they were given, and the step's spec. With --format json everything is there.`,
+		Example: `  sluice data show reviews
+  sluice data show reviews@golden --format json | jq .spec`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeData(1),
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		v, err := findData(cmd.Context(), s, args[0])
+		if err != nil {
+			return err
+		}
+		shown, err := showData(cmd.Context(), s, v)
+		if err != nil {
+			return err
+		}
+		if shown.Worst, err = worstFiles(cmd.Context(), s, v); err != nil && !errors.Is(err, store.ErrNotFound) { // runs may be removed
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			return view.JSON(out, shown)
+		}
+		return errors.Join(shown.text(out), worstText(out, shown.Worst))
+	}
+	return cmd
+}
+
+func showData(ctx context.Context, s *store.Store, v activities.Published) (shownData, error) {
+	listed, err := describeData(ctx, s, v)
+	if err != nil {
+		return shownData{}, err
+	}
+	current, err := activities.Current(ctx, s, artifact.Dataset)
+	if err != nil {
+		return shownData{}, err
+	}
+	listed.Current = current[v.Name].Artifact.Digest == v.Artifact.Digest
+	var rolledBack time.Time
+	if listed.Current {
+		rolledBack = current[v.Name].Pointed
+	}
+	shown := shownData{RolledBack: rolledBack, listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
+	manifest, err := s.Manifest(ctx, v.Artifact)
+	if err != nil {
+		return shown, err
+	}
+	for key, text := range manifest.Meta {
+		if part, ok := strings.CutPrefix(key, "split."); ok {
+			shown.Splits[part], _ = strconv.ParseInt(text, 10, 64)
+		}
+	}
+	for _, f := range manifest.Files {
+		if f.Path != "schema.json" {
+			shown.Shards = append(shown.Shards, f)
+		} else if shown.Schema, err = readBlob(ctx, s, f.Digest); err != nil {
+			return shown, err
+		}
+	}
+	if v.Statistics != "" {
+		p, err := activities.LoadProfile(ctx, s, v.Statistics)
+		if err != nil {
+			return shown, err
+		}
+		summary := p.Summary()
+		shown.Profile = &summary
+	}
+	if v.Spec != "" {
+		shown.Spec, err = readBlob(ctx, s, v.Spec)
+	}
+	return shown, err
+}
+
+func readBlob(ctx context.Context, s *store.Store, digest string) (json.RawMessage, error) {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+func (d shownData) text(out io.Writer) error {
+	err := kit.Table(out, d.Name+"@"+d.Version, func(w io.Writer) {
+		kit.Row(w, "digest", d.Artifact.Digest)
+		kit.Row(w, "rows", rowsText(d.Rows))
+		kit.Row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), "shard"))
+		kit.Row(w, "made by", d.Run+"/"+d.Step+" on "+d.At.Local().Format("2006-01-02 15:04"))
+		if d.By != "" {
+			kit.Row(w, "published by", d.By+", which took it over")
+		}
+		if !d.RolledBack.IsZero() {
+			kit.Row(w, "current", "by `sluice data rollback` on "+d.RolledBack.Local().Format("2006-01-02 15:04"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.Parents)) {
+			kit.Row(w, "from", name+" "+shortVersion(d.Parents[name].Digest))
+		}
+		if len(d.Tags) > 0 {
+			kit.Row(w, "tags", strings.Join(d.Tags, ", "))
+		}
+		for _, part := range slices.Sorted(maps.Keys(d.Splits)) {
+			kit.Row(w, "split", part+" "+human.Count(d.Splits[part]))
+		}
+	})
+	if err != nil || d.Profile == nil {
+		return err
+	}
+	fmt.Fprintln(out) //nolint:errcheck // the table has the error
+	return kit.Table(out, "column\tmean\tp01\tp50\tp99\tdistinct\tnulls\ttop", func(w io.Writer) {
+		for _, name := range slices.Sorted(maps.Keys(d.Profile.Columns)) {
+			c := d.Profile.Columns[name]
+			top := ""
+			if len(c.Top) > 0 {
+				top = human.Line(cmp.Or(c.Top[0].Value, `""`))
+			}
+			kit.Row(w, name, number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), shortened(top))
+		}
+	})
+}
+
+func number(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return human.Number(*x)
+}
+
+// shortened is the beginning of a text that is one cell of many.
+func shortened(s string) string {
+	if r := []rune(s); len(r) > 30 {
+		return string(r[:29]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,108 @@
+package data
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/store"
+)
+
+// fewFiles is how many source files of a dataset are listed: those that lost the largest share of their rows.
+const fewFiles = 5
+
+// worstFiles are the source files of a version that lost the largest shares of their rows. There are none when the account of the step
+// that made it is no longer there, or it lost nothing.
+func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]pipelines.FileAccount, error) {
+	outputs, err := outputsOf(ctx, s, v)
+	if err != nil || outputs.Account.IsZero() {
+		return nil, err
+	}
+	manifest, err := s.Manifest(ctx, outputs.Account)
+	if err != nil {
+		return nil, err
+	}
+	var worst []pipelines.FileAccount
+	for _, f := range manifest.Files {
+		err := linesOf(ctx, s, f, func(line []byte) error {
+			var a pipelines.FileAccount
+			if err := json.Unmarshal(line, &a); err != nil {
+				return fmt.Errorf("the account of %s: %w", v.Name, err)
+			}
+			if lostShare(a) > 0 {
+				at, _ := slices.BinarySearchFunc(worst, a, worse)
+				worst = slices.Insert(worst, at, a)
+				worst = worst[:min(len(worst), fewFiles)]
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return worst, nil
+}
+
+// outputsOf reads what the clean step that made a version handed on.
+func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out dsl.CleanOutput, err error) {
+	id, index := contract.SplitStep(v.Step)
+	var record contract.StepRecord
+	if index >= 0 {
+		record, err = activities.LoadInstance(ctx, s, v.Run, id, index)
+	} else {
+		var run activities.Run
+		run, err = activities.LoadRun(ctx, s, v.Run)
+		if at := slices.IndexFunc(run.Steps, func(r contract.StepRecord) bool { return r.Step == id }); at >= 0 {
+			record = run.Steps[at]
+		}
+	}
+	if err != nil || record.Kind != dsl.KindClean || len(record.Outputs) == 0 {
+		return out, err
+	}
+	return out, json.Unmarshal(record.Outputs, &out)
+}
+
+func lostShare(a pipelines.FileAccount) float64 { return 1 - float64(a.Kept)/float64(max(a.Read, 1)) }
+
+// worse orders accounts: what lost the larger share first, and of equal shares more rows.
+func worse(a, b pipelines.FileAccount) int {
+	return cmp.Or(cmp.Compare(lostShare(b), lostShare(a)), cmp.Compare(b.Read-b.Kept, a.Read-a.Kept), cmp.Compare(a.File, b.File))
+}
+
+// worstText writes them as a table, each with what it lost most rows for.
+func worstText(out io.Writer, worst []pipelines.FileAccount) error {
+	if len(worst) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out) //nolint:errcheck // the table has the error
+	return kit.Table(out, "files that lost most\tread\tkept\tmostly", func(w io.Writer) {
+		for _, a := range worst {
+			kit.Row(w, a.File, human.Count(a.Read), human.Count(a.Kept), mostly(a))
+		}
+	})
+}
+
+// mostly is what most of a file's lost rows were lost for.
+func mostly(a pipelines.FileAccount) string {
+	all := maps.Clone(a.Rejected)
+	if all == nil {
+		all = map[string]int64{}
+	}
+	maps.Copy(all, a.Dropped)
+	names := slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Or(cmp.Compare(all[y], all[x]), strings.Compare(x, y)) })
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0] + " " + human.Count(all[names[0]])
+}

@@ -1,0 +1,145 @@
+package kit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// The exit codes, by error type. They are part of the command line's contract.
+const (
+	ExitOK             = 0
+	ExitInfrastructure = 1
+	ExitInvalid        = 2
+	ExitUser           = 3
+	ExitGate           = 4
+	ExitTimeout        = 5
+	ExitBudget         = 6
+	ExitPreempted      = 7
+	ExitCanceled       = 130 // as a shell has it for SIGINT
+)
+
+// ExitSignal is the code of a command that a signal ended, as a shell has it.
+func ExitSignal(sig os.Signal) int {
+	if number, ok := sig.(syscall.Signal); ok {
+		return 128 + int(number)
+	}
+	return ExitInfrastructure
+}
+
+// codeOf maps the error types of a run.
+var codeOf = map[string]int{
+	contract.ErrInvalid:        ExitInvalid,
+	contract.ErrUser:           ExitUser,
+	contract.ErrInfrastructure: ExitInfrastructure,
+	contract.ErrPreempted:      ExitPreempted,
+	contract.ErrTimeout:        ExitTimeout,
+	contract.ErrGate:           ExitGate,
+	contract.ErrBudget:         ExitBudget,
+	contract.ErrCanceled:       ExitCanceled,
+}
+
+// CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
+func CodeOfRun(out contract.RunOutput) int {
+	switch out.Status {
+	case dsl.StatusSucceeded, dsl.StatusDeclined, dsl.StatusSkipped:
+		return ExitOK
+	default:
+		return cmp.Or(codeOf[out.ErrorType], ExitInfrastructure)
+	}
+}
+
+// usage is a mistake in the command line itself.
+type usage struct{ message string }
+
+func (u usage) Error() string { return u.message }
+
+// Misuse is an error that says what is wrong with the command line.
+func Misuse(message string) error { return usage{message} }
+
+// UsageError is misuse, with the word on where the command's help is.
+func UsageError(cmd *cobra.Command, message string) error {
+	return usage{message + "\nhelp: `" + cmd.CommandPath() + " --help` shows how it is used"}
+}
+
+// silent ends the process with a code after everything was said already.
+type silent struct{ code int }
+
+func (s silent) Error() string { return fmt.Sprintf("exit status %d", s.code) }
+
+// ExitWith is the error that ends the process with a code after everything was said already.
+func ExitWith(code int) error { return silent{code} }
+
+func said(err error) bool { return errors.As(err, new(silent)) }
+
+// exitCode maps an error to the process's exit code.
+func exitCode(err error) int {
+	var quiet silent
+	var lint *control.LintError
+	var app *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &quiet):
+		return quiet.code
+	case errors.As(err, &lint), errors.As(err, new(usage)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
+		return ExitInvalid
+	case errors.Is(err, context.Canceled):
+		return ExitCanceled
+	case errors.As(err, &app):
+		return codeOf[contract.ErrorType(err)]
+	}
+	return ExitInfrastructure
+}
+
+// messageOf is what a person should read of an error.
+func messageOf(err error) string {
+	var app *temporal.ApplicationError
+	switch {
+	case errors.As(err, &app):
+		return contract.Message(err)
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
+		return err.Error() + "\nhelp: make room, or name a folder elsewhere with --state; a run that was under way goes on when Sluice is next started"
+	}
+	return err.Error()
+}
+
+// Conclude says what is to be said of a command's error, and returns the process's exit code.
+func Conclude(w io.Writer, err error) int {
+	if err != nil && !said(err) {
+		Complain(w, err)
+	}
+	return exitCode(err)
+}
+
+// Complain writes an error the way all are written: what and why, then what to do.
+func Complain(w io.Writer, err error) {
+	var lint *control.LintError
+	if errors.As(err, &lint) {
+		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
+		return
+	}
+	text := strings.TrimSpace(messageOf(err))
+	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
+}
+
+func Invalidf(format string, args ...any) error {
+	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
+}

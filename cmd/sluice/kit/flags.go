@@ -1,0 +1,117 @@
+package kit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/human"
+)
+
+// StateVariable names the state folder where --state does not.
+const StateVariable = "SLUICE_STATE"
+
+// Strict makes a command's complaints about the number of its arguments usage errors, in words of ours.
+func Strict(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return UsageError(cmd, fmt.Sprintf("the command is `%s`, and here it has %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
+		}
+		return nil
+	}
+}
+
+// AddState gives all commands the flag --state.
+func AddState(root *cobra.Command) {
+	dir := os.Getenv(StateVariable)
+	if dir == "" {
+		dir = state.Dir
+	}
+	root.PersistentFlags().String("state", dir, "state folder, also by $"+StateVariable)
+}
+
+// StateDir is the state folder a command was given.
+func StateDir(cmd *cobra.Command) string {
+	dir, _ := cmd.Flags().GetString("state")
+	return dir
+}
+
+// AddFormat gives a command the flag --format, which is text, json or one of more.
+func AddFormat(cmd *cobra.Command, more ...string) *string {
+	formats := append([]string{"text", "json"}, more...)
+	last := len(formats) - 1
+	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	format := cmd.Flags().String("format", "text", choice)
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(formats, *format) {
+			return UsageError(cmd, fmt.Sprintf("--format is %s, not %q", choice, *format))
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+	Must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	return format
+}
+
+// Must panics on errors that only a programming mistake can cause.
+func Must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// AddEnvironment gives a command the flag -e.
+func AddEnvironment(cmd *cobra.Command, env *string) {
+	cmd.Flags().StringVarP(env, "env", "e", "", "environment: a file, or NAME for environments/NAME.yaml beside the pipeline")
+	Must(cmd.RegisterFlagCompletionFunc("env", completeEnvironments))
+	cmd.ValidArgsFunction = CompleteDocuments
+}
+
+// completeEnvironments completes the names of the pipeline's environments, and files where there are none.
+func completeEnvironments(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	found, _ := filepath.Glob(control.EnvironmentPath(append(args, "pipeline.yaml")[0], "*")) // the pattern is well-formed, or matches nothing
+	names := make([]string, len(found))
+	for i, path := range found {
+		names[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}
+
+// CompleteDocuments completes names of YAML files.
+func CompleteDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// ParseParams reads the parameters of a pipeline.
+func ParseParams(cmd *cobra.Command, given []string) (map[string]string, error) {
+	return ParsePairs(cmd, "-p", "parameter", given)
+}
+
+// ParsePairs reads what a flag was given again and again as name=value.
+func ParsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[string]string, error) {
+	pairs := make(map[string]string, len(given))
+	for _, pair := range given {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, UsageError(cmd, fmt.Sprintf("%s wants name=value, not %q", flag, pair))
+		}
+		if _, twice := pairs[name]; twice {
+			return nil, UsageError(cmd, fmt.Sprintf("%s %s is given twice", noun, name))
+		}
+		pairs[name] = value
+	}
+	return pairs, nil
+}

@@ -1,0 +1,158 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+// NewApprove makes `sluice approve`.
+func NewApprove() *cobra.Command {
+	var given []string
+	cmd := newDecide(true, &given)
+	cmd.Use = "approve RUN [STEP]"
+	cmd.Short = "Approve what waits for a person"
+	cmd.Long = `Approve a step of kind approval, or let a step pass whose gate asks a person (on_fail: hold). What waits, for whom and until when is
+shown by ` + "`sluice show`" + `; without STEP it is the one step of the run that waits. An instance is written as fit.3, a step of a child pipeline by
+the name of the child's run.
+
+You decide as user:NAME, by your name on this machine. Who may decide is the pipeline's and the environment's say, and the fields of the
+form are checked: what may not be is refused, and changes nothing. Who decided, when and why is kept in the run's record.`
+	cmd.Example = `  sluice approve spam-filter
+  sluice approve spam-filter sign --field tier=gold --reason "the numbers are good"`
+	cmd.Flags().StringArrayVar(&given, "field", nil, "field of the form, name=value; may be repeated")
+	return cmd
+}
+
+// NewReject makes `sluice reject`.
+func NewReject() *cobra.Command {
+	cmd := newDecide(false, nil)
+	cmd.Use = "reject RUN [STEP]"
+	cmd.Short = "Reject what waits for a person"
+	cmd.Long = `Reject a step of kind approval, or a step whose gate asks a person (on_fail: hold). The step then fails, as behind a gate that does
+not hold. See ` + "`sluice approve --help`" + ` for how a step is named, and who may decide.`
+	cmd.Example = `  sluice reject spam-filter sign --reason "too slow on long mails"`
+	return cmd
+}
+
+// newDecide is what approve and reject have in common.
+func newDecide(approve bool, given *[]string) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWaiting}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the run's record")
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		d := contract.Decide{Approve: approve, Reason: reason}
+		var err error
+		if d.By, err = whoami(); err != nil {
+			return err
+		}
+		if given != nil {
+			if d.Fields, err = kit.ParsePairs(cmd, "--field", "field", *given); err != nil {
+				return err
+			}
+		}
+		return decide(cmd, *format, args, d)
+	}
+	return cmd
+}
+
+// whoami is the person at this machine, as `who` of a pipeline names them.
+func whoami() (string, error) {
+	me, err := user.Current()
+	if err != nil {
+		return "", fmt.Errorf("find out who decides: %w", err)
+	}
+	return "user:" + me.Username, nil
+}
+
+// decide finds what waits, and says the word. A run is not to answer what it asks people, so its own programs decide nothing.
+func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) error {
+	if proc.Kept() {
+		return kit.Invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
+	}
+	return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
+		return decideIn(ctx, cmd, s, run, format, args[1:], d)
+	})
+}
+
+func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, format string, steps []string, d contract.Decide) error {
+	step := ""
+	if len(steps) > 0 {
+		step = steps[0]
+	}
+	at, err := s.FindWaiting(ctx, run, step)
+	if err != nil {
+		return err
+	}
+	decision, err := s.Decide(ctx, at, d)
+	switch {
+	case contract.ErrorType(err) == contract.ErrInvalid && d.Approve && len(at.Approval.Fields) > 0:
+		_, command := view.Question(at, time.Now())
+		return contract.Error(contract.ErrInvalid, contract.Message(err)+"\nhelp: "+command, err)
+	case err != nil:
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		return view.JSON(out, struct {
+			Run  string `json:"run"`
+			Step string `json:"step"`
+			contract.Decision
+		}{at.Run, at.Step, decision})
+	}
+	if err := view.ThemeOf(out).Decided(out, at.Run, at.Step, decision); err != nil || s.Holder == nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, notCarried) // this process holds the folder, and ends now
+	return err
+}
+
+// completeWaiting offers open runs for a first argument, and what waits in the run for a second.
+func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if len(args) == 0 {
+		runs, directive := kit.CompleteRuns(cmd, args, prefix)
+		var open []string
+		for _, r := range runs {
+			if strings.HasSuffix(r, "\t"+string(dsl.StatusRunning)) {
+				open = append(open, r)
+			}
+		}
+		return open, directive
+	}
+	st, err := kit.OpenStore(cmd)
+	if err != nil || len(args) > 1 {
+		return nil, done
+	}
+	run, err := control.FindOpenRun(cmd.Context(), st, args[0])
+	if err != nil {
+		return nil, done
+	}
+	s, leave, _ := attach(cmd.Context(), kit.StateDir(cmd))
+	if s == nil {
+		return nil, done
+	}
+	defer leave()
+	state, err := s.State(cmd.Context(), run.Run)
+	if err != nil {
+		return nil, done
+	}
+	all, _ := s.Waiting(cmd.Context(), run.Run, state)
+	var names []string
+	for _, a := range all {
+		names = append(names, a.Step+"\t"+a.Question())
+	}
+	return names, done
+}

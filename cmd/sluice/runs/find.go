@@ -1,0 +1,100 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// onOpenRun does something about a run that has not ended: in a session, until it is done or somebody interrupts it.
+func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *control.Session, run string) error) (err error) {
+	st, err := kit.OpenStore(cmd)
+	if err != nil {
+		return err
+	}
+	run, err := control.FindOpenRun(cmd.Context(), st, name)
+	if err != nil {
+		return err
+	}
+	signals := kit.Listen()
+	defer signals.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	s, w, err := worker.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Follow: true}, worker.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
+	return errors.Join(do(ctx, s, run.Run), linger(ctx, s, w, cmd.ErrOrStderr()))
+}
+
+// findRun reads the run that the first argument names; without one, the newest.
+func findRun(cmd *cobra.Command, args []string) (activities.Run, error) {
+	s, err := kit.OpenStore(cmd)
+	if err != nil {
+		return activities.Run{}, err
+	}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	return control.FindRun(cmd.Context(), s, name)
+}
+
+// findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one
+// instance of it, fit.3, and is empty when none is named.
+func findStep(cmd *cobra.Command, args []string) (run activities.Run, step string, err error) {
+	switch len(args) {
+	case 2:
+		step = args[1]
+	case 1:
+		newest, err := findRun(cmd, nil)
+		if err != nil {
+			return run, "", err
+		}
+		if hasStep(newest, args[0]) {
+			return newest, args[0], nil
+		}
+	}
+	if run, err = findRun(cmd, args); err != nil {
+		return run, "", err
+	}
+	if step != "" && !hasStep(run, step) {
+		return run, "", contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+	}
+	return run, step, nil
+}
+
+// hasStep reports whether a run has a step, or the step of an instance.
+func hasStep(run activities.Run, id string) bool {
+	step, index := contract.SplitStep(id)
+	return slices.ContainsFunc(run.Graph, func(n dsl.Node) bool {
+		return n.ID == step && (index < 0 || n.Fan != dsl.FanNone)
+	})
+}
+
+// completeSteps offers the runs of the state folder for a first argument, and the run's steps for a second.
+func completeSteps(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return kit.CompleteRuns(cmd, args, prefix)
+	}
+	run, err := findRun(cmd, args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, step := range run.Steps {
+		names = append(names, step.Step+"\t"+string(step.Status))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}

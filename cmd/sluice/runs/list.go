@@ -1,0 +1,86 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// askedRuns is how many open runs `list` asks what they wait for, the newest.
+const askedRuns = 50
+
+// NewList makes `sluice list`.
+func NewList() *cobra.Command {
+	var children bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the runs, newest first, and what waits for whom",
+		Long: `List the runs, newest first, and what waits for whom. The run of a child pipeline is part of its parent's, and listed by itself only
+with --children; ` + "`sluice show`" + ` of the parent names it.`,
+		Example: `  sluice list
+  sluice list --children
+  sluice list --format json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&children, "children", false, "list the runs of child pipelines too")
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var runs []contract.RunRecord
+		s, err := kit.OpenStore(cmd)
+		if err == nil {
+			runs, err = activities.Runs(cmd.Context(), s)
+		}
+		if err != nil && !errors.Is(err, kit.ErrNoRuns) {
+			return err
+		}
+		if !children {
+			runs, _ = control.Apart(runs)
+		}
+		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), runs)
+		out := cmd.OutOrStdout()
+		if *format == "json" {
+			return view.JSON(out, listed)
+		}
+		return view.ThemeOf(out).Runs(out, listed, time.Now())
+	}
+	return cmd
+}
+
+// withWaiting asks the newest open runs what they wait for, where a Sluice carries them.
+func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) []view.Listed {
+	listed := make([]view.Listed, len(runs))
+	var open []int
+	for i, r := range runs {
+		listed[i].RunRecord = r
+		if r.Status == dsl.StatusRunning && len(open) < askedRuns {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return listed
+	}
+	s, leave, _ := attach(ctx, state)
+	if s == nil {
+		return listed
+	}
+	defer leave()
+	for _, i := range open {
+		state, err := s.State(ctx, runs[i].Run)
+		if err != nil { // it has ended meanwhile, or never will
+			listed[i].Lost, _ = s.Lost(ctx, runs[i].Run)
+			continue
+		}
+		listed[i].Waits = state.Waits
+		listed[i].Waiting, _ = s.Waiting(ctx, runs[i].Run, state)
+	}
+	return listed
+}

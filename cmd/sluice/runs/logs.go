@@ -1,0 +1,218 @@
+package runs
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// followEvery spaces looks at logs that are still written.
+const followEvery = 300 * time.Millisecond
+
+// NewLogs makes `sluice logs`.
+func NewLogs() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs [RUN] [STEP]",
+		Short: "Print what the programs of a run's steps wrote",
+		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
+the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
+named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. What the
+agents of a training say of themselves is in the state folder, under logs.`,
+		Example: `  sluice logs
+  sluice logs fit
+  sluice logs fit.3
+  sluice logs spam-filter fit -f`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeSteps,
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until the run has ended")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		run, step, err := findStep(cmd, args)
+		if err != nil {
+			return err
+		}
+		if run, step, err = inChild(cmd, run, step); err != nil {
+			return err
+		}
+		l := &logs{dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
+		if !follow {
+			if err := l.copy(); err != nil {
+				return err
+			}
+			if len(l.read) == 0 {
+				if _, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written anything\n", run.Run); err != nil {
+					return err
+				}
+			}
+			return l.children(cmd)
+		}
+		s, err := kit.OpenStore(cmd)
+		if err != nil {
+			return err
+		}
+		signals := kit.Listen()
+		defer signals.Close()
+		ctx, stop := signals.Until(cmd.Context())
+		defer stop()
+		return l.follow(ctx, s)
+	}
+	return cmd
+}
+
+// inChild turns a step of kind pipeline into its child's run, whole.
+func inChild(cmd *cobra.Command, run activities.Run, step string) (activities.Run, string, error) {
+	id, index := contract.SplitStep(step)
+	i := slices.IndexFunc(run.Graph, func(n dsl.Node) bool { return n.ID == id && n.Kind == dsl.KindPipeline })
+	if step == "" || i < 0 {
+		return run, step, nil
+	}
+	if run.Graph[i].Fan != dsl.FanNone && index < 0 {
+		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
+			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step), nil)
+	}
+	s, err := kit.OpenStore(cmd)
+	if err != nil {
+		return run, step, err
+	}
+	v, err := viewOf(cmd.Context(), s, run, step, 0)
+	switch {
+	case err != nil:
+		return run, step, err
+	case v.Step.ChildRun == "":
+		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
+	}
+	child, err := activities.LoadRun(cmd.Context(), s, v.Step.ChildRun)
+	return child, "", err
+}
+
+// children says where the logs of a run's child pipelines are.
+func (l *logs) children(cmd *cobra.Command) error {
+	if l.step != "" {
+		return nil
+	}
+	for _, node := range l.run.Graph {
+		if node.Kind != dsl.KindPipeline {
+			continue
+		}
+		id := node.ID
+		if node.Fan != dsl.FanNone {
+			id += ".N"
+		}
+		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: `%s` is a child pipeline: `sluice logs %s %s` prints its logs\n", node.ID, l.run.Run, id)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// logs copies a run's log files, each from where it was left.
+type logs struct {
+	dir, step string // dir holds a folder a run
+	run       activities.Run
+	out       io.Writer
+	read      map[string]int64 // bytes copied, by file
+	last      string           // the file copied last
+}
+
+// follow copies what is written until the run has ended.
+func (l *logs) follow(ctx context.Context, s *store.Store) error {
+	again := time.NewTicker(followEvery)
+	defer again.Stop()
+	for {
+		run, err := activities.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
+		if err != nil {
+			return err
+		}
+		if err := l.copy(); err != nil || run.Status != dsl.StatusRunning {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
+func (l *logs) copy() error {
+	for i, node := range l.run.Graph {
+		from := cmp.Or(l.run.Steps[i].ReusedFrom, l.run.Run) // whose program it was
+		patterns := []string{node.ID, node.ID + ".*"}        // the step, and its instances
+		if id, index := contract.SplitStep(l.step); l.step != "" && id != node.ID {
+			continue
+		} else if index >= 0 {
+			patterns = []string{l.step}
+		}
+		for _, pattern := range patterns {
+			files, err := filepath.Glob(filepath.Join(l.dir, from, pattern, "*.log"))
+			if err != nil {
+				return fmt.Errorf("find logs: %w", err)
+			}
+			files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
+			slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
+				da, db := filepath.Dir(a), filepath.Dir(b)
+				return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+			})
+			for _, file := range files {
+				if err := l.file(filepath.Base(filepath.Dir(file)), file); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// file prints the whole lines a file has more than were read of it, under a heading when another file came before.
+func (l *logs) file(step, path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Seek(l.read[path], io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadString('\n')
+		if line == "" || errors.Is(err, io.EOF) && l.running() {
+			return nil // the rest of the line is still to come
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if l.last != path {
+			heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
+			if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
+				return err
+			}
+			l.last = path
+		}
+		l.read[path] += int64(len(line))
+		if _, err := io.WriteString(l.out, strings.TrimSuffix(line, "\n")+"\n"); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *logs) running() bool { return l.run.Status == dsl.StatusRunning }

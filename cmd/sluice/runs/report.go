@@ -1,0 +1,128 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/report"
+	"github.com/sluiceml/sluice/store"
+)
+
+// NewReport makes `sluice report`.
+func NewReport() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "report [RUN]",
+		Short: "Write a run as one HTML page",
+		Long: `Write a run as one HTML page that needs neither network nor script: the graph, the gates with the values they saw, what cleaning
+dropped and why, the loss curve with its interruptions, compile variants side by side and the looks of a rollout.`,
+		Example: `  sluice report
+  sluice report spam-filter -o spam.html`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: kit.CompleteRuns,
+	}
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, - for standard output (default: RUN.html; in a step, reports/RUN.html in the state folder)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		run, err := findRun(cmd, args)
+		if err != nil {
+			return err
+		}
+		s, err := kit.OpenStore(cmd)
+		if err != nil {
+			return err
+		}
+		data, err := collect(cmd.Context(), s, run)
+		if err != nil {
+			return err
+		}
+		if file == "-" {
+			return report.Write(cmd.OutOrStdout(), data)
+		}
+		if file == "" {
+			if file, err = reportFile(cmd, run.Run); err != nil {
+				return err
+			}
+		}
+		if err := kit.ReplaceFile(file, 0o644, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
+		return err
+	}
+	return cmd
+}
+
+// reportFile is where a report goes that is given no place: the working folder, but not that of a step, which is gone with it.
+func reportFile(cmd *cobra.Command, run string) (string, error) {
+	if os.Getenv("SLUICE_OUTPUT_DIR") == "" {
+		return run + ".html", nil
+	}
+	dir := filepath.Join(kit.StateDir(cmd), "reports")
+	return filepath.Join(dir, run+".html"), os.MkdirAll(dir, 0o755)
+}
+
+// reportedInstances is how many of a step's instances a report lists.
+const reportedInstances = 500
+
+// collect reads what a report needs beside the run's records.
+func collect(ctx context.Context, s *store.Store, run activities.Run) (report.Data, error) {
+	data := report.Data{Run: run.RunRecord, Steps: run.Steps, Curves: map[string][]report.Point{}, Instances: map[string]report.Instances{}, Now: time.Now()}
+	for _, step := range run.Steps {
+		if step.Of > 0 {
+			all, total, err := activities.LoadInstances(ctx, s, run.Run, step.Step, reportedInstances)
+			if err != nil {
+				return data, err
+			}
+			data.Instances[step.Step] = report.Instances{Records: all, Total: total}
+			continue
+		}
+		if step.Kind != dsl.KindTrain || len(step.Outputs) == 0 {
+			continue
+		}
+		var out dsl.TrainOutput
+		if err := json.Unmarshal(step.Outputs, &out); err != nil {
+			return data, fmt.Errorf("outputs of %s: %w", step.Step, err)
+		}
+		if out.Curve == "" {
+			continue
+		}
+		points, err := readCurve(ctx, s, out.Curve)
+		if err != nil {
+			return data, fmt.Errorf("loss curve of %s: %w", step.Step, err)
+		}
+		data.Curves[step.Step] = points
+	}
+	return data, nil
+}
+
+func readCurve(ctx context.Context, s *store.Store, digest string) (points []report.Point, err error) {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var curve []struct {
+		Step       int64          `json:"step"`
+		Loss       metrics.Number `json:"loss"`
+		Generation int            `json:"generation"`
+	}
+	if err := json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&curve); err != nil {
+		return nil, err
+	}
+	for _, p := range curve {
+		points = append(points, report.Point{Step: p.Step, Loss: float64(p.Loss), Generation: p.Generation})
+	}
+	return points, nil
+}

@@ -1,0 +1,151 @@
+package runs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// NewRun makes `sluice run`.
+func NewRun() *cobra.Command {
+	var req control.SubmitRequest
+	var given []string
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "run PIPELINE",
+		Short: "Run a pipeline, here, and show how it goes",
+		Long: `Run a pipeline and show how it goes. What is missing is started in this process: Temporal, its UI, a worker and the gateways of
+the targets. Where another Sluice holds the state folder, the run is handed to it.
+
+A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
+files are the same. When the run has ended, the command that started Sluice here stays until the runs that other commands follow have
+ended too.
+
+Ctrl-C cancels the run; a second Ctrl-C does not wait until it has ended: the cancel stands. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end
+this command and not the run, which goes on when Sluice is next started, or at once where another process holds the state folder; the
+exit code is then 128 and the signal's number, 131 after Ctrl-\.
+
+A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
+depends on it again, --only does the named steps again and nothing else, --no-cache does everything.
+
+The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
+		Example: `  sluice run pipeline.yaml
+  sluice run pipeline.yaml -e environments/prod.yaml -p epochs=8 -p min_f1=0.97
+  sluice run pipeline.yaml --from fit
+  sluice run pipeline.yaml --detach`,
+		Args: cobra.ExactArgs(1),
+	}
+	kit.AddEnvironment(cmd, &req.EnvFile)
+	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
+	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "take nothing over from earlier runs")
+	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if req.Params, err = kit.ParseParams(cmd, given); err != nil {
+			return err
+		}
+		req.PipelineFile = args[0]
+		if _, _, err := control.Compile(req); err != nil {
+			return err // before anything is started
+		}
+		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), req); err != nil {
+			return err
+		}
+		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
+			return s.Submit(ctx, req)
+		})
+	}
+	return cmd
+}
+
+// launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.
+func launch(cmd *cobra.Command, format string, detach bool, submit func(context.Context, *control.Session) (control.Submitted, error)) (err error) {
+	signals := kit.Listen()
+	defer signals.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	state := kit.StateDir(cmd)
+	if detach {
+		if err := ensureHolder(ctx, state); err != nil {
+			return err
+		}
+	}
+	at := control.Options{StateDir: state, Follow: true}
+	s, w, err := worker.Open(ctx, at, worker.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
+	sub, err := submit(ctx, s)
+	if err != nil {
+		return err
+	}
+	f := newFollower(s, w, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	if err := f.announce(); err != nil || detach {
+		return err
+	}
+	stop() // from here on the follower hears the signals
+	for {
+		if err := f.follow(cmd.Context(), signals.C); !errors.Is(err, errOrphaned) {
+			if f.over && s.Holder != nil {
+				s.Deliver(cmd.Context(), sub.Run)
+				ctx, stop := signals.Until(cmd.Context())
+				defer stop()
+				err = errors.Join(err, linger(ctx, s, w, cmd.ErrOrStderr()))
+			}
+			return err
+		}
+		next, nextWorker, err := worker.Open(cmd.Context(), at, worker.Options{})
+		if err != nil {
+			return err
+		}
+		err = errors.Join(w.Close(), s.Close())
+		s, w = next, nextWorker
+		if err = errors.Join(err, f.adopt(s, w)); err != nil {
+			return err
+		}
+	}
+}
+
+// NewRerun starts a finished run again.
+func NewRerun() *cobra.Command {
+	var req control.RerunRequest
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "rerun [RUN]",
+		Short: "Run again what a run was submitted with, keeping what succeeded",
+		Long: `Start a new run of what an earlier run was submitted with: pipeline, environment, parameters and files as they were then; or, with
+--file, of an edited pipeline and the files beside it. Steps that succeeded and would do the same again are not done again: their
+results are taken over. With --from, that step and all that depends on it are done again.`,
+		Example: `  sluice rerun
+  sluice rerun spam-filter-20260314-091500-1f3a --from fit
+  sluice rerun spam-filter --file pipeline.yaml -e environment.yaml`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: kit.CompleteRuns,
+	}
+	cmd.Flags().StringVar(&req.File, "file", "", "run this pipeline in place of the one that was submitted")
+	kit.AddEnvironment(cmd, &req.EnvFile)
+	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		old, err := findRun(cmd, args)
+		if err != nil {
+			return err
+		}
+		req.Run = old.Run
+		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
+			return s.Rerun(ctx, req)
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,202 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// How many of a step's instances are listed: for people, and for programs.
+const (
+	fewInstances = 50
+	allInstances = 100_000
+)
+
+// NewShow makes `sluice show`.
+func NewShow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show [RUN] [STEP]",
+		Short: "Show a run: its steps, gates with the values they saw, and outputs",
+		Long: `Show a run: its steps, gates with the values they saw, outputs, attempts with their reasons, times and costs, who decided, and what
+waits for whom. RUN is a run's name or the beginning of it, or a pipeline's name, which means its newest run; without RUN the newest run
+of all is shown.
+
+With STEP, that step alone is shown, with its outputs and, where it has instances, those: what failed comes first. STEP.3 is one
+instance. With one argument that is a step of the newest run, that step is shown.
+
+Records are kept in the store: nothing need be running.`,
+		Example: `  sluice show
+  sluice show spam-filter
+  sluice show spam-filter fit
+  sluice show spam-filter fit.3
+  sluice show --format json | jq .steps.fit.outputs.generations`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeSteps,
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		run, step, err := findStep(cmd, args)
+		if err != nil {
+			return err
+		}
+		l := live{carried: true}
+		if run.Status == dsl.StatusRunning {
+			l = refresh(cmd.Context(), kit.StateDir(cmd), run)
+		}
+		if step != "" {
+			return showStep(cmd, *format, run, step, l.doing)
+		}
+		if err := nameChildren(cmd, run); err != nil {
+			return err
+		}
+		out, now := cmd.OutOrStdout(), time.Now()
+		if *format == "json" {
+			record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
+			record.Waits, record.Lost = l.waits, l.lost
+			return view.JSON(out, record)
+		}
+		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
+		err = view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
+		switch {
+		case err != nil:
+		case l.lost != "":
+			_, err = fmt.Fprintln(out, "\n"+view.Lost(run.Run, l.lost))
+		case !l.carried:
+			_, err = fmt.Fprintln(out, "\n"+notCarried)
+		}
+		return err
+	}
+	return cmd
+}
+
+// notCarried says of a run that has not ended that nothing goes on in it.
+const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`"
+
+// showStep shows a step, or an instance of one.
+func showStep(cmd *cobra.Command, format string, run activities.Run, id string, doing map[string]view.Detail) error {
+	s, err := kit.OpenStore(cmd)
+	if err != nil {
+		return err
+	}
+	limit := fewInstances
+	if format == "json" {
+		limit = allInstances
+	}
+	v, err := viewOf(cmd.Context(), s, run, id, limit)
+	if err != nil {
+		return err
+	}
+	v.Doing = doing[id]
+	out := cmd.OutOrStdout()
+	if format == "json" {
+		return view.JSON(out, view.NewStep(v, time.Now()))
+	}
+	return view.ThemeOf(out).Step(out, v, time.Now())
+}
+
+func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, limit int) (view.StepView, error) {
+	step, index := contract.SplitStep(id)
+	v := view.StepView{Run: run.RunRecord}
+	for i, node := range run.Graph {
+		if node.ID == step {
+			v.Node, v.Step = node, run.Steps[i]
+		}
+	}
+	var err error
+	if index >= 0 {
+		v.Step, err = activities.LoadInstance(ctx, s, run.Run, step, index)
+		v.Step.Step = id
+		if err == nil && v.Step.Status == dsl.StatusPending && v.Step.Kind == "" && run.Status != dsl.StatusRunning {
+			err = contract.Error(contract.ErrInvalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
+		}
+		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
+		return v, errors.Join(err, activities.NameChild(ctx, s, run.Run, id, &v.Step))
+	}
+	if v.Node.Fan == dsl.FanNone {
+		return v, activities.NameChild(ctx, s, run.Run, id, &v.Step)
+	}
+	v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
+	for i := range v.Instances {
+		one := &v.Instances[i]
+		err = errors.Join(err, activities.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
+	}
+	return v, err
+}
+
+// nameChildren fills in the runs of a run's child pipelines.
+func nameChildren(cmd *cobra.Command, run activities.Run) error {
+	s, err := kit.OpenStore(cmd)
+	for i := range run.Steps {
+		if err == nil {
+			err = activities.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i])
+		}
+	}
+	return err
+}
+
+// live is what is known of a run that is under way beside its records.
+type live struct {
+	doing   map[string]view.Detail
+	waits   string // what for, before anything has begun
+	waiting []contract.ApprovalState
+	lost    string // why the run never ends
+	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
+	carried bool
+}
+
+// refresh asks a run that is under way where its steps are now, what they do and what waits for a person.
+func refresh(ctx context.Context, state string, run activities.Run) live {
+	s, leave, carried := attach(ctx, state)
+	if s == nil {
+		return live{carried: carried}
+	}
+	defer leave()
+	now, err := s.State(ctx, run.Run)
+	if err != nil {
+		lost, _ := s.Lost(ctx, run.Run)
+		return live{carried: true, lost: lost}
+	}
+	view.Overlay(run.Steps, now)
+	l := live{doing: map[string]view.Detail{}, carried: true}
+	for _, step := range now.Steps {
+		if step.Status != dsl.StatusRunning {
+			continue
+		}
+		if d, err := s.Detail(ctx, run.Run, step); err == nil { // else it has only just begun, or ended
+			l.doing[step.ID] = describe(step, d)
+		}
+	}
+	l.waits = now.Waits
+	l.waiting, _ = s.Waiting(ctx, run.Run, now) // a run that does not answer has ended meanwhile
+	return l
+}
+
+// attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
+func attach(ctx context.Context, state string) (s *control.Session, leave func(), carried bool) {
+	if _, held, err := holder.Find(state); !connect.ClusterNamed() && (err != nil || !held) {
+		return nil, nil, err != nil
+	}
+	s, w, err := worker.Open(ctx, control.Options{StateDir: state}, worker.Options{})
+	if err != nil {
+		return nil, nil, true
+	}
+	return s, func() {
+		_ = errors.Join(w.Close(), s.Close()) // it was only asked
+	}, true
+}

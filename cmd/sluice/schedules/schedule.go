@@ -1,0 +1,100 @@
+package schedules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
+)
+
+// NewSchedule makes `sluice schedule`.
+func NewSchedule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "Let pipelines be started by their triggers",
+		Long: `A pipeline's triggers start runs of it by the clock, for new data, for a measured number or after another pipeline. They do nothing
+until they are applied. What they run is the pipeline as it was then: after an edit, apply it again.
+
+Triggers are kept on the server, and fire while one is up: with ` + "`sluice up`" + `, or a worker on a cluster.`,
+		Example: `  sluice schedule apply pipeline.yaml -e environments/prod.yaml
+  sluice schedule list
+  sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return kit.UsageError(cmd, fmt.Sprintf("there is no command `schedule %s`", args[0]))
+			}
+			return cmd.Help()
+		},
+	}
+	for _, c := range []*cobra.Command{
+		newScheduleApply(), newScheduleList(), newScheduleShow(), newSchedulePause(), newScheduleResume(),
+		newScheduleTrigger(), newScheduleBackfill(), newScheduleDelete(),
+	} {
+		kit.Strict(c)
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
+// withServer acts in a session that does not work itself: what is due waits for a Sluice that is up.
+func withServer(cmd *cobra.Command, act func(*control.Session) error) (err error) {
+	signals := kit.Listen()
+	defer signals.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	s, err := control.Open(ctx, control.Options{StateDir: kit.StateDir(cmd)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	cmd.SetContext(ctx)
+	return act(s)
+}
+
+// isUp reports whether another process is there to act on triggers. On a cluster that is not known.
+func isUp(cmd *cobra.Command) (bool, error) {
+	if connect.ClusterNamed() {
+		return true, nil
+	}
+	_, held, err := holder.Find(kit.StateDir(cmd))
+	return held, err
+}
+
+// needUp refuses what would have no effect while nothing is up.
+func needUp(cmd *cobra.Command) error {
+	up, err := isUp(cmd)
+	if err == nil && !up {
+		err = contract.Error(contract.ErrInvalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
+	}
+	return err
+}
+
+// completeTriggers offers the names of triggers. It asks a server that is up, and starts none.
+func completeTriggers(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if up, err := isUp(cmd); err != nil || !up {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	err := withServer(cmd, func(s *control.Session) error {
+		all, err := s.Schedules().List(cmd.Context())
+		for _, t := range all {
+			if strings.HasPrefix(t.Name, prefix) && !slices.Contains(args, t.Name) {
+				names = append(names, t.Name+"\t"+t.Kind)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

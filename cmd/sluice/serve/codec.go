@@ -1,0 +1,129 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/connect/codec"
+)
+
+// NewCodec makes `sluice codec`.
+func NewCodec() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "codec",
+		Short: "Keys and decoding of what Temporal keeps",
+		Long: `With $SLUICE_CODEC_KEYS naming a key file, Temporal gets the inputs, results, errors and summaries of workflows encrypted only. Each
+process of Sluice needs the file: workers, agents and this command line.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	key, serve := newCodecKey(), newCodecServe()
+	kit.Strict(key)
+	kit.Strict(serve)
+	cmd.AddCommand(key, serve)
+	return cmd
+}
+
+func newCodecKey() *cobra.Command {
+	return &cobra.Command{
+		Use:   "key",
+		Short: "Print a new line for the key file",
+		Long: `Print a new key, with its id, as a line of the file that $SLUICE_CODEC_KEYS names. The first line of the file encrypts, all of them
+decrypt. The file must be readable by its owner alone.`,
+		Example: `  (umask 077; sluice codec key > ~/.sluice-keys)
+  export SLUICE_CODEC_KEYS=~/.sluice-keys`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), codec.NewKey(time.Now()))
+			return err
+		},
+	}
+}
+
+func newCodecServe() *cobra.Command {
+	var origins []string
+	var port int
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Decode for the Temporal UI of a cluster",
+		Long: `Serve, on loopback, the protocol by which Temporal's UI and CLI have payloads decoded. Only pages of the origins named, and programs of
+this machine, are answered. In the UI, give the printed address as the codec server. The UI of ` + "`sluice up`" + ` needs none of this.`,
+		Example: `  SLUICE_CODEC_KEYS=keys SLUICE_STORE=file:///mnt/sluice sluice codec serve --origin https://temporal.example.com`,
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringSliceVar(&origins, "origin", nil, "origin of the UI's pages, as in https://temporal.example.com; may be repeated")
+	cmd.Flags().IntVar(&port, "port", 8234, "port on loopback")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if len(origins) == 0 {
+			return kit.UsageError(cmd, "name the origin of the UI's pages with --origin: pages of other sites are turned away")
+		}
+		for _, origin := range origins {
+			if !isOrigin(origin) {
+				return kit.UsageError(cmd, fmt.Sprintf("--origin %s is not the origin of a page: a scheme, a host and perhaps a port, as in https://temporal.example.com", origin))
+			}
+		}
+		handler, err := codecHandler(cmd)
+		if err != nil {
+			return err
+		}
+		return serveCodec(cmd, codec.ForOrigins(handler, origins), port)
+	}
+	return cmd
+}
+
+// isOrigin reports whether text is an origin in the form in which browsers send it.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && text == u.Scheme+"://"+u.Host
+}
+
+func codecHandler(cmd *cobra.Command) (http.Handler, error) {
+	s, err := kit.OpenStore(cmd)
+	if err != nil {
+		return nil, err
+	}
+	payloads, err := codec.Open(os.Getenv(codec.KeysVariable), s)
+	if err != nil {
+		return nil, err
+	}
+	return payloads.Handler()
+}
+
+// serveCodec serves until a signal comes.
+func serveCodec(cmd *cobra.Command, handler http.Handler, port int) error {
+	signals := kit.Listen()
+	defer signals.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("codec server: %w: choose another --port", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "codec server at http://%s; Ctrl-C stops\n", listener.Addr()); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("codec server: %w", err)
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if server.Shutdown(stopping) != nil { // a request that takes long
+		return server.Close()
+	}
+	return nil
+}

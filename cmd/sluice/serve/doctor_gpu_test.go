@@ -1,0 +1,44 @@
+package serve
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/training/gpu/helper"
+)
+
+func TestDoctorListsGPUs(t *testing.T) {
+	dir := t.TempDir()
+	for name, prints := range map[string]string{
+		"two": `{"source":"nvml","driver":"570.1","gpus":[` +
+			`{"index":0,"uuid":"GPU-a","model":"NVIDIA A100","memory":42949672960,"numa":1,"mig":true,"instances":[{"uuid":"MIG-a"}],"recovery":"none"},` +
+			`{"index":1,"uuid":"GPU-b","model":"NVIDIA L4","memory":24152899584,"numa":-1,"recovery":"reset"}],"lost":[{"index":2,"reason":"open it: GPU is lost"}]}`,
+		"none": `{"source":"nvml","absent":"no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+prints+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reset := "the driver says that it needs a reset, and no training gets it before: nvidia-smi --gpu-reset"
+	for name, want := range map[string][]view.Finding{
+		"two": {
+			{Name: "GPUs", Detail: "2 NVIDIA GPUs, driver 570.1"},
+			{Name: "GPU 0", Detail: "NVIDIA A100, 40 GiB, GPU-a, NUMA node 1, 1 MIG instance"},
+			{Name: "GPU 1", State: view.Note, Detail: "NVIDIA L4, 22 GiB, GPU-b", Help: reset},
+			{
+				Name: "GPU 2", State: view.Note, Detail: "does not answer: open it: GPU is lost",
+				Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
+			},
+		},
+		"none": {{Name: "GPUs", Detail: "none: no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}},
+	} {
+		t.Setenv(helper.Variable, filepath.Join(dir, name))
+		if diff := cmp.Diff(want, checkGPUs(t.Context())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/worker"
+)
+
+// addDeployment gives a command the flags that name a build of a worker deployment.
+func addDeployment(cmd *cobra.Command, d *worker.Deployment) {
+	addDeploymentName(cmd, &d.Name)
+	cmd.Flags().StringVar(&d.BuildID, "build-id", os.Getenv(worker.BuildIDVariable), "build of the worker deployment, also by $"+worker.BuildIDVariable)
+}
+
+func addDeploymentName(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "deployment", os.Getenv(worker.DeploymentVariable), "name of the worker deployment, also by $"+worker.DeploymentVariable)
+}
+
+func newWorkerVersions() *cobra.Command {
+	var deployment string
+	cmd := &cobra.Command{
+		Use:   "versions",
+		Short: "List the builds of a worker deployment, and how many runs each has open",
+		Long: `List the builds of a worker deployment, the newest first. New runs go to the current build. One that was current is draining while runs
+that began on it are open, and its workers are needed; when it is drained they can be stopped. Temporal looks for that every few
+minutes, and later than the count of open runs says.`,
+		Example: `  sluice worker versions --deployment sluice
+  sluice worker versions --deployment sluice --format json | jq '.[] | select(.open_runs > 0) | .build_id'`,
+		Args: cobra.NoArgs,
+	}
+	addDeploymentName(cmd, &deployment)
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if deployment == "" {
+			return kit.UsageError(cmd, "no worker deployment is named: set --deployment or $"+worker.DeploymentVariable)
+		}
+		return withCluster(cmd, func(ctx context.Context, c *connect.Connection) error {
+			builds, err := worker.Builds(ctx, c, deployment)
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if *format == "json" {
+				return view.JSON(out, builds)
+			}
+			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "build\tstatus\topen runs\tfirst seen") //nolint:errcheck // Flush tells
+			for _, b := range builds {
+				fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", b.BuildID, b.Status, b.OpenRuns, b.FirstSeen.Local().Format(time.DateTime)) //nolint:errcheck // the same
+			}
+			return table.Flush()
+		})
+	}
+	return cmd
+}
+
+func newWorkerSetCurrent() *cobra.Command {
+	var d worker.Deployment
+	cmd := &cobra.Command{
+		Use:   "set-current",
+		Short: "Let new runs begin on a build of a worker deployment",
+		Long: `Make a build the current one of its worker deployment: new runs, those of triggers too, begin on it, and runs that are open stay with
+the build that they began on. Start the workers of the build first. To go back, make the old build the current one again.`,
+		Example: `  sluice worker set-current --deployment sluice --build-id 2026-11-21`,
+		Args:    cobra.NoArgs,
+	}
+	addDeployment(cmd, &d)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if d == (worker.Deployment{}) {
+			return kit.UsageError(cmd, "no build is named: set --deployment and --build-id")
+		}
+		if err := d.Check(); err != nil {
+			return kit.UsageError(cmd, err.Error())
+		}
+		return withCluster(cmd, func(ctx context.Context, c *connect.Connection) error {
+			before, hosts, err := worker.MakeCurrent(ctx, c, d)
+			if err != nil {
+				return err
+			}
+			said := fmt.Sprintf("build %s is the current one of deployment %s\n", d.BuildID, d.Name)
+			if before != "" && before != d.BuildID {
+				said += fmt.Sprintf("build %s keeps its open runs: `sluice worker versions --deployment %s` counts them\n", before, d.Name)
+			}
+			if _, err := fmt.Fprint(cmd.OutOrStdout(), said); err != nil || hosts {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no worker of build %s takes train and rollout steps: they wait until one without --stateless is there\n", d.BuildID)
+			return err
+		})
+	}
+	return cmd
+}
+
+// withCluster acts on the cluster that the environment names.
+func withCluster(cmd *cobra.Command, act func(context.Context, *connect.Connection) error) error {
+	if !connect.ClusterNamed() {
+		return kit.UsageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE. What `sluice up` runs is not versioned")
+	}
+	signals := kit.Listen()
+	defer signals.Close()
+	ctx, stop := signals.Until(cmd.Context())
+	defer stop()
+	c, err := connect.Dial(ctx, connect.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(act(ctx, c), c.Close())
+}

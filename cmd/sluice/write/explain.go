@@ -1,0 +1,57 @@
+package write
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// NewExplain makes `sluice explain`.
+func NewExplain() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain [CODE]",
+		Short: "Say what a finding of lint means, with an example",
+		Long: `Say what a finding means: why it is refused or warned of, an example that has it, and the same without it.
+The code is what stands in brackets, as in error[ungated]. Without a code all are listed.`,
+		Example: `  sluice explain ungated
+  sluice explain`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, c := range dsl.Codes() {
+				names = append(names, cobra.CompletionWithDesc(c.Name, c.Title))
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		if len(args) == 0 {
+			if *format == "json" {
+				return view.JSON(out, dsl.Codes())
+			}
+			return view.ThemeOf(out).Codes(out, dsl.Codes())
+		}
+		code, near, ok := dsl.Explain(args[0])
+		if !ok {
+			message := fmt.Sprintf("there is no code `%s`\nhelp: `sluice explain` lists them", args[0])
+			if near != "" {
+				message = fmt.Sprintf("there is no code `%s`\nhelp: did you mean `%s`?", args[0], near)
+			}
+			return kit.Misuse(message)
+		}
+		if *format == "json" {
+			return view.JSON(out, code)
+		}
+		return view.ThemeOf(out).Code(out, code)
+	}
+	return cmd
+}

@@ -1,0 +1,101 @@
+package write
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// NewLint makes `sluice lint`.
+func NewLint() *cobra.Command {
+	var env string
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Check pipelines and environments without running anything",
+		Long: `Check pipelines, and environment files and cleaning blocks by themselves, without running anything: unknown keys, the type of every expression and
+reference, cycles, gates that can be bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says
+more of one. The exit code is 2 when there are errors; warnings alone are fine.
+
+--format sarif is for code scanning services, --format github for a workflow of GitHub Actions, which shows the findings beside the
+lines of a change.`,
+		Example: `  sluice lint pipeline.yaml
+  sluice lint -e environment.yaml pipelines/*.yaml
+  sluice lint --format sarif pipeline.yaml > findings.sarif`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	kit.AddEnvironment(cmd, &env)
+	format := kit.AddFormat(cmd, "sarif", "github")
+	cmd.RunE = func(cmd *cobra.Command, files []string) error {
+		findings := dsl.Diagnostics{}
+		for _, file := range files {
+			ds, err := lint(file, env)
+			if err != nil {
+				return err
+			}
+			findings = append(findings, ds...)
+		}
+		if err := printFindings(cmd, *format, files, findings); err != nil {
+			return err
+		}
+		if findings.HasErrors() {
+			return kit.ExitWith(kit.ExitInvalid)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
+func lint(file, env string) (dsl.Diagnostics, error) {
+	source, err := control.ReadDocument(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	if control.IsEnvironment(source) {
+		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
+		return findings, nil
+	}
+	pipeline, environment, err := control.ReadDocuments(file, env)
+	if err != nil {
+		return nil, err
+	}
+	compile := dsl.Compile
+	if control.IsBlock(source) {
+		compile = dsl.CompileBlock
+	}
+	folder, err := control.OpenFolder(file, environment)
+	if err != nil {
+		return nil, err
+	}
+	_, findings := compile(pipeline, environment, folder)
+	return findings, nil
+}
+
+func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {
+	out := cmd.OutOrStdout()
+	switch format {
+	case "json":
+		return view.JSON(out, findings)
+	case "sarif":
+		return view.SARIF(out, kit.ReadVersions().Sluice, findings)
+	case "github":
+		return view.Annotations(out, findings)
+	}
+	if _, err := fmt.Fprint(out, findings.Text(view.ThemeOf(out).Color)); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return nil
+	}
+	for _, file := range files {
+		if _, err := fmt.Fprintf(out, "%s: ok\n", file); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/store"
+)
+
+// NewPlan makes `sluice plan`.
+func NewPlan() *cobra.Command {
+	var req control.SubmitRequest
+	var given []string
+	var against string
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what a pipeline would do, in which order, behind which gates",
+		Long: `Show what a pipeline would do: its steps in the order they may start, with what each waits for and the gate it must pass.
+Steps under one number run side by side. Nothing is run, and nothing need be running.
+
+Under each step stands what a run would do with it now: take over the outputs of an earlier run (cached), do it because what it would do
+has changed since it was last done (changed: which keys of it, inputs or files), or do it for another reason (runs). What comes after a
+step that runs is known when that has ended. Times and costs are those of earlier runs. --against shows what a rerun of that run would
+take over now that the files were edited, with that run's parameters.
+
+--format mermaid, dot and svg draw the graph: for Markdown, for Graphviz, and as a picture.`,
+		Example: `  sluice plan pipeline.yaml
+  sluice plan pipeline.yaml -p epochs=8
+  sluice plan pipeline.yaml --against spam-filter
+  sluice plan --format svg pipeline.yaml > pipeline.svg`,
+		Args: cobra.ExactArgs(1),
+	}
+	kit.AddEnvironment(cmd, &req.EnvFile)
+	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
+	cmd.Flags().StringVar(&against, "against", "", "show what a rerun of this run would take over")
+	kit.Must(cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return kit.CompleteRuns(cmd, nil, prefix)
+	}))
+	format := kit.AddFormat(cmd, "mermaid", "dot", "svg")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var err error
+		if req.Params, err = kit.ParseParams(cmd, given); err != nil {
+			return err
+		}
+		req.PipelineFile = args[0]
+		program, forecast, err := foresee(cmd, req, against)
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		plan := view.NewPlan(program.Pipeline(), program.Graph(), forecast)
+		switch *format {
+		case "json":
+			return view.JSON(out, plan)
+		case "mermaid":
+			return view.Mermaid(out, plan)
+		case "dot":
+			return view.DOT(out, plan)
+		case "svg":
+			return view.SVG(out, plan)
+		}
+		return view.ThemeOf(out).Plan(out, plan)
+	}
+	return cmd
+}
+
+// foresee compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
+// that says so.
+func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
+	ctx := cmd.Context()
+	s, err := plannedStore(cmd, req, against)
+	if err != nil {
+		return nil, activities.Forecast{}, err
+	}
+	if against != "" {
+		run, err := control.FindRun(ctx, s, against)
+		if err != nil {
+			return nil, activities.Forecast{}, err
+		}
+		against = run.Run
+	}
+	program, forecast, err := control.Forecast(ctx, s, kit.StateDir(cmd), req, against)
+	var missing *control.LintError
+	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
+	}
+	return program, forecast, err
+}
+
+// plannedStore opens the store that a run would be kept in; an empty one when nothing was ever run.
+func plannedStore(cmd *cobra.Command, req control.SubmitRequest, against string) (*store.Store, error) {
+	url, err := control.EnvironmentStore(kit.StateDir(cmd), req)
+	if err != nil {
+		return nil, err
+	}
+	if url != "" {
+		return store.Open(cmd.Context(), url)
+	}
+	s, err := kit.OpenStore(cmd)
+	if errors.Is(err, kit.ErrNoRuns) && against == "" {
+		return store.Open(cmd.Context(), "mem://nothing-has-run")
+	}
+	return s, err
+}

@@ -1,0 +1,186 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/training/policy"
+)
+
+// NewSimulate makes `sluice simulate`.
+func NewSimulate() *cobra.Command {
+	var (
+		env    string
+		files  []string
+		job    policy.Job
+		prices dsl.Prices
+	)
+	cmd := &cobra.Command{
+		Use:   "simulate [PIPELINE STEP] --work TIME --trace FILE",
+		Short: "Replay when spot was to be had, and what a training would have cost",
+		Long: `Replay a trace of when spot was to be had through the very policy that buys for training steps with a deadline, and compare what it
+costs with other ways to buy:
+
+  greedy            take spot or wait for it until the time that is left is needed, then on-demand to the end
+  uniform_progress  keep up with the share of the time that has passed (Wu et al., NSDI 2024)
+  on_demand         nothing else
+  bound             what it costs whoever knows the trace beforehand and changes over for nothing
+
+The deadline and the prices are those of PIPELINE's STEP and its first pool, or of the flags. Costs are the mean over the trace's
+windows, of one node.
+
+A trace is JSON: {"gap_seconds": 600, "windows": [{"available": "110..."}]}, where each character stands for gap_seconds, 1 for spot to
+be had. A file may be given several times; all windows count alike.`,
+		Example: `  sluice simulate --work 48h --deadline 52h --spot 0.97 --on-demand 3.06 --trace v100.json
+  sluice simulate pipeline.yaml fit -e prod --work 6h --changeover 5m --trace v100.json --trace k80.json
+  sluice simulate --work 48h --deadline 92h --trace v100.json --format json`,
+		Args: cobra.MaximumNArgs(2),
+	}
+	kit.AddEnvironment(cmd, &env)
+	format := kit.AddFormat(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&files, "trace", nil, "a trace; may be repeated")
+	flags.DurationVar(&job.Work, "work", 0, "how long the training trains")
+	flags.DurationVar(&job.Within, "deadline", 0, "how long it may take; default: the step's")
+	flags.DurationVar(&job.Changeover, "changeover", 3*time.Minute, "how long new nodes take until they train")
+	flags.Float64Var(&prices.Spot, "spot", 0, "price of a node on spot in dollars an hour; default: the pool's, else 1")
+	flags.Float64Var(&prices.OnDemand, "on-demand", 0, "price of a node on on-demand; default: the pool's, else 3")
+	kit.Must(cmd.MarkFlagRequired("work"))
+	kit.Must(cmd.MarkFlagRequired("trace"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := ofStep(&job, args, env); err != nil {
+			return err
+		}
+		job.Prices = pricesOr(prices, pricesOr(job.Prices, dsl.Prices{Spot: 1, OnDemand: 3}))
+		if err := checkJob(job); err != nil {
+			return kit.UsageError(cmd, err.Error())
+		}
+		traces, err := readTraces(files)
+		if err != nil {
+			return err
+		}
+		c := policy.Compare(job, traces)
+		if *format == "json" {
+			return view.JSON(cmd.OutOrStdout(), c)
+		}
+		return showComparison(cmd.OutOrStdout(), c)
+	}
+	return cmd
+}
+
+// ofStep takes from a step what the flags leave open.
+func ofStep(job *policy.Job, args []string, env string) error {
+	switch len(args) {
+	case 0:
+		return nil
+	case 1:
+		return contract.Error(contract.ErrInvalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
+	}
+	pipeline, environment, err := control.ReadDocuments(args[0], env)
+	if err != nil {
+		return err
+	}
+	folder, err := control.OpenFolder(args[0], environment)
+	if err != nil {
+		return err
+	}
+	program, findings := dsl.Compile(pipeline, environment, folder)
+	if program == nil {
+		return contract.Error(contract.ErrInvalid, findings.Text(false), nil)
+	}
+	spec, err := program.Training(args[1])
+	if err != nil {
+		return contract.Error(contract.ErrInvalid, err.Error(), err)
+	}
+	if spec.Deadline != nil && job.Within == 0 {
+		due, err := spec.Deadline.After(time.Now())
+		if err != nil {
+			return contract.Error(contract.ErrInvalid, err.Error(), err)
+		}
+		job.Within = time.Until(due).Round(time.Second)
+	}
+	if len(spec.Pool) > 0 {
+		job.Prices = program.Environment().Pools[spec.Pool[0]].USDPerHour
+	}
+	return nil
+}
+
+func pricesOr(p, other dsl.Prices) dsl.Prices {
+	if p.Spot == 0 {
+		p.Spot = other.Spot
+	}
+	if p.OnDemand == 0 {
+		p.OnDemand = other.OnDemand
+	}
+	return p
+}
+
+// maxWork bounds a replay, which takes its time for every interval.
+const maxWork = 365 * 24 * time.Hour
+
+func checkJob(job policy.Job) error {
+	switch {
+	case job.Work <= 0 || job.Work > maxWork:
+		return fmt.Errorf("--work is more than nothing and at most %v", maxWork)
+	case job.Within == 0:
+		return errors.New("there is no deadline: give --deadline")
+	case job.Changeover < 0 || job.Prices.Spot < 0 || job.Prices.OnDemand < 0:
+		return errors.New("times and prices are not negative")
+	case job.Within < job.Work+job.Changeover:
+		return fmt.Errorf("a deadline of %v cannot be kept: the work and one changeover take %v", job.Within, job.Work+job.Changeover)
+	case job.Within > maxWork:
+		return fmt.Errorf("--deadline is at most %v", maxWork)
+	}
+	return nil
+}
+
+func readTraces(files []string) ([]policy.Trace, error) {
+	var traces []policy.Trace
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, contract.Error(contract.ErrInvalid, "open the trace: "+err.Error(), err)
+		}
+		t, err := policy.ReadTrace(f)
+		f.Close()
+		if err != nil {
+			return nil, contract.Error(contract.ErrInvalid, file+": "+err.Error(), err)
+		}
+		traces = append(traces, t)
+	}
+	return traces, nil
+}
+
+func showComparison(out io.Writer, c policy.Comparison) error {
+	saved := func(usd float64) string {
+		if c.OnDemandUSD == 0 {
+			return "-"
+		}
+		return human.Percent(1 - usd/c.OnDemandUSD)
+	}
+	if _, err := fmt.Fprintf(out, "%s, costs on the mean\n\n", human.Plural(int64(c.Windows), "window")); err != nil {
+		return err
+	}
+	heads := []string{"strategy", "cost", "saved", "missed", "changeovers", "spot", "on-demand", "waited"}
+	hours := func(h float64) string { return strconv.FormatFloat(h, 'f', 1, 64) + "h" }
+	return kit.Table(out, strings.Join(heads, "\t"), func(w io.Writer) {
+		for _, m := range c.Results {
+			kit.Row(w, m.Strategy, fmt.Sprintf("$%.2f", m.USD), saved(m.USD), strconv.Itoa(m.Missed), strconv.FormatFloat(m.Changeovers, 'f', 1, 64),
+				hours(m.SpotHours), hours(m.StayHours), hours(m.WaitedHours))
+		}
+		kit.Row(w, "bound", fmt.Sprintf("$%.2f", c.BoundUSD), saved(c.BoundUSD))
+	})
+}
