@@ -57,7 +57,7 @@ type record struct {
 
 func load(t *testing.T, name string) record {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "report", "testdata", name+".json"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "report", "testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
