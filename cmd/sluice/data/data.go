@@ -1,3 +1,4 @@
+// Package data is the commands for what runs keep: data, clean and checkpoint.
 package data
 
 import (

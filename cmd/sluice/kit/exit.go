@@ -1,3 +1,5 @@
+// Package kit is what the commands of sluice share: exit codes and what is said of errors, flags and their completion, the store, tables,
+// signals and the terminal.
 package kit
 
 import (
@@ -72,7 +74,7 @@ func (u usage) Error() string { return u.message }
 // Misuse is an error that says what is wrong with the command line.
 func Misuse(message string) error { return usage{message} }
 
-// UsageError is misuse, with the word on where the command's help is.
+// UsageError is Misuse, with the word on where the command's help is.
 func UsageError(cmd *cobra.Command, message string) error {
 	return usage{message + "\nhelp: `" + cmd.CommandPath() + " --help` shows how it is used"}
 }
@@ -140,6 +142,7 @@ func Complain(w io.Writer, err error) {
 	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
 }
 
+// Invalidf is an error of what a command was given: a name that there is not, a folder in which nothing can be written.
 func Invalidf(format string, args ...any) error {
 	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
 }

@@ -10,6 +10,7 @@ import (
 // Listener hears the signals that ask this process to end: Ctrl-C and Ctrl-\ at a terminal, and SIGTERM and SIGHUP from whoever started it.
 type Listener struct{ C chan os.Signal }
 
+// Listen begins to hear them, until Close.
 func Listen() *Listener {
 	l := &Listener{C: make(chan os.Signal, 4)}
 	signal.Notify(l.C, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM)
@@ -19,6 +20,7 @@ func Listen() *Listener {
 	return l
 }
 
+// Close leaves signals to others again.
 func (l *Listener) Close() { signal.Stop(l.C) }
 
 // Until returns a context that ends at the first signal, which is used up, or when stop is called, after which signals are left to

@@ -17,6 +17,7 @@ func Table(out io.Writer, head string, rows func(io.Writer)) error {
 	return w.Flush()
 }
 
+// Row writes a row of a table.
 func Row(w io.Writer, cells ...string) {
 	for i := range cells {
 		cells[i] = human.Printable(cells[i])

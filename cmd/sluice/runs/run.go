@@ -1,3 +1,5 @@
+// Package runs is the commands that start runs, follow, look at and decide on them: run, rerun, cancel, approve, reject, list, show, logs and
+// report.
 package runs
 
 import (

@@ -1,3 +1,4 @@
+// Package schedules is the command schedule, for the triggers of pipelines.
 package schedules
 
 import (

@@ -1,3 +1,4 @@
+// Package serve is the commands that keep Sluice running: up, worker, serve, codec and doctor.
 package serve
 
 import (

@@ -1,3 +1,4 @@
+// Package write is the commands for who writes a pipeline: init, lint, explain, fmt, plan and simulate.
 package write
 
 import (
