@@ -1,0 +1,89 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/pipelines/program"
+)
+
+// Programs is what the programs of Exec transforms run with.
+type Programs struct {
+	// Dir is their working folder, and Env their whole environment, which may hold secrets.
+	Dir string   `json:"dir,omitempty"`
+	Env []string `json:"env,omitempty"`
+	// Log receives what they write to stderr, from one goroutine at a time. Nil: nobody.
+	Log io.Writer `json:"-"`
+}
+
+// programs are those of a job, by transform. They are shared by all workers of the process.
+type programs struct {
+	ctx   context.Context
+	given Programs
+	mu    sync.Mutex
+	pools map[string]*program.Pool
+}
+
+func newPrograms(ctx context.Context, given Programs) *programs {
+	return &programs{ctx: ctx, given: given, pools: map[string]*program.Pool{}}
+}
+
+// pool returns the processes of a transform. There are none before the first row.
+func (p *programs) pool(transform string, c dsl.Exec) (*program.Pool, error) {
+	if p == nil {
+		return nil, errors.New("a program can only run on the machine that the cleaning was started on")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool, ok := p.pools[transform]; ok {
+		return pool, nil
+	}
+	path, err := script.LookPath(c.Command[0], p.given.Dir, p.given.Env)
+	if err != nil {
+		return nil, fault(TypeUser, "transform %s: %w", transform, err)
+	}
+	p.pools[transform] = program.NewPool(p.ctx, program.Spec{
+		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
+		Decode:  decodeAnswer,
+		MaxLine: maxRow + maxRow/2, // a row that is a little too long is rejected, and no fault of the program's
+	})
+	return p.pools[transform], nil
+}
+
+// decodeAnswer reads an answer of a program.
+func decodeAnswer(text []byte) (map[string]any, error) {
+	r, err := decodeRow(text)
+	if why := (*rejection)(nil); r != nil && errors.As(err, &why) {
+		return r, &program.Unfit{Reason: why.reason, Message: why.message}
+	}
+	return r, err
+}
+
+// close ends the programs.
+func (p *programs) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	for name, pool := range p.pools {
+		if closeErr := pool.Close(); closeErr != nil {
+			err = errors.Join(err, programFault(name, closeErr))
+		}
+	}
+	clear(p.pools)
+	return err
+}
+
+// programFault says of a program's fault whose it is.
+func programFault(transform string, err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return err // it says where
+	}
+	if f := (*program.Fault)(nil); errors.As(err, &f) {
+		return fault(TypeUser, "transform %s: %w", transform, f)
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package pipelines
+
+import "github.com/sluiceml/sluice/pipelines/program"
+
+// reserved are the fields that say to a program and by it what a row's own fields cannot.
+var reserved = []string{"_row", "_drop", "_reject"}
+
+// ask takes a row to the program of an Exec. It goes on when the program has answered, which is by the end of the unit.
+func (u *unitWork) ask(at int, from origin, r row) error {
+	n := &u.plan.nodes[at]
+	for _, field := range reserved {
+		if _, ok := r[field]; ok {
+			return u.answered(n, from, r, program.Answer{Reject: "reserved_field", Message: "a row for a program must have no field " + field})
+		}
+	}
+	u.dead.unordered = true
+	text, err := encodeRow(r)
+	if err != nil {
+		return err
+	}
+	f, ok := u.feeds[at]
+	if !ok {
+		f = n.row.program.Feed()
+		u.feeds[at] = f
+	}
+	return programFault(n.name, f.Send(u.ctx, text, func(a program.Answer) error { return u.answered(n, from, r, a) }))
+}
+
+// answered takes a row on with what the program has made of it.
+func (u *unitWork) answered(n *node, from origin, r row, a program.Answer) error {
+	var err error
+	switch {
+	case a.Drop != "":
+		err = &dropped{rule: a.Drop}
+	case a.Reject != "":
+		err = &rejection{reason: a.Reject, message: a.Message}
+	}
+	if err = u.watched(n, err); err != nil {
+		return u.leave(n, from, r, err)
+	}
+	return u.pass(n.next, from, a.Row)
+}
+
+// do works on the unit, until its last row has come to an end.
+func (u *unitWork) do(work func(*unitWork) error) error {
+	if err := work(u); err != nil {
+		return err
+	}
+	return u.drain()
+}
+
+// looseRows is how many rows of a unit may wait for their place in the dead letter, about. Most units are smaller.
+const looseRows = 1 << 20
+
+// tidy drains the unit now and then.
+func (u *unitWork) tidy() error {
+	if u.rows++; u.rows%looseRows != 0 {
+		return nil
+	}
+	return u.drain()
+}
+
+// drain waits for the answers to all rows, of a program before one that its rows go on to, and orders what was rejected.
+func (u *unitWork) drain() error {
+	for at := range u.plan.nodes {
+		if f, ok := u.feeds[at]; ok {
+			if err := f.Flush(u.ctx); err != nil {
+				return programFault(u.plan.nodes[at].name, err)
+			}
+		}
+	}
+	return u.dead.order()
+}
+
+// stopFeeds gives the programs back.
+func (u *unitWork) stopFeeds() {
+	for _, f := range u.feeds {
+		f.Close()
+	}
+}

@@ -1,0 +1,24 @@
+package pipelines
+
+import "errors"
+
+// explode takes the rows that a row becomes on from the node.
+func (u *unitWork) explode(n *node, from origin, r row) error {
+	made := int64(0)
+	err := n.row.explode(r, func(r row) error {
+		if made++; made > 1 {
+			u.files.of(from.name).Read++
+			u.counts[[2]string{countExploded, n.name}]++
+			u.session.rowRead()
+		}
+		return u.pass(n.next, from, r)
+	})
+	if made > 0 {
+		return errors.Join(err, u.watched(n, nil))
+	}
+	if err = u.watched(n, err); err != nil {
+		return u.leave(n, from, r, err)
+	}
+	u.files.of(from.name).Dropped[n.name]++
+	return nil
+}
