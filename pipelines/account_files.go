@@ -43,6 +43,7 @@ func newFileCount(name string) *fileCount {
 	return &fileCount{File: name, Reached: map[int]int64{}, Dropped: map[string]int64{}, Rejected: map[string]int64{}}
 }
 
+// add adds the counts of other rows of the file.
 func (c *fileCount) add(o *fileCount) {
 	c.Read += o.Read
 	addCounts(c.Reached, o.Reached)
@@ -50,6 +51,7 @@ func (c *fileCount) add(o *fileCount) {
 	addCounts(c.Rejected, o.Rejected)
 }
 
+// addCounts adds counts to others.
 func addCounts[K comparable](to, from map[K]int64) {
 	for key, n := range from {
 		to[key] += n
@@ -62,6 +64,7 @@ type fileCounts struct {
 	last *fileCount
 }
 
+// of returns the counts of a file.
 func (c *fileCounts) of(name string) *fileCount {
 	if c.last != nil && c.last.File == name {
 		return c.last
@@ -74,6 +77,13 @@ func (c *fileCounts) of(name string) *fileCount {
 	}
 	c.last = c.all[name]
 	return c.last
+}
+
+// add adds the counts of other rows.
+func (c *fileCounts) add(o fileCounts) {
+	for _, f := range o.all {
+		c.of(f.File).add(f)
+	}
 }
 
 // total adds all files up in the counts of the job.
@@ -128,9 +138,9 @@ const accountName = "account.jsonl"
 // maxMerged bounds how many files are merged, and open, at a time.
 const maxMerged = 256
 
-// accountFiles writes the account of each source file to path, and checks that each adds up and that all together are rows. Memory: a
-// line of each of maxMerged files.
-func (p *plan) accountFiles(work, path string, rows dsl.Rows) error {
+// writeAccounts writes the account of each source file to path, and checks that each adds up and that all together are rows. What came to
+// one of the cuts, whose names are by their nodes, and did not come out of it, was dropped there. Memory: a line of each of maxMerged files.
+func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error {
 	parts, err := os.ReadDir(filepath.Join(work, "account"))
 	if err != nil {
 		return err
@@ -152,7 +162,7 @@ func (p *plan) accountFiles(work, path string, rows dsl.Rows) error {
 	var sum dsl.Rows
 	err = writeLines(path, func(line func(any) error) error {
 		return mergeCounts(paths, func(c *fileCount) error {
-			a, err := p.settle(c, &sum)
+			a, err := c.settle(cuts, &sum)
 			if err != nil {
 				return err
 			}
@@ -167,13 +177,13 @@ func (p *plan) accountFiles(work, path string, rows dsl.Rows) error {
 }
 
 // settle makes the account of a file, and adds it to the sum.
-func (p *plan) settle(c *fileCount, sum *dsl.Rows) (FileAccount, error) {
+func (c *fileCount) settle(cuts map[int]string, sum *dsl.Rows) (FileAccount, error) {
 	a := FileAccount{File: c.File, Read: c.Read, Dropped: c.Dropped, Rejected: c.Rejected}
 	for at, n := range c.Reached {
-		if _, isCut := p.nodes[at].end.(cut); !isCut {
+		if name, isCut := cuts[at]; !isCut {
 			a.Kept += n
 		} else if n != 0 {
-			a.Dropped[p.nodes[at].name] += n
+			a.Dropped[name] += n
 		}
 	}
 	dropped, rejected := total(a.Dropped), total(a.Rejected)

@@ -13,11 +13,12 @@ import (
 
 // aggregate is what a Combine computes of values.
 type aggregate interface {
-	// check reports a value that add cannot take. Nulls it takes for granted.
-	check(v any) error
-	// add takes in a value that is not null, or of a count of rows any.
-	add(v any)
-	value() (any, error)
+	// Check reports a value that Add cannot take. Nulls it takes for granted.
+	Check(v any) error
+	// Add takes in a value that is not null, or of a count of rows any.
+	Add(v any)
+	// Value returns what was computed.
+	Value() (any, error)
 }
 
 var newAggregate = map[string]func() aggregate{
@@ -42,7 +43,7 @@ type sumOf struct {
 	total          *big.Float
 }
 
-func (s *sumOf) check(v any) error {
+func (s *sumOf) Check(v any) error {
 	switch v.(type) {
 	case int64, float64, nil:
 		return nil
@@ -50,7 +51,7 @@ func (s *sumOf) check(v any) error {
 	return fmt.Errorf("a %T is no number", v)
 }
 
-func (s *sumOf) add(v any) {
+func (s *sumOf) Add(v any) {
 	if s.total == nil {
 		s.total = new(big.Float).SetPrec(sumPrecision)
 	}
@@ -64,7 +65,7 @@ func (s *sumOf) add(v any) {
 	}
 }
 
-func (s *sumOf) value() (any, error) {
+func (s *sumOf) Value() (any, error) {
 	if s.n == 0 {
 		return nil, nil
 	}
@@ -86,20 +87,20 @@ type extreme struct {
 	best any
 }
 
-func (e *extreme) check(v any) error {
+func (e *extreme) Check(v any) error {
 	if kindOrder(v) < 0 {
 		return fmt.Errorf("a %T has no order; use a number, a text or a bool", v)
 	}
 	return nil
 }
 
-func (e *extreme) add(v any) {
+func (e *extreme) Add(v any) {
 	if e.best == nil || compareValues(v, e.best)*e.sign > 0 {
 		e.best = v
 	}
 }
 
-func (e *extreme) value() (any, error) { return e.best, nil }
+func (e *extreme) Value() (any, error) { return e.best, nil }
 
 func kindOrder(v any) int {
 	switch v.(type) {
@@ -146,9 +147,9 @@ func numberOf(v any) *big.Float {
 // countOf counts.
 type countOf struct{ n int64 }
 
-func (*countOf) check(any) error       { return nil }
-func (c *countOf) add(any)             { c.n++ }
-func (c *countOf) value() (any, error) { return c.n, nil }
+func (*countOf) Check(any) error       { return nil }
+func (c *countOf) Add(any)             { c.n++ }
+func (c *countOf) Value() (any, error) { return c.n, nil }
 
 // quantifier tells whether any value is true, or all are.
 type quantifier struct {
@@ -156,20 +157,20 @@ type quantifier struct {
 	got     any
 }
 
-func (q *quantifier) check(v any) error {
+func (q *quantifier) Check(v any) error {
 	if _, ok := v.(bool); !ok && v != nil {
 		return fmt.Errorf("a %T is no bool", v)
 	}
 	return nil
 }
 
-func (q *quantifier) add(v any) {
+func (q *quantifier) Add(v any) {
 	if q.got != q.decides {
 		q.got = v
 	}
 }
 
-func (q *quantifier) value() (any, error) { return q.got, nil }
+func (q *quantifier) Value() (any, error) { return q.got, nil }
 
 // listOf lists the values, as long as a row has place for them.
 type listOf struct {
@@ -177,9 +178,9 @@ type listOf struct {
 	size int
 }
 
-func (*listOf) check(any) error { return nil }
+func (*listOf) Check(any) error { return nil }
 
-func (l *listOf) add(v any) {
+func (l *listOf) Add(v any) {
 	if l.size > maxRow {
 		return // value says so
 	}
@@ -191,7 +192,7 @@ func (l *listOf) add(v any) {
 	l.size += len(text) + 1
 }
 
-func (l *listOf) value() (any, error) {
+func (l *listOf) Value() (any, error) {
 	if l.size > maxRow {
 		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, and a row cannot", maxRow)
 	}

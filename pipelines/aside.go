@@ -62,6 +62,9 @@ func collect(packed func(*[]byte) bool) ([]reference, error) {
 // size is how long what was put aside is.
 func (r reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
 
+// countMarks is how many marks without order and bands there are.
+func countMarks(refs []reference) int64 { return sizeOfAll(refs) / markHead }
+
 func sizeOfAll(refs []reference) (size int64) {
 	for _, r := range refs {
 		size += r.size()
@@ -116,7 +119,7 @@ func divide(work, name string, refs []reference, n int) ([][]reference, error) {
 	err = fetch(work, refs, func(batch []byte) error {
 		var failed error
 		err := marks(batch, func(m packedMark) {
-			i := int(unit(digest(m[:16])) * float64(n))
+			i := int(digest(m[:16]).fraction() * float64(n))
 			if blocks[i] = append(blocks[i], m...); len(blocks[i]) >= partBlock {
 				failed = errors.Join(failed, flush(i))
 			}

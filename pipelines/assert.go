@@ -19,6 +19,16 @@ type assertion struct {
 	index map[digest]int
 }
 
+// assertEqual compiles an AssertEqual.
+func (c *rowTransform) assertEqual(t dsl.Transform, _ givens) error {
+	a, err := compileAssert(t)
+	if err != nil {
+		return err
+	}
+	c.assertion, c.count = a, a.see
+	return nil
+}
+
 func compileAssert(t dsl.Transform) (*assertion, error) {
 	c, err := decodeConfig[dsl.AssertEqual](t)
 	if err != nil {

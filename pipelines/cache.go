@@ -56,7 +56,7 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 	}
 	before, files := u.unitResult, u.files
 	u.unitResult, u.files = newUnitResult(), fileCounts{}
-	spillAt, deadAt := u.spill.at, u.dead.at
+	spillAt, deadAt := u.spill.size(), u.dead.at
 	u.caching = true
 	err := read()
 	if err == nil {
@@ -66,9 +66,7 @@ func (u *unitWork) cached(p piece, key string, read func() error) error {
 		err = u.store(path, p, spillAt, deadAt)
 	}
 	before.add(u.unitResult)
-	for _, f := range u.files.all {
-		files.of(f.File).add(f)
-	}
+	files.add(u.files)
 	u.unitResult, u.files = before, files
 	return err
 }
@@ -95,12 +93,12 @@ func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error)
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
 // is no reason to fail.
 func (u *unitWork) store(path string, p piece, spillAt uint64, deadAt int64) error {
-	if err := errors.Join(u.spill.out.Flush(), u.dead.flush()); err != nil {
+	if err := errors.Join(u.spill.flush(), u.dead.flush()); err != nil {
 		return err
 	}
 	head := cachedPiece{
 		Marks: map[groupKey][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.of(p.File.Name),
-		Spill: int64(u.spill.at - spillAt), Dead: u.dead.at - deadAt,
+		Spill: int64(u.spill.size() - spillAt), Dead: u.dead.at - deadAt,
 	}
 	for group, packed := range u.marks {
 		moved, err := move(packed, 0, 0, -spillAt)
@@ -144,7 +142,7 @@ func (u *unitWork) write(path string, head cachedPiece, spillAt uint64, deadAt i
 		_, err = out.Write(encoded.Bytes())
 	}
 	if err == nil {
-		err = copyRange(out, u.spill.file.Name(), int64(spillAt), head.Spill)
+		err = copyRange(out, u.spill.path(), int64(spillAt), head.Spill)
 	}
 	if err == nil && head.Dead > 0 {
 		err = copyRange(out, u.dead.path, deadAt, head.Dead)
@@ -191,7 +189,7 @@ func (u *unitWork) reuse(path string, p piece) error {
 	}
 	addProfiles(u.profiles, profiles)
 	for group, packed := range head.Marks {
-		moved, err := move(packed, u.segment, u.unit, u.spill.at)
+		moved, err := move(packed, u.segment, u.unit, u.spill.size())
 		if err != nil {
 			return err
 		}

@@ -30,12 +30,12 @@ func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (rows []row, reas
 	pieces := []piece{whole}
 	var err error
 	if cut {
-		if pieces, err = f.cut(t.Context(), whole); err != nil {
+		if pieces, err = f.Cut(t.Context(), whole); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, p := range pieces {
-		err := f.read(t.Context(), p, func(r record) error {
+		err := f.Read(t.Context(), p, func(r record) error {
 			if why := (*rejection)(nil); errors.As(r.rejected, &why) {
 				reasons = append(reasons, why.reason)
 				return nil
@@ -226,7 +226,7 @@ func FuzzColumns(f *testing.F) {
 		}
 		p := piece{inputFile{Path: path, Size: int64(len(data))}, 0, int64(len(data))}
 		n := 0
-		err := format.read(t.Context(), p, func(record) error {
+		err := format.Read(t.Context(), p, func(record) error {
 			if n++; n > 1000 {
 				return fmt.Errorf("enough")
 			}

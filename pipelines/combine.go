@@ -78,7 +78,7 @@ func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, er
 		if of[i], err = f.value.Eval(r); err != nil {
 			return nil, "", m, rejectEval(f.name, err)
 		}
-		if err := newAggregate[f.fn]().check(of[i]); err != nil {
+		if err := newAggregate[f.fn]().Check(of[i]); err != nil {
 			return nil, "", m, reject("expression", "%s: %v", f.name, err)
 		}
 	}
@@ -89,7 +89,7 @@ func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, er
 		return nil, "", m, err
 	}
 	m.tie = digestOf(text)
-	return text, strconv.Itoa(bucket(m.key, groups)), m, nil
+	return text, strconv.Itoa(m.key.bucket(groups)), m, nil
 }
 
 // build implements cut.
@@ -174,7 +174,7 @@ func (c *combiner) merge(rows []mark, read func(mark) (origin, []byte, error)) (
 		by, of := r["by"].([]any), r["of"].([]any)
 		for i, v := range of {
 			if v != nil || c.fields[i].value == nil {
-				all[i].add(v)
+				all[i].Add(v)
 			}
 		}
 		if i == 0 {
@@ -187,7 +187,7 @@ func (c *combiner) merge(rows []mark, read func(mark) (origin, []byte, error)) (
 		}
 	}
 	for i, f := range c.fields {
-		if made[f.name], err = all[i].value(); err != nil {
+		if made[f.name], err = all[i].Value(); err != nil {
 			return first, nil, fault(TypeUser, "transform %s: %s: %w", c.name, f.name, err)
 		}
 	}

@@ -1,13 +1,10 @@
 package pipelines
 
 import (
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
-
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
 // ledger holds counts by namespace and name.
@@ -25,7 +22,7 @@ const countsFolder = "counts"
 
 // keep writes the ledger of one piece of work, by a name of its own: who does the same again writes the same file.
 //
-// The account is made of these files. Beam's counters, which inc adds to, are for a cluster's page alone: what a cluster did twice
+// The account is made of these files. Beam's counters, which count adds to, are for a cluster's page alone: what a cluster did twice
 // counts twice, and Beam's prism may forget the counts of one of two bundles that end at the same moment (2.77).
 func (t ledger) keep(work, of string) error {
 	if len(t) == 0 {
@@ -41,13 +38,6 @@ func (t ledger) keep(work, of string) error {
 	}
 	name := digestOf([]byte(of)) // which may be too long for one
 	return os.WriteFile(filepath.Join(work, countsFolder, hex.EncodeToString(name[:])), text, 0o666)
-}
-
-// inc adds the counts to Beam's.
-func (t ledger) inc(ctx context.Context) {
-	for at, n := range t {
-		beam.NewCounter(at[0], at[1]).Inc(ctx, n)
-	}
 }
 
 // allCounts adds up what was kept.

@@ -274,7 +274,7 @@ func TestCSVPieces(t *testing.T) {
 		whole := inputFile{Path: path, Name: "in", Size: size}
 		read := func(pieces ...piece) (found []record) {
 			for _, p := range pieces {
-				err := file.read(t.Context(), p, func(r record) error {
+				err := file.Read(t.Context(), p, func(r record) error {
 					found = append(found, record{offset: r.offset, row: r.row})
 					return r.rejected
 				})

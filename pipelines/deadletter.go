@@ -68,7 +68,7 @@ func (d *deadLetter) add(r deadRow) error {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
 	if d.unordered {
-		d.loose = append(d.loose, deadPlace{origin{r.Source, r.Offset}, d.at, int64(line.Len())})
+		d.loose = append(d.loose, deadPlace{origin{name: r.Source, offset: r.Offset}, d.at, int64(line.Len())})
 	}
 	return d.take(&line)
 }

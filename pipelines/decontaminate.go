@@ -10,29 +10,31 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
-// compileDecontaminate drops rows that share words with held-out ones, which heldOut reads once for all workers of the process.
-func compileDecontaminate(t dsl.Transform, s *session) (rowFunc, error) {
-	c, err := decodeConfig[dsl.Decontaminate](t)
+// decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
+// process.
+func (c *rowTransform) decontaminate(t dsl.Transform, given givens) error {
+	config, err := decodeConfig[dsl.Decontaminate](t)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(c.Fields) == 0 || len(c.Against) == 0 {
-		return nil, errors.New("name the `fields` and the files to compare them `against`")
+	if len(config.Fields) == 0 || len(config.Against) == 0 {
+		return errors.New("name the `fields` and the files to compare them `against`")
 	}
-	if c.Ngram < 1 {
-		return nil, fmt.Errorf("ngram: %d is not at least 1", c.Ngram)
+	if config.Ngram < 1 {
+		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
 	}
-	set, err := s.heldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(c) })
+	set, err := given.shared.HeldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(config) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func(r row) error {
-		texts, err := textFields(r, c.Fields)
+	c.apply = func(r row) error {
+		texts, err := textFields(r, config.Fields)
 		if err == nil && slices.ContainsFunc(texts, set.Shares) {
 			return errDropped
 		}
 		return err
-	}, nil
+	}
+	return nil
 }
 
 // readHeldOut reads the held-out rows. It fails rather than to leave some out: what is not compared with is not held out.
@@ -50,7 +52,7 @@ func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
 	}
 	set := overlap.New(c.Ngram)
 	for _, file := range files {
-		err := from.format.read(context.Background(), piece{File: file, End: file.Size}, func(r record) error {
+		err := from.format.Read(context.Background(), piece{File: file, End: file.Size}, func(r record) error {
 			if r.rejected != nil {
 				return fmt.Errorf("at byte %d: %w", r.offset, r.rejected)
 			}

@@ -68,7 +68,7 @@ func (d *deduper) take(to []byte, r row) (text []byte, group string, m mark, err
 		return nil, "", m, err
 	}
 	m.key, err = d.key(r, text, m.tie)
-	return text, strconv.Itoa(bucket(m.key, groups)), m, err
+	return text, strconv.Itoa(m.key.bucket(groups)), m, err
 }
 
 // key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.

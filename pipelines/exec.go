@@ -4,17 +4,18 @@ import (
 	"errors"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/program"
 )
 
-// compileExec has a program answer for the rows.
-func compileExec(t dsl.Transform, p *programs) (*program.Pool, error) {
-	c, err := decodeConfig[dsl.Exec](t)
+// exec compiles an Exec, which has a program answer for the rows.
+func (c *rowTransform) exec(t dsl.Transform, given givens) error {
+	c.prefix = t.Name + "/" // its rules are the program's, which may call one as another transform's
+	config, err := decodeConfig[dsl.Exec](t)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if len(c.Command) == 0 {
-		return nil, errors.New("command: say what to run")
+	if len(config.Command) == 0 {
+		return errors.New("command: say what to run")
 	}
-	return p.pool(t.Name, c)
+	c.program, err = given.shared.Pool(t.Name, config)
+	return err
 }

@@ -62,11 +62,11 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	out, err := account(counts, p)
+	out, err := outputOf(counts, p)
 	if err != nil {
 		return out, err
 	}
-	if err := p.accountFiles(job.WorkDir, filepath.Join(job.WorkDir, accountName), out.Rows); err != nil {
+	if err := writeAccounts(job.WorkDir, filepath.Join(job.WorkDir, accountName), out.Rows, p.cuts()); err != nil {
 		return out, err
 	}
 	if out.Profile, err = summary(job.WorkDir); err != nil {
@@ -152,8 +152,8 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 	return graph, nil
 }
 
-// account makes the outputs of the counts and checks that they add up.
-func account(counts ledger, p *plan) (dsl.CleanOutput, error) {
+// outputOf makes the outputs of the counts and checks that they add up.
+func outputOf(counts ledger, p *plan) (dsl.CleanOutput, error) {
 	out := dsl.CleanOutput{
 		Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
 		Schema: dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}},

@@ -13,6 +13,15 @@ const maxExploded = 1_000_000
 // explodeFunc calls yield for each row that a row becomes. It may reject the row before the first of them.
 type explodeFunc func(r row, yield func(row) error) error
 
+// explodes compiles an Explode.
+func (c *rowTransform) explodes(t dsl.Transform, _ givens) error {
+	config, err := decodeConfig[dsl.Explode](t)
+	if err == nil {
+		c.explode, err = compileExplode(config)
+	}
+	return err
+}
+
 // compileExplode makes rows of the items of lists.
 func compileExplode(c dsl.Explode) (explodeFunc, error) {
 	if len(c.Fields) == 0 {

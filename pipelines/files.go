@@ -28,6 +28,9 @@ type inputFile struct {
 	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }
 
+// countTo has what is read of the file added to n.
+func (f *inputFile) countTo(n *atomic.Int64) { f.read = n }
+
 // findFiles lists the files that patterns match, by name, each once.
 func findFiles(ctx context.Context, patterns []string) ([]inputFile, error) {
 	var local []string

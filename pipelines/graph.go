@@ -152,6 +152,17 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, ele
 	beam.ParDo0(scope, &profileFn{Work: work}, beam.GroupByKey(scope, beam.Flatten(scope, profiles...)))
 }
 
+// cuts returns the names of the cuts, by their nodes.
+func (p *plan) cuts() map[int]string {
+	names := map[int]string{}
+	for at, n := range p.nodes {
+		if _, ok := n.end.(cut); ok {
+			names[at] = n.name
+		}
+	}
+	return names
+}
+
 // sinks yields the sinks.
 func (p *plan) sinks() iter.Seq[*sink] {
 	return func(yield func(*sink) bool) {

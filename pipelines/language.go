@@ -14,7 +14,7 @@ import (
 const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
-func (c *rowTransform) language(t dsl.Transform) error {
+func (c *rowTransform) language(t dsl.Transform, _ givens) error {
 	config, err := decodeConfig[dsl.DetectLanguage](t)
 	if err != nil {
 		return err

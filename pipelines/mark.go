@@ -95,13 +95,3 @@ func (p packedMark) move(segment uint16, unit uint32, by uint64) {
 	binary.BigEndian.PutUint32(p[34:], unit)
 	binary.BigEndian.PutUint64(p[38:], binary.BigEndian.Uint64(p[38:])+by)
 }
-
-// unit maps a digest to [0, 1) evenly.
-func unit(d digest) float64 {
-	return float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
-}
-
-// bucket maps a digest to one of n groups evenly, by other bits than unit does.
-func bucket(d digest, n int) int {
-	return int(binary.BigEndian.Uint64(d[8:]) % uint64(n))
-}

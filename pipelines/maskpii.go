@@ -16,7 +16,7 @@ import (
 const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
-func (c *rowTransform) maskPII(t dsl.Transform, secrets map[string]string) error {
+func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 	config, err := decodeConfig[dsl.MaskPII](t)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, secrets map[string]string) error
 	with := maskLabel
 	switch action {
 	case "hash":
-		key := secrets[config.Key]
+		key := given.secrets[config.Key]
 		if key == "" {
 			return fmt.Errorf("key: the step has no secret %q; hashes without a key could be undone by trying", config.Key)
 		}

@@ -102,7 +102,7 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 		groups[first] = true
 	}
 	counts := ledger{{countDropped, d.name}: int64(dropped), {countGroups, d.name}: int64(len(groups))}
-	counts.inc(ctx)
+	count(ctx, counts)
 	kept, err := keep.putAside(f.job.WorkDir, group)
 	if err = errors.Join(err, counts.keep(f.job.WorkDir, "resemble/"+group)); err != nil {
 		return f.session.failed(err)
@@ -179,7 +179,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	}
 	m := r.marks[i].mark()
 	text := make([]byte, m.size)
-	if err := r.spills.read(spillID{m.segment, m.unit}, m.offset, text); err != nil {
+	if err := r.spills.read(spillID{segment: m.segment, unit: m.unit}, m.offset, text); err != nil {
 		return nil, err
 	}
 	whole, err := decodeRow(text)

@@ -9,6 +9,12 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 )
 
+// partition compiles a Partition.
+func (c *rowTransform) partition(t dsl.Transform, given givens) (err error) {
+	c.route, err = compilePartition(t, given.params)
+	return err
+}
+
 // compilePartition names the output that a row goes to.
 func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string, error), error) {
 	c, err := decodeConfig[dsl.Partition](t)

@@ -36,7 +36,7 @@ func compilePlan(job Job) (*plan, error) {
 		return nil, fault(TypeInvalid, "%w", err)
 	}
 	p := &plan{}
-	given := givens{params: params, secrets: job.Secrets, session: sessionOf(job.WorkDir)}
+	given := givens{params: params, secrets: job.Secrets, shared: sessionOf(job.WorkDir)}
 	for _, t := range graph {
 		if err := p.add(t, given); err != nil {
 			typ := TypeInvalid

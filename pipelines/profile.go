@@ -18,6 +18,15 @@ func init() { register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{}) 
 // columns are computed for the profile, by name.
 type columns map[string]*dsl.RowProgram
 
+// profiles compiles a Profile.
+func (c *rowTransform) profiles(t dsl.Transform, given givens) error {
+	config, err := decodeConfig[dsl.ProfileRows](t)
+	if err == nil {
+		c.profile, err = compileColumns(config.Columns, given.params)
+	}
+	return err
+}
+
 func compileColumns(computed map[string]dsl.Expr, params map[string]any) (columns, error) {
 	all := make(columns, len(computed))
 	for name, e := range computed {

@@ -8,7 +8,7 @@ import (
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
-func (c *rowTransform) quality(t dsl.Transform) error {
+func (c *rowTransform) quality(t dsl.Transform, _ givens) error {
 	config, err := decodeConfig[dsl.QualityFilter](t)
 	if err != nil {
 		return err

@@ -20,9 +20,9 @@ func compileReadAvro(c dsl.ReadFromAvro) (reader, error) { return reader{c.Path,
 // avroFile has rows in blocks. It is read from its start: where a block begins is not written anywhere.
 type avroFile struct{}
 
-func (avroFile) cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
+func (avroFile) Cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
 
-func (avroFile) read(ctx context.Context, p piece, yield func(record) error) error {
+func (avroFile) Read(ctx context.Context, p piece, yield func(record) error) error {
 	file, err := p.File.open(ctx, 0)
 	if err != nil {
 		return err

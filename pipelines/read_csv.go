@@ -45,14 +45,14 @@ type csvFile struct {
 }
 
 // cut divides a file only where no quotes can hide line ends.
-func (f csvFile) cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f csvFile) Cut(ctx context.Context, whole piece) ([]piece, error) {
 	if f.quotes {
 		return []piece{whole}, nil
 	}
 	return f.cutLines(ctx, whole)
 }
 
-func (f csvFile) read(ctx context.Context, p piece, yield func(record) error) error {
+func (f csvFile) Read(ctx context.Context, p piece, yield func(record) error) error {
 	if p.Start == 0 {
 		return f.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error {
 			records := newCSVReader(lines, f.delimiter, f.quotes)

@@ -42,11 +42,11 @@ type jsonLines struct {
 	decode func([]byte) (row, error)
 }
 
-func (f jsonLines) cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f jsonLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
 	return f.cutLines(ctx, whole)
 }
 
-func (f jsonLines) read(ctx context.Context, p piece, yield func(record) error) error {
+func (f jsonLines) Read(ctx context.Context, p piece, yield func(record) error) error {
 	return f.lines(ctx, p, func(l line) error {
 		if l.err == nil && len(bytes.TrimSpace(l.text)) == 0 {
 			return nil
@@ -76,9 +76,9 @@ type jsonDocument struct {
 	decode func([]byte) (row, error)
 }
 
-func (jsonDocument) cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
+func (jsonDocument) Cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
 
-func (f jsonDocument) read(ctx context.Context, p piece, yield func(record) error) error {
+func (f jsonDocument) Read(ctx context.Context, p piece, yield func(record) error) error {
 	l, err := f.document(ctx, p.File)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func compileReadParquet(c dsl.ReadFromParquet) (reader, error) {
 type parquetFile struct{}
 
 // cut makes a piece of each group of rows.
-func (parquetFile) cut(ctx context.Context, whole piece) ([]piece, error) {
+func (parquetFile) Cut(ctx context.Context, whole piece) ([]piece, error) {
 	f, from, err := openParquet(ctx, whole.File)
 	if why := (*rejection)(nil); errors.As(err, &why) {
 		return []piece{whole}, nil // said when it is read
@@ -50,7 +50,7 @@ func groupStart(f *parquet.File, i int) int64 {
 	return m.DataPageOffset
 }
 
-func (parquetFile) read(ctx context.Context, p piece, yield func(record) error) error {
+func (parquetFile) Read(ctx context.Context, p piece, yield func(record) error) error {
 	f, from, err := openParquet(ctx, p.File)
 	if why := (*rejection)(nil); errors.As(err, &why) {
 		return yield(record{rejected: why})

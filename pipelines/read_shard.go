@@ -20,7 +20,7 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 		return err
 	}
 	file := inputFile{Path: path, Name: filepath.Base(path), Size: info.Size()}
-	return format.read(ctx, piece{File: file, End: file.Size}, func(r record) error {
+	return format.Read(ctx, piece{File: file, End: file.Size}, func(r record) error {
 		if r.rejected != nil {
 			return fmt.Errorf("row at %d: %w", r.offset, r.rejected)
 		}

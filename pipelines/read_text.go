@@ -15,11 +15,11 @@ func compileReadText(c dsl.ReadFromText) (reader, error) {
 // textLines has a row a line, also for an empty one.
 type textLines struct{ textFile }
 
-func (f textLines) cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f textLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
 	return f.cutLines(ctx, whole)
 }
 
-func (f textLines) read(ctx context.Context, p piece, yield func(record) error) error {
+func (f textLines) Read(ctx context.Context, p piece, yield func(record) error) error {
 	return f.lines(ctx, p, func(l line) error {
 		return yield(l.record(func(text []byte) (row, error) {
 			return row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -99,6 +100,16 @@ type digest [16]byte
 func digestOf(text []byte) digest {
 	sum := sha256.Sum256(text)
 	return digest(sum[:16])
+}
+
+// fraction maps a digest to [0, 1) evenly.
+func (d digest) fraction() float64 {
+	return float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
+}
+
+// bucket maps a digest to one of n groups evenly, by other bits than fraction does.
+func (d digest) bucket(n int) int {
+	return int(binary.BigEndian.Uint64(d[8:]) % uint64(n))
 }
 
 // keyOf is the digest of what values are compared by: 1 is 1.0.

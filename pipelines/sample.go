@@ -25,7 +25,7 @@ func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
 		if err != nil {
 			return err
 		}
-		if unit(of) >= float64(c.Fraction) {
+		if of.fraction() >= float64(c.Fraction) {
 			return errDropped
 		}
 		return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -107,10 +108,10 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	f.start(ctx, e.Unit, func(u *unitWork) error {
 		defer f.session.sourceRead()
 		for i, p := range e.Source.Pieces {
-			p.File.read = &f.session.bytes
+			p.File.countTo(&f.session.bytes)
 			u.files.of(p.File.Name) // it has an account, also when it has no rows
 			err := u.cached(p, e.Source.Keys[i], func() error {
-				return f.entry().source.format.read(ctx, p, func(r record) error { return u.read(p.File.Name, r) })
+				return f.entry().source.format.Read(ctx, p, func(r record) error { return u.read(p.File.Name, r) })
 			})
 			if err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)
@@ -140,7 +141,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	}
 	f.start(ctx, uint32(unit), func(u *unitWork) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
-			id := spillID{segment, uint32(unit)}
+			id := spillID{segment: segment, unit: uint32(unit)}
 			err := readSpill(spillPath(f.job.WorkDir, segment, id.unit), keep[segment], func(offset uint64, from origin, text []byte) error {
 				return u.again(id, offset, from, text)
 			})
@@ -194,6 +195,13 @@ func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
 		for _, ref := range r.aside {
 			emit(ref.key, ref.data)
 		}
-		r.counts.inc(ctx)
+		count(ctx, r.counts)
+	}
+}
+
+// count adds counts to Beam's.
+func count(ctx context.Context, counts ledger) {
+	for at, n := range counts {
+		beam.NewCounter(at[0], at[1]).Inc(ctx, n)
 	}
 }

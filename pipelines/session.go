@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
@@ -80,10 +82,15 @@ func (s *session) unitDone() {
 	}
 }
 
-// heldOut returns what a Decontaminate compares with. It is read once.
-func (s *session) heldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error) {
+// HeldOut returns what a Decontaminate compares with. It is read once.
+func (s *session) HeldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error) {
 	once, _ := s.held.LoadOrStore(transform, sync.OnceValues(read))
 	return once.(func() (*overlap.Set, error))()
+}
+
+// Pool returns the processes of a transform.
+func (s *session) Pool(transform string, c dsl.Exec) (*program.Pool, error) {
+	return s.programs.pool(transform, c)
 }
 
 // tally returns the counts of a transform with a threshold.

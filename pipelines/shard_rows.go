@@ -23,7 +23,7 @@ type shardRow struct {
 }
 
 func shardRows(work string, refs []reference) ([]shardRow, error) {
-	rows := make([]shardRow, 0, sizeOfAll(refs)/markHead)
+	rows := make([]shardRow, 0, countMarks(refs))
 	err := fetch(work, refs, func(batch []byte) error {
 		return marks(batch, func(p packedMark) {
 			m := p.mark()
@@ -135,7 +135,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 		end := starts[i] + int(r.size)
 		text := c.text[starts[i]:end]
 		c.text[end] = '\n'
-		if err := spills.read(spillID{r.segment, r.unit}, r.offset, text); err != nil {
+		if err := spills.read(spillID{segment: r.segment, unit: r.unit}, r.offset, text); err != nil {
 			return err
 		}
 		if err := w.describe(text, c); err != nil {

@@ -48,9 +48,9 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
 	}
 	s := &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format, names: map[string][]string{}}
-	for _, p := range split.parts {
+	for _, part := range split.names() {
 		for i := range s.shards {
-			s.names[p.name] = append(s.names[p.name], s.shard(s.part(p.name), i))
+			s.names[part] = append(s.names[part], s.shard(s.part(part), i))
 		}
 	}
 	return s, nil
@@ -66,7 +66,7 @@ func (s *sink) take(to []byte, r row) (text []byte, group string, m mark, err er
 }
 
 // looks reports whether mark needs the row, and not just its text.
-func (s *sink) looks() bool { return s.format.check != nil || s.split.key != nil }
+func (s *sink) looks() bool { return s.format.check != nil || s.split.keyed() }
 
 // mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
 func (s *sink) mark(r row, text []byte) (shard string, m mark, err error) {
@@ -81,14 +81,14 @@ func (s *sink) mark(r row, text []byte) (shard string, m mark, err error) {
 	}
 	m.key = digestOf(text)
 	m.tie = m.key
-	return s.names[part][bucket(m.key, s.shards)], m, nil
+	return s.names[part][m.key.bucket(s.shards)], m, nil
 }
 
 // parts lists the parts by their folders in the dataset.
 func (s *sink) parts() []string {
 	var names []string
-	for _, p := range s.split.parts {
-		names = append(names, s.part(p.name))
+	for _, part := range s.split.names() {
+		names = append(names, s.part(part))
 	}
 	return names
 }
@@ -191,7 +191,7 @@ func (f *writeFn) FinishBundle(ctx context.Context, emit func(string, []byte)) e
 func (f *writeFn) emit(ctx context.Context, emit func(string, []byte)) {
 	for _, w := range f.workers.take() {
 		emit("", w.profile)
-		w.counts.inc(ctx)
+		count(ctx, w.counts)
 	}
 }
 
@@ -223,7 +223,7 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []reference)
 	if linesPath(path) != path {
 		w.shapes = shapes{}
 	}
-	done := f.session.writing.shard(sizeOfAll(refs) / markHead)
+	done := f.session.writing.shard(countMarks(refs))
 	w.wrote = func(n int) {
 		f.session.rowsKept(n)
 		done(int64(n))

@@ -42,10 +42,10 @@ type record struct {
 
 // fileFormat reads the rows of one kind of file. It may be used from several goroutines.
 type fileFormat interface {
-	// cut divides a file of more than unitBytes into pieces.
-	cut(ctx context.Context, whole piece) ([]piece, error)
-	// read calls yield for each row of a piece. What is wrong with the data is a rejection.
-	read(ctx context.Context, p piece, yield func(record) error) error
+	// Cut divides a file of more than unitBytes into pieces.
+	Cut(ctx context.Context, whole piece) ([]piece, error)
+	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
+	Read(ctx context.Context, p piece, yield func(record) error) error
 }
 
 // reader is a compiled ReadFrom transform.
@@ -98,7 +98,7 @@ func cutSources(ctx context.Context, format fileFormat, files []inputFile) (unit
 	for _, file := range files {
 		pieces := []piece{{File: file, End: file.Size}}
 		if file.Size > unitBytes {
-			if pieces, err = format.cut(ctx, pieces[0]); err != nil {
+			if pieces, err = format.Cut(ctx, pieces[0]); err != nil {
 				return nil, fmt.Errorf("read %s: %w", file.Name, err)
 			}
 		}

@@ -3,77 +3,13 @@ package pipelines
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
 )
-
-// However a file is cut, each line is read once, at its offset.
-func TestPiecesCoverAllLines(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "in")
-	rapid.Check(t, func(rt *rapid.T) {
-		text := rapid.StringOf(rapid.SampledFrom([]rune("ab \n\r"))).Draw(rt, "text")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			rt.Fatal(err)
-		}
-		type found struct {
-			Offset int64
-			Text   string
-		}
-		var want, got []found
-		at := 0
-		for line := range strings.Lines(text) {
-			want = append(want, found{int64(at), strings.TrimSuffix(line, "\n")})
-			at += len(line)
-		}
-		size := int64(len(text))
-		for start := int64(0); start < size; {
-			end := min(size, start+rapid.Int64Range(1, 10).Draw(rt, "cut"))
-			p := piece{inputFile{Path: path, Name: "in", Size: size}, start, end}
-			err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
-				got = append(got, found{l.offset, string(l.text)})
-				return l.err
-			})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			start = end
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			rt.Fatalf("lines (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func TestTooLongLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "in")
-	text := "short\n" + strings.Repeat("x", maxRow) + "\n" + strings.Repeat("y", maxRow+1) + "\nlast"
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	size := int64(len(text))
-	p := piece{inputFile{Path: path, Size: size}, 0, size}
-	err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
-		word := string(l.text[:1])
-		if l.err != nil {
-			word += " rejected"
-		}
-		got = append(got, word)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"s", "x", "y rejected", "l"}, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
 
 func TestFindSources(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[a] *") // a folder may have any name
@@ -92,7 +28,11 @@ func TestFindSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := cutSources(t.Context(), jsonLines{textFile{utf8Charset}, decodeRow}, files)
+	from, err := compileReadJSON(dsl.ReadFromJSON{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units, err := cutSources(t.Context(), from.format, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,10 +45,10 @@ func TestFindSources(t *testing.T) {
 		}
 	}
 	want := [][]piece{
-		{{inputFile{Name: "a"}, 0, 10}},
-		{{inputFile{Name: "b"}, 0, unitBytes}},
-		{{inputFile{Name: "b"}, unitBytes, 2 * unitBytes}},
-		{{inputFile{Name: "b"}, 2 * unitBytes, 2*unitBytes + 10}, {inputFile{Name: "c"}, 0, 0}},
+		{{File: inputFile{Name: "a"}, Start: 0, End: 10}},
+		{{File: inputFile{Name: "b"}, Start: 0, End: unitBytes}},
+		{{File: inputFile{Name: "b"}, Start: unitBytes, End: 2 * unitBytes}},
+		{{File: inputFile{Name: "b"}, Start: 2 * unitBytes, End: 2*unitBytes + 10}, {File: inputFile{Name: "c"}, Start: 0, End: 0}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(inputFile{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -32,6 +32,7 @@ type spill struct {
 	rest []byte // of a row, without its JSON
 }
 
+// createSpill creates a spill file.
 func createSpill(path string) (*spill, error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -69,6 +70,14 @@ func (s *spill) take(rows io.Reader) error {
 	return nil
 }
 
+// size is the length of what is in it, and path its name.
+func (s *spill) size() uint64 { return s.at }
+func (s *spill) path() string { return s.file.Name() }
+
+// flush writes what is in the buffer.
+func (s *spill) flush() error { return s.out.Flush() }
+
+// close writes what is in the buffer, and closes the file.
 func (s *spill) close() error {
 	if err := errors.Join(s.out.Flush(), s.file.Close()); err != nil {
 		return fmt.Errorf("write a spill file: %w", err)

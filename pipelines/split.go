@@ -55,11 +55,24 @@ func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
 	return s, nil
 }
 
+// plainName reports whether a name can be that of a folder.
 func plainName(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	})
 }
+
+// names are those of the parts.
+func (s *splitter) names() []string {
+	names := make([]string, len(s.parts))
+	for i, p := range s.parts {
+		names[i] = p.name
+	}
+	return names
+}
+
+// keyed reports whether the part depends on the row.
+func (s *splitter) keyed() bool { return s.key != nil }
 
 // part returns the part a row is in: the one whose interval the hash of its key falls into.
 func (s *splitter) part(r row) (string, error) {
@@ -74,7 +87,7 @@ func (s *splitter) part(r row) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := unit(key)
+	at := key.fraction()
 	for _, p := range s.parts[:len(s.parts)-1] {
 		if at < p.upper {
 			return p.name, nil

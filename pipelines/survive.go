@@ -66,7 +66,7 @@ func (f *surviveFn) emit(ctx context.Context, emit func(string, []byte)) {
 		for _, p := range stay.kept {
 			emit(p.key, p.data)
 		}
-		stay.counts.inc(ctx)
+		count(ctx, stay.counts)
 	}
 }
 

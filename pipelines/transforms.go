@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/program"
+	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
 // rowFunc transforms one row in place. A dropped drops it, a rejection sends it to the dead letter (the row is then as it came
@@ -50,7 +51,38 @@ type givens struct {
 	params map[string]any
 	// secrets are values by the variable that a config names.
 	secrets map[string]string
-	session *session
+	shared  shared
+}
+
+// shared is what the transforms of a job have in common in one process, however often each is compiled.
+type shared interface {
+	// HeldOut returns what a Decontaminate, by its name, compares with. It is read once.
+	HeldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error)
+	// Pool returns the processes of an Exec, by its name.
+	Pool(transform string, c dsl.Exec) (*program.Pool, error)
+}
+
+// compiler compiles the config of a transform into c.
+type compiler func(c *rowTransform, t dsl.Transform, given givens) error
+
+// compilers are those of the row transforms, by type.
+var compilers = map[string]compiler{
+	"AssertEqual":        (*rowTransform).assertEqual,
+	"DecodeMail":         applies(compileDecodeMail),
+	"Decontaminate":      drops((*rowTransform).decontaminate),
+	"DetectLanguage":     (*rowTransform).language,
+	"Exec":               (*rowTransform).exec,
+	"Explode":            drops((*rowTransform).explodes),
+	"Filter":             drops(applies(compileFilter)),
+	"HtmlToText":         applies(compileHTMLToText),
+	"MapToFields":        applies(compileMap),
+	"MaskPII":            (*rowTransform).maskPII,
+	"NormalizeText":      applies(compileNormalize),
+	"Partition":          (*rowTransform).partition,
+	"Profile":            (*rowTransform).profiles,
+	"QualityFilter":      (*rowTransform).quality,
+	"Sample":             drops(applies(compileSample)),
+	"ValidateWithSchema": applies(compileValidate),
 }
 
 // compileTransform compiles one row transform of the chain. It has the name it is counted under.
@@ -59,68 +91,34 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 	if t.Name != t.Type { // only one transform of a chain can go without a name
 		c.prefix = t.Name + "/"
 	}
-	params := given.params
-	switch t.Type {
-	case "MapToFields":
-		c.apply, err = compileAs(t, params, compileMap)
-	case "AssertEqual":
-		if c.assertion, err = compileAssert(t); err == nil {
-			c.count = c.assertion.see
-		}
-	case "Explode":
-		c.rules = []string{t.Name}
-		var config dsl.Explode
-		if config, err = decodeConfig[dsl.Explode](t); err == nil {
-			c.explode, err = compileExplode(config)
-		}
-	case "Exec":
-		c.prefix = t.Name + "/" // its rules are the program's, which may call one as another transform's
-		c.program, err = compileExec(t, given.session.programs)
-	case "Filter":
-		c.rules = []string{t.Name}
-		c.apply, err = compileAs(t, params, compileFilter)
-	case "Decontaminate":
-		c.rules = []string{t.Name}
-		c.apply, err = compileDecontaminate(t, given.session)
-	case "DecodeMail":
-		c.apply, err = compileAs(t, params, compileDecodeMail)
-	case "DetectLanguage":
-		err = c.language(t)
-	case "HtmlToText":
-		c.apply, err = compileAs(t, params, compileHTMLToText)
-	case "NormalizeText":
-		c.apply, err = compileAs(t, params, compileNormalize)
-	case "MaskPII":
-		err = c.maskPII(t, given.secrets)
-	case "Partition":
-		c.route, err = compilePartition(t, params)
-	case "Profile":
-		var config dsl.ProfileRows
-		if config, err = decodeConfig[dsl.ProfileRows](t); err == nil {
-			c.profile, err = compileColumns(config.Columns, params)
-		}
-	case "QualityFilter":
-		err = c.quality(t)
-	case "Sample":
-		c.rules = []string{t.Name}
-		c.apply, err = compileAs(t, params, compileSample)
-	case "ValidateWithSchema":
-		c.apply, err = compileAs(t, params, compileValidate)
-	default:
-		err = fmt.Errorf("there is no transform of type %q", t.Type)
+	compile := compilers[t.Type]
+	if compile == nil {
+		return c, fmt.Errorf("there is no transform of type %q", t.Type)
 	}
+	err = compile(&c, t, given)
 	return c, err
 }
 
-// compileAs decodes the transform's config and hands it to the compiler of its type.
-func compileAs[C any](t dsl.Transform, params map[string]any, compile func(C, map[string]any) (rowFunc, error)) (rowFunc, error) {
-	config, err := decodeConfig[C](t)
-	if err != nil {
-		return nil, err
+// applies makes a compiler of one for a transform that changes, drops or rejects rows.
+func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
+	return func(c *rowTransform, t dsl.Transform, given givens) error {
+		config, err := decodeConfig[C](t)
+		if err == nil {
+			c.apply, err = compile(config, given.params)
+		}
+		return err
 	}
-	return compile(config, params)
 }
 
+// drops has the rows that the transform drops counted under its own name.
+func drops(compile compiler) compiler {
+	return func(c *rowTransform, t dsl.Transform, given givens) error {
+		c.rules = []string{t.Name}
+		return compile(c, t, given)
+	}
+}
+
+// decodeConfig returns the config of a transform, with defaults for what it leaves out.
 func decodeConfig[C any](t dsl.Transform) (config C, err error) {
 	config = dsl.DefaultsOf[C]()
 	if len(t.Config) == 0 {

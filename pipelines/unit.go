@@ -75,7 +75,7 @@ func (u *unitWork) putMarksAside() error {
 	}
 	var packs []pack
 	for key, packed := range u.marks {
-		packs = append(packs, pack{key.String(), packed})
+		packs = append(packs, pack{key: key.String(), data: packed})
 	}
 	slices.SortFunc(packs, func(a, b pack) int { return strings.Compare(a.key, b.key) })
 	refs, err := putAside(u.work, asideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
@@ -93,7 +93,7 @@ func (u *unitWork) read(name string, r record) error {
 	}
 	u.files.of(name).Read++
 	u.session.rowRead()
-	from := origin{name, r.offset}
+	from := origin{name: name, offset: r.offset}
 	if err := u.watched(u.entry, r.rejected); err != nil {
 		text := string(r.text[:min(len(r.text), maxDeadText+4)])
 		return u.refuse(u.entry, u.entry.name, from, clip(text, maxDeadText), err)

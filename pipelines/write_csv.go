@@ -48,7 +48,7 @@ func openCSVShard(w io.Writer, columns []string) (shardWriter, error) {
 	return s, nil
 }
 
-func (s *csvShard) write(r row) error {
+func (s *csvShard) Write(r row) error {
 	values := make([]string, len(s.columns))
 	for i, name := range s.columns {
 		var err error
@@ -75,7 +75,7 @@ func (s *csvShard) record(n int, field func(int) string) {
 	_ = s.out.WriteByte('\n')
 }
 
-func (s *csvShard) close() error { return s.out.Flush() }
+func (s *csvShard) Close() error { return s.out.Flush() }
 
 // csvText writes a value.
 func csvText(v any) (string, error) {

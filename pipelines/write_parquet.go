@@ -60,7 +60,7 @@ func parquetNodeOf(s *shape) parquet.Node {
 	return parquet.JSON()
 }
 
-func (s *parquetShard) write(r row) (err error) {
+func (s *parquetShard) Write(r row) (err error) {
 	if len(s.columns) == 0 {
 		return errors.New("the rows have no fields: a Parquet file cannot tell how many there are")
 	}
@@ -81,7 +81,7 @@ func (s *parquetShard) write(r row) (err error) {
 	return s.out.Flush()
 }
 
-func (s *parquetShard) close() error { return s.out.Close() }
+func (s *parquetShard) Close() error { return s.out.Close() }
 
 // parquetCell adds the values of one column to the row.
 type parquetCell struct {

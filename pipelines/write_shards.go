@@ -28,9 +28,9 @@ type shardFormat struct {
 
 // shardWriter writes the rows of one shard, one after the other.
 type shardWriter interface {
-	write(row) error
-	// close writes what comes after the last row. It does not close what is written to.
-	close() error
+	Write(row) error
+	// Close writes what comes after the last row. It does not close what is written to.
+	Close() error
 }
 
 // linesExt is the extension of JSON lines.
@@ -155,9 +155,9 @@ func convertShard(ctx context.Context, path string, format shardFormat, columns 
 				return err
 			}
 			done(int64(len(text)) + 1)
-			return shard.write(r)
+			return shard.Write(r)
 		})
-		return errors.Join(err, shard.close())
+		return errors.Join(err, shard.Close())
 	})
 	if err != nil {
 		return err

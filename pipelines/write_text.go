@@ -35,7 +35,7 @@ func openTextShard(w io.Writer, _ shapes) (shardWriter, error) {
 	return textShard{bufio.NewWriter(w)}, nil
 }
 
-func (s textShard) write(r row) error {
+func (s textShard) Write(r row) error {
 	for _, v := range r {
 		text, _ := v.(string)
 		_, _ = s.out.WriteString(text) // the flush has the error
@@ -43,7 +43,7 @@ func (s textShard) write(r row) error {
 	return s.out.WriteByte('\n')
 }
 
-func (s textShard) close() error { return s.out.Flush() }
+func (s textShard) Close() error { return s.out.Flush() }
 
 // jsonText writes a value as JSON.
 func jsonText(v any) (string, error) {

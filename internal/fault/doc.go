@@ -1,0 +1,2 @@
+// Package fault says what kind of thing went wrong, and whose it is to mend.
+package fault

@@ -1,0 +1,36 @@
+package pipelines
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestDecodeRow(t *testing.T) {
+	tests := []struct{ text, reason string }{
+		{`{"a": 1}`, ""},
+		{` {"a": [1, {"b": 9007199254740993}]} `, ""},
+		{`{"a": 1e400}`, "number_range"},
+		{`{"a": 9223372036854775808}`, "number_range"},
+		{`{"a": 1} {"b": 2}`, "not_json"},
+		{`{"a": `, "not_json"},
+		{strings.Repeat("[", 20_000), "not_json"},
+		{`[]`, "not_object"},
+		{`null`, "not_object"},
+	}
+	for _, test := range tests {
+		_, err := decodeRow([]byte(test.text))
+		var why *rejection
+		reason := ""
+		if errors.As(err, &why) {
+			reason = why.reason
+		}
+		if reason != test.reason || (err != nil && why == nil) {
+			t.Errorf("%.40s: got %v, want reason %q", test.text, err, test.reason)
+		}
+	}
+	r, err := decodeRow([]byte(`{"a": 9007199254740993, "b": 1.0}`))
+	if err != nil || r["a"] != int64(9007199254740993) || r["b"] != 1.0 {
+		t.Errorf("got %v, %v: whole numbers must stay exact", r, err)
+	}
+}
