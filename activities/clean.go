@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -57,7 +58,7 @@ func (c *Cleaner) Clean(ctx context.Context, in contract.StepInput) (contract.St
 	}
 	defer closeLog()
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p pipelines.Progress) { at.Store(&p) })
-	var fault *pipelines.Error
+	var fault *fault.Error
 	switch {
 	case ctx.Err() != nil:
 		return contract.StepOutput{}, ctx.Err()

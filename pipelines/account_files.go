@@ -15,6 +15,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // FileAccount is what became of the rows of one source file: Read = Kept + Dropped + Rejected.
@@ -170,7 +171,7 @@ func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error 
 		})
 	})
 	if err == nil && (sum.Read != rows.Read || sum.Kept != rows.Kept || sum.Dropped != rows.Dropped || sum.Rejected != rows.Rejected) {
-		err = fault(TypeInfrastructure, "the accounts of the files add up to %+v, but the whole is %+v; this is an error in the program,"+
+		err = fault.New(fault.Infrastructure, "the accounts of the files add up to %+v, but the whole is %+v; this is an error in the program,"+
 			" and the dataset was not written", sum, rows)
 	}
 	return err
@@ -192,7 +193,7 @@ func (c *fileCount) settle(cuts map[int]string, sum *dsl.Rows) (FileAccount, err
 	sum.Dropped += dropped
 	sum.Rejected += rejected
 	if a.Read != a.Kept+dropped+rejected {
-		return a, fault(TypeInfrastructure, "the account of %s does not add up: %d rows read, but %d kept + %d dropped + %d rejected;"+
+		return a, fault.New(fault.Infrastructure, "the account of %s does not add up: %d rows read, but %d kept + %d dropped + %d rejected;"+
 			" this is an error in the program, and the dataset was not written", a.File, a.Read, a.Kept, dropped, rejected)
 	}
 	return a, nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // aggregate is what a Combine computes of values.
@@ -181,20 +182,20 @@ type listOf struct {
 func (*listOf) Check(any) error { return nil }
 
 func (l *listOf) Add(v any) {
-	if l.size > maxRow {
+	if l.size > rows.MaxSize {
 		return // value says so
 	}
 	text, err := rowjson.Append(nil, v)
 	if err != nil {
-		l.size = maxRow // a value that came out of a row can be written
+		l.size = rows.MaxSize // a value that came out of a row can be written
 	}
 	l.list = append(l.list, v)
 	l.size += len(text) + 1
 }
 
 func (l *listOf) Value() (any, error) {
-	if l.size > maxRow {
-		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, and a row cannot", maxRow)
+	if l.size > rows.MaxSize {
+		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, and a row cannot", rows.MaxSize)
 	}
 	return l.list, nil
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // pack is data that is grouped by a key.
@@ -119,7 +121,7 @@ func divide(work, name string, refs []reference, n int) ([][]reference, error) {
 	err = fetch(work, refs, func(batch []byte) error {
 		var failed error
 		err := marks(batch, func(m packedMark) {
-			i := int(digest(m[:16]).fraction() * float64(n))
+			i := int(rows.Digest(m[:16]).Fraction() * float64(n))
 			if blocks[i] = append(blocks[i], m...); len(blocks[i]) >= partBlock {
 				failed = errors.Join(failed, flush(i))
 			}

@@ -9,14 +9,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // drawMarks draws marks of few keys, in packs.
 func drawMarks(rt *rapid.T) [][]mark {
 	drawn := rapid.Custom(func(rt *rapid.T) mark {
 		return mark{
-			key:    digestOf([]byte{rapid.Byte().Draw(rt, "key")}),
-			tie:    digestOf([]byte{rapid.ByteRange(0, 3).Draw(rt, "tie")}),
+			key:    rows.DigestOf([]byte{rapid.Byte().Draw(rt, "key")}),
+			tie:    rows.DigestOf([]byte{rapid.ByteRange(0, 3).Draw(rt, "tie")}),
 			order:  rapid.SliceOfN(rapid.ByteRange(0, 2), 0, 3).Draw(rt, "order"),
 			offset: uint64(rapid.Byte().Draw(rt, "offset")),
 		}
@@ -28,7 +30,7 @@ func drawMarks(rt *rapid.T) [][]mark {
 func TestBestMarks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		packs := drawMarks(rt)
-		byKey := map[digest][]packedMark{}
+		byKey := map[rows.Digest][]packedMark{}
 		best, total := bestMarks{}, 0
 		for _, m := range slices.Concat(packs...) {
 			p := packedMark(m.append(nil))
@@ -36,11 +38,11 @@ func TestBestMarks(t *testing.T) {
 			best.add(p)
 			total++
 		}
-		want := map[digest][]byte{}
+		want := map[rows.Digest][]byte{}
 		for key, list := range byKey {
 			want[key] = slices.MinFunc(list, packedMark.compare)
 		}
-		got := map[digest][]byte{}
+		got := map[rows.Digest][]byte{}
 		best.each(func(m packedMark, several bool) {
 			key := m.mark().key
 			got[key] = m

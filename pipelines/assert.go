@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // maxAsserted bounds the rows of an AssertEqual.
@@ -16,7 +18,7 @@ type assertion struct {
 	name  string
 	texts []string
 	want  []int64
-	index map[digest]int
+	index map[rows.Digest]int
 }
 
 // assertEqual compiles an AssertEqual.
@@ -30,24 +32,24 @@ func (c *rowTransform) assertEqual(t dsl.Transform, _ givens) error {
 }
 
 func compileAssert(t dsl.Transform) (*assertion, error) {
-	c, err := decodeConfig[dsl.AssertEqual](t)
+	c, err := rows.DecodeConfig[dsl.AssertEqual](t)
 	if err != nil {
 		return nil, err
 	}
 	if len(c.Elements) > maxAsserted {
 		return nil, fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(c.Elements), maxAsserted)
 	}
-	a := &assertion{name: t.Name, index: map[digest]int{}}
+	a := &assertion{name: t.Name, index: map[rows.Digest]int{}}
 	for i, element := range c.Elements {
-		r, err := decodeRow(element)
+		r, err := rows.Decode(element)
 		if err != nil {
 			return nil, fmt.Errorf("elements: number %d: %w", i+1, err)
 		}
-		text, err := encodeRow(r)
+		text, err := rows.Encode(r)
 		if err != nil {
 			return nil, err
 		}
-		key, err := keyOf(map[string]any(r))
+		key, err := rows.KeyOf(map[string]any(r))
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +57,7 @@ func compileAssert(t dsl.Transform) (*assertion, error) {
 		if !ok {
 			at = len(a.texts)
 			a.index[key] = at
-			a.texts, a.want = append(a.texts, clip(string(text), maxDeadMessage)), append(a.want, 0)
+			a.texts, a.want = append(a.texts, rows.Clip(string(text), rows.MaxMessage)), append(a.want, 0)
 		}
 		a.want[at]++
 	}
@@ -63,18 +65,18 @@ func compileAssert(t dsl.Transform) (*assertion, error) {
 }
 
 // see counts a row, or fails when it is none of the expected.
-func (a *assertion) see(r row, count func(space, name string)) error {
-	key, err := keyOf(map[string]any(r))
+func (a *assertion) see(r rows.Row, count func(space, name string)) error {
+	key, err := rows.KeyOf(map[string]any(r))
 	if err != nil {
 		return err
 	}
 	at, ok := a.index[key]
 	if !ok {
-		text, err := encodeRow(r)
+		text, err := rows.Encode(r)
 		if err != nil {
 			return err
 		}
-		return fault(TypeUser, "%s: the row %s is not among the elements", a.name, clip(string(text), maxDeadMessage))
+		return fault.New(fault.User, "%s: the row %s is not among the elements", a.name, rows.Clip(string(text), rows.MaxMessage))
 	}
 	count(countAsserted, a.counter(at))
 	return nil
@@ -86,7 +88,7 @@ func (a *assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i
 func (a *assertion) judge(got map[string]int64) error {
 	for i, want := range a.want {
 		if n := got[a.counter(i)]; n != want {
-			return fault(TypeUser, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
+			return fault.New(fault.User, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
 		}
 	}
 	return nil

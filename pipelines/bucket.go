@@ -12,6 +12,7 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 )
@@ -25,16 +26,16 @@ func inBucket(pattern string) bool { return bucketScheme.MatchString(pattern) }
 // parseBucketPath reads s3://bucket/pattern?region=...&endpoint=... or gs://bucket/pattern.
 func parseBucketPath(text string) (objectstore.Address, error) {
 	if !objectstore.IsAddress(text) {
-		return objectstore.Address{}, fault(TypeInvalid, "path %q: files are read from folders, s3:// and gs://", text)
+		return objectstore.Address{}, fault.New(fault.Invalid, "path %q: files are read from folders, s3:// and gs://", text)
 	}
 	at, err := objectstore.Parse(text)
 	switch {
 	case err != nil && strings.Contains(text, "?"):
-		return at, fault(TypeInvalid, "path %q: %w; a ? that stands for any character is not known here", text, err)
+		return at, fault.New(fault.Invalid, "path %q: %w; a ? that stands for any character is not known here", text, err)
 	case err != nil:
-		return at, fault(TypeInvalid, "path %q: %w", text, err)
+		return at, fault.New(fault.Invalid, "path %q: %w", text, err)
 	case at.Path == "":
-		return at, fault(TypeInvalid, "path %q: write %s://BUCKET/PATTERN", text, at.Scheme)
+		return at, fault.New(fault.Invalid, "path %q: write %s://BUCKET/PATTERN", text, at.Scheme)
 	}
 	return at, nil
 }
@@ -58,7 +59,7 @@ func findObjects(ctx context.Context, text string) ([]inputFile, error) {
 	segments := strings.Split(at.Path, "/")
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
-			return nil, fault(TypeInvalid, "path %q: %w", text, err)
+			return nil, fault.New(fault.Invalid, "path %q: %w", text, err)
 		}
 	}
 	within := at
@@ -114,16 +115,16 @@ func (f inputFile) object(ctx context.Context, offset, length int64) (io.ReadClo
 }
 
 func (f inputFile) changed() error {
-	return fault(TypeUser, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
+	return fault.New(fault.User, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
 }
 
 // bucketFault says what an error of a bucket means for whoever wrote the path.
 func bucketFault(what, where string, at objectstore.Address, err error) error {
 	why := cloud.Explain(at, err)
 	if why.Invalid {
-		return fault(TypeInvalid, "%s %s: %w", what, where, why)
+		return fault.New(fault.Invalid, "%s %s: %w", what, where, why)
 	}
-	return fault(TypeInfrastructure, "%s %s: %w", what, where, why)
+	return fault.New(fault.Infrastructure, "%s %s: %w", what, where, why)
 }
 
 // objectAt reads an object by ranges, each with a request of its own.

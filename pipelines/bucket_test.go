@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
-	"github.com/sluiceml/sluice/pipelines"
 )
 
 // s3Server is an S3 server with one bucket.
@@ -119,7 +119,7 @@ func TestBucketChanges(t *testing.T) {
 	}
 	j := job(t.TempDir(), chain(t, server.At("in/*"), fromJSON))
 	_, err := run(t, j)
-	if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "s3://acme/in/a.jsonl has been changed or removed since it was listed") {
+	if errorType(err) != fault.User || !strings.Contains(err.Error(), "s3://acme/in/a.jsonl has been changed or removed since it was listed") {
 		t.Errorf("%v", err)
 	}
 }
@@ -127,14 +127,14 @@ func TestBucketChanges(t *testing.T) {
 func TestBucketErrors(t *testing.T) {
 	server := newS3(t)
 	tests := map[string]struct{ path, typ, want string }{
-		"nothing":    {server.At("none/*"), pipelines.TypeUser, "no file matches s3://acme/none/*"},
-		"no bucket":  {"s3://other/a?endpoint=" + server.URL, pipelines.TypeInvalid, "list s3://other/"},
-		"no key":     {"s3://acme", pipelines.TypeInvalid, "write s3://BUCKET/PATTERN"},
-		"an option":  {"s3://acme/a?.json", pipelines.TypeInvalid, `".json" is no option of a bucket`},
-		"a scheme":   {"https://acme/a.json", pipelines.TypeInvalid, "files are read from folders, s3:// and gs://"},
-		"a pattern":  {server.At("a/["), pipelines.TypeInvalid, "syntax error in pattern"},
-		"a server":   {"s3://acme/a?endpoint=http://127.0.0.1:1", pipelines.TypeInfrastructure, "list s3://acme/"},
-		"no options": {"gs://acme/a?region=x", pipelines.TypeInvalid, `"region" is no option of a bucket: there are anonymous`},
+		"nothing":    {server.At("none/*"), fault.User, "no file matches s3://acme/none/*"},
+		"no bucket":  {"s3://other/a?endpoint=" + server.URL, fault.Invalid, "list s3://other/"},
+		"no key":     {"s3://acme", fault.Invalid, "write s3://BUCKET/PATTERN"},
+		"an option":  {"s3://acme/a?.json", fault.Invalid, `".json" is no option of a bucket`},
+		"a scheme":   {"https://acme/a.json", fault.Invalid, "files are read from folders, s3:// and gs://"},
+		"a pattern":  {server.At("a/["), fault.Invalid, "syntax error in pattern"},
+		"a server":   {"s3://acme/a?endpoint=http://127.0.0.1:1", fault.Infrastructure, "list s3://acme/"},
+		"no options": {"gs://acme/a?region=x", fault.Invalid, `"region" is no option of a bucket: there are anonymous`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

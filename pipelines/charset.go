@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // What a reader does with bytes that are not valid in a file's encoding.
@@ -48,7 +49,7 @@ var byteOrderMarks = []struct {
 
 // compileCharset finds the encoding a reader declares.
 func compileCharset(name, onInvalid string) (charset, error) {
-	onInvalid, err := oneOf("on_invalid", onInvalid, invalidRejects, invalidReplaces)
+	onInvalid, err := rows.OneOf("on_invalid", onInvalid, invalidRejects, invalidReplaces)
 	if err != nil {
 		return charset{}, err
 	}
@@ -96,7 +97,7 @@ func (c charset) decode(raw []byte, offset int64) ([]byte, error) {
 	}
 	text, err := c.encoding.NewDecoder().Bytes(raw)
 	if err != nil {
-		return text, reject(reasonEncoding, "not valid %s: %v", c.name, err)
+		return text, rows.Reject(rows.ReasonEncoding, "not valid %s: %v", c.name, err)
 	}
 	if !bytes.ContainsRune(text, utf8.RuneError) {
 		return text, nil
@@ -112,7 +113,7 @@ func (c charset) invalid(raw []byte, at int, offset int64) error {
 	if c.replace {
 		return nil
 	}
-	return reject(reasonEncoding, "byte 0x%02x at offset %d is not valid %s", raw[at], offset+int64(at), c.name)
+	return rows.Reject(rows.ReasonEncoding, "byte 0x%02x at offset %d is not valid %s", raw[at], offset+int64(at), c.name)
 }
 
 // firstInvalid returns the index of the first byte that is not valid UTF-8.

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 )
 
@@ -26,7 +27,7 @@ const Arg = "__clean"
 type message struct {
 	Progress *Progress        `json:"progress,omitempty"`
 	Result   *dsl.CleanOutput `json:"result,omitempty"`
-	Error    *Error           `json:"error,omitempty"`
+	Error    *fault.Error     `json:"error,omitempty"`
 	Log      []byte           `json:"log,omitempty"` // of the user's programs
 }
 
@@ -53,7 +54,7 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	out := &messages{encoder: json.NewEncoder(stdout)}
 	result, err := serve(ctx, stdin, out)
 	if err != nil {
-		return errors.Join(err, out.send(message{Error: typed(err)}))
+		return errors.Join(err, out.send(message{Error: fault.Of(err)}))
 	}
 	return out.send(message{Result: &result})
 }

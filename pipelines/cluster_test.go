@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
@@ -25,7 +26,7 @@ func TestClusterCanceled(t *testing.T) {
 	j := job(dir, chain(t, heldInput(t), slowChain))
 	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{Master: master}}
 	err := midRun(t, j, func(cancel context.CancelFunc) { cancel() })
-	if errorType(err) != pipelines.TypeCanceled {
+	if errorType(err) != fault.Canceled {
 		t.Errorf("got %v, want a canceled error", err)
 	}
 	nothingLeft(t, dir)

@@ -16,10 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hamba/avro/v2/ocf"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // rowsIn reads the rows of what is in a file, in its pieces, and the reasons of those that are none.
-func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (rows []row, reasons []string) {
+func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (list []rows.Row, reasons []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(path, data, 0o666); err != nil {
@@ -36,21 +39,21 @@ func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (rows []row, reas
 	}
 	for _, p := range pieces {
 		err := f.Read(t.Context(), p, func(r record) error {
-			if why := (*rejection)(nil); errors.As(r.rejected, &why) {
-				reasons = append(reasons, why.reason)
+			if why := (*rows.Rejection)(nil); errors.As(r.rejected, &why) {
+				reasons = append(reasons, why.Reason)
 				return nil
 			}
-			if r.offset != int64(len(rows)+len(reasons)) && !slices.Contains(reasons, "damaged") {
-				t.Errorf("row %d has the number %d", len(rows)+len(reasons), r.offset)
+			if r.offset != int64(len(list)+len(reasons)) && !slices.Contains(reasons, "damaged") {
+				t.Errorf("row %d has the number %d", len(list)+len(reasons), r.offset)
 			}
-			rows = append(rows, r.row)
+			list = append(list, r.row)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return rows, reasons
+	return list, reasons
 }
 
 type parquetInner struct {
@@ -90,7 +93,7 @@ func parquetData(t testing.TB, rows []parquetRecord, group int64) []byte {
 
 func TestParquet(t *testing.T) {
 	text := "größe"
-	rows := []parquetRecord{
+	list := []parquetRecord{
 		{
 			ID: 1, Small: -2, Big: 7, Text: &text, Score: 2.5, Flag: true, Raw: []byte{0, 0xff}, At: time.Date(2024, 2, 29, 12, 30, 1, 5e6, time.UTC),
 			Day: 19782, Price: -1205, Items: []parquetInner{{"a", []string{"x", "y"}}, {"b", nil}}, Inner: &parquetInner{"c", []string{"z"}},
@@ -100,7 +103,7 @@ func TestParquet(t *testing.T) {
 		{ID: 3, Big: math.MaxUint64, At: time.Unix(0, 0)},
 		{ID: 4, Score: math.NaN(), At: time.Unix(0, 0)},
 	}
-	want := []row{
+	want := []rows.Row{
 		{
 			"id": int64(1), "small": int64(-2), "big": int64(7), "text": "größe", "score": 2.5, "flag": true, "raw": "AP8=", "at": "2024-02-29T12:30:01.005Z",
 			"day": "2024-02-29", "price": "-12.05",
@@ -117,7 +120,7 @@ func TestParquet(t *testing.T) {
 	}
 	for _, group := range []int64{1, 2, 100} {
 		for _, cut := range []bool{false, true} {
-			got, reasons := rowsIn(t, parquetFile{}, parquetData(t, rows, group), cut)
+			got, reasons := rowsIn(t, parquetFile{}, parquetData(t, list, group), cut)
 			if diff := cmp.Diff(want, got); diff != "" && group == 100 {
 				t.Errorf("groups of %d, cut %v (-want +got):\n%s", group, cut, diff)
 			}
@@ -192,7 +195,7 @@ func TestAvro(t *testing.T) {
 			if len(got) != 25 || len(reasons) > 0 {
 				t.Fatalf("%d rows, %q", len(got), reasons)
 			}
-			want := row{
+			want := rows.Row{
 				"id": int64(24), "text": "größe", "raw": "AP8=", "score": 0.5, "at": "2024-02-29T12:30:01.005Z", "day": "2024-02-29", "price": "-12.05",
 				"either": int64(7), "list": []any{int64(1), int64(2)}, "map": map[string]any{"k": map[string]any{"n": int64(3)}}, "kind": "B",
 			}
@@ -232,7 +235,7 @@ func FuzzColumns(f *testing.F) {
 			}
 			return nil
 		})
-		if err != nil && n <= 1000 && typed(err).Type != TypeUser {
+		if err != nil && n <= 1000 && fault.Of(err).Type != fault.User {
 			t.Error(err)
 		}
 	})

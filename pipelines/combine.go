@@ -14,6 +14,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func init() {
@@ -35,7 +37,7 @@ type combined struct {
 }
 
 func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
-	c, err := decodeConfig[dsl.Combine](t)
+	c, err := rows.DecodeConfig[dsl.Combine](t)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +65,12 @@ func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
 }
 
 // take implements end: the rows that become one are in one group.
-func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+func (c *combiner) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
 	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
 	for i, name := range c.by {
 		var ok bool
 		if by[i], ok = r[name]; !ok {
-			return nil, "", m, reject("missing_field", "the row has no field %s", name)
+			return nil, "", m, rows.Reject("missing_field", "the row has no field %s", name)
 		}
 	}
 	for i, f := range c.fields {
@@ -76,20 +78,20 @@ func (c *combiner) take(to []byte, r row) (text []byte, group string, m mark, er
 			continue
 		}
 		if of[i], err = f.value.Eval(r); err != nil {
-			return nil, "", m, rejectEval(f.name, err)
+			return nil, "", m, rows.RejectEval(f.name, err)
 		}
 		if err := newAggregate[f.fn]().Check(of[i]); err != nil {
-			return nil, "", m, reject("expression", "%s: %v", f.name, err)
+			return nil, "", m, rows.Reject("expression", "%s: %v", f.name, err)
 		}
 	}
-	if m.key, err = keyOf(by); err != nil {
+	if m.key, err = rows.KeyOf(by); err != nil {
 		return nil, "", m, err
 	}
-	if text, err = appendRow(to, row{"by": by, "of": of}); err != nil {
+	if text, err = rows.Append(to, rows.Row{"by": by, "of": of}); err != nil {
 		return nil, "", m, err
 	}
-	m.tie = digestOf(text)
-	return text, strconv.Itoa(m.key.bucket(groups)), m, nil
+	m.tie = rows.DigestOf(text)
+	return text, strconv.Itoa(m.key.Bucket(groups)), m, nil
 }
 
 // build implements cut.
@@ -125,21 +127,21 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 
 // combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
 // which they came.
-func (u *unitWork) combine(work string, rows []mark) error {
+func (u *unitWork) combine(work string, list []mark) error {
 	c := u.entry.end.(*combiner)
-	slices.SortFunc(rows, func(a, b mark) int {
+	slices.SortFunc(list, func(a, b mark) int {
 		return cmp.Or(bytes.Compare(a.key[:], b.key[:]), bytes.Compare(a.tie[:], b.tie[:]))
 	})
 	spills := newSpillFiles(work)
 	defer spills.close()
-	for len(rows) > 0 {
-		n := slices.IndexFunc(rows, func(m mark) bool { return m.key != rows[0].key })
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(m mark) bool { return m.key != list[0].key })
 		if n < 0 {
-			n = len(rows)
+			n = len(list)
 		}
-		from, text, err := c.merge(rows[:n], func(m mark) (origin, []byte, error) {
+		from, text, err := c.merge(list[:n], func(m mark) (rows.Origin, []byte, error) {
 			if err := context.Cause(u.ctx); err != nil {
-				return origin{}, nil, err
+				return rows.Origin{}, nil, err
 			}
 			return spills.record(m)
 		})
@@ -150,24 +152,24 @@ func (u *unitWork) combine(work string, rows []mark) error {
 		if err := u.resume(from, text); err != nil {
 			return err
 		}
-		rows = rows[n:]
+		list = list[n:]
 	}
 	return nil
 }
 
 // merge makes one row of several. It stands for the one that was read first, by the name of its file.
-func (c *combiner) merge(rows []mark, read func(mark) (origin, []byte, error)) (first origin, text []byte, err error) {
+func (c *combiner) merge(list []mark, read func(mark) (rows.Origin, []byte, error)) (first rows.Origin, text []byte, err error) {
 	all := make([]aggregate, len(c.fields))
 	for i, f := range c.fields {
 		all[i] = newAggregate[f.fn]()
 	}
-	made := row{}
-	for i, m := range rows {
+	made := rows.Row{}
+	for i, m := range list {
 		from, text, err := read(m)
 		if err != nil {
 			return first, nil, err
 		}
-		r, err := decodeRow(text)
+		r, err := rows.Decode(text)
 		if err != nil {
 			return first, nil, fmt.Errorf("a row of a spill file: %w", err)
 		}
@@ -182,15 +184,15 @@ func (c *combiner) merge(rows []mark, read func(mark) (origin, []byte, error)) (
 				made[name] = by[i]
 			}
 		}
-		if i == 0 || cmp.Or(strings.Compare(from.name, first.name), cmp.Compare(from.offset, first.offset)) < 0 {
+		if i == 0 || cmp.Or(strings.Compare(from.Name, first.Name), cmp.Compare(from.Offset, first.Offset)) < 0 {
 			first = from
 		}
 	}
 	for i, f := range c.fields {
 		if made[f.name], err = all[i].Value(); err != nil {
-			return first, nil, fault(TypeUser, "transform %s: %s: %w", c.name, f.name, err)
+			return first, nil, fault.New(fault.User, "transform %s: %s: %w", c.name, f.name, err)
 		}
 	}
-	text, err = encodeRow(made)
+	text, err = rows.Encode(made)
 	return first, text, err
 }

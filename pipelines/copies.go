@@ -1,5 +1,7 @@
 package pipelines
 
+import "github.com/sluiceml/sluice/internal/fault"
+
 // maxCopies bounds how many copies of one row a graph may make. Branches that meet in a Flatten and part again double them each time.
 const maxCopies = 1000
 
@@ -19,7 +21,7 @@ func (p *plan) boundCopies() error {
 			copies[at] = max(copies[at], of(takers))
 		}
 		if n.source.format != nil && copies[at] > maxCopies {
-			return fault(TypeInvalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
+			return fault.New(fault.Invalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
 				"meet in a Flatten and part again, their number multiplies; let fewer of them meet", n.name, maxCopies)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // ledger holds counts by namespace and name.
@@ -36,7 +38,7 @@ func (t ledger) keep(work, of string) error {
 	if err != nil {
 		return err
 	}
-	name := digestOf([]byte(of)) // which may be too long for one
+	name := rows.DigestOf([]byte(of)) // which may be too long for one
 	return os.WriteFile(filepath.Join(work, countsFolder, hex.EncodeToString(name[:])), text, 0o666)
 }
 

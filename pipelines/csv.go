@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // csvReader reads the records of RFC 4180: fields between delimiters, in quotes where they hold one, a quote or a line end. Of what is no
@@ -88,7 +90,7 @@ func (c *csvReader) record(l line) (csvRecord, error) {
 		l, err := c.nextLine(true)
 		switch {
 		case errors.Is(err, io.EOF):
-			broken = reject("unclosed_quote", "the record that begins in line %d has a quoted field that is never closed", first)
+			broken = rows.Reject("unclosed_quote", "the record that begins in line %d has a quoted field that is never closed", first)
 		case err != nil:
 			return r, err
 		default:
@@ -116,24 +118,24 @@ func (c *csvReader) take(l line, size *int64) error {
 	if *size > 0 {
 		c.text = append(c.text, '\n')
 	}
-	c.text = append(c.text, l.text[:min(len(l.text), max(0, maxDeadText+4-len(c.text)))]...)
+	c.text = append(c.text, l.text[:min(len(l.text), max(0, rows.MaxText+4-len(c.text)))]...)
 	*size += int64(len(l.text)) + 1
 	switch {
 	case l.opaque():
 		return l.err
-	case *size > maxRow+1:
-		return reject("too_long", "the row has more than %d bytes", maxRow)
+	case *size > rows.MaxSize+1:
+		return rows.Reject("too_long", "the row has more than %d bytes", rows.MaxSize)
 	}
 	return c.parse(l.text)
 }
 
 // beginsAt says of a rejection for what is below where the record begins, which is all of it that is rejected.
 func beginsAt(line int64, err error) error {
-	var why *rejection
+	var why *rows.Rejection
 	if !errors.As(err, &why) {
 		return err
 	}
-	return reject(why.reason, "the record that begins in line %d has a quoted field that goes on below, and is none: %s", line, why.message)
+	return rows.Reject(why.Reason, "the record that begins in line %d has a quoted field that goes on below, and is none: %s", line, why.Message)
 }
 
 // parse takes the fields out of a line.
@@ -181,9 +183,9 @@ func (c *csvReader) checkPlain(value []byte) error {
 	switch {
 	case !c.quotes:
 	case c.state == afterQuote && len(value) > 0:
-		return reject("bad_quote", "%sa quoted field goes on after its closing quote; inside a field a quote is written twice", c.where())
+		return rows.Reject("bad_quote", "%sa quoted field goes on after its closing quote; inside a field a quote is written twice", c.where())
 	case bytes.IndexByte(value, '"') >= 0:
-		return reject("bad_quote", "%sa quote in a field that is not quoted; write the field in quotes and the quote in it twice", c.where())
+		return rows.Reject("bad_quote", "%sa quote in a field that is not quoted; write the field in quotes and the quote in it twice", c.where())
 	}
 	return nil
 }

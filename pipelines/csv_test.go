@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // readCSV returns the records of a text, and of those that are none the reason: "!reason".
@@ -30,8 +32,8 @@ func readCSV(t testing.TB, text string, quotes bool) (records [][]string, offset
 			t.Fatal(err)
 		}
 		fields := rec.fields
-		if why := (*rejection)(nil); errors.As(rec.err, &why) {
-			fields = []string{"!" + why.reason}
+		if why := (*rows.Rejection)(nil); errors.As(rec.err, &why) {
+			fields = []string{"!" + why.Reason}
 		}
 		records, offsets = append(records, fields), append(offsets, rec.offset)
 	}
@@ -88,7 +90,7 @@ func TestCSV(t *testing.T) {
 
 // Of a record that is too long the first line alone is rejected, whatever it holds.
 func TestCSVTooLong(t *testing.T) {
-	long := strings.Repeat("x", maxRow+10)
+	long := strings.Repeat("x", rows.MaxSize+10)
 	for name, test := range map[string]struct {
 		record string
 		want   []string
@@ -97,7 +99,7 @@ func TestCSVTooLong(t *testing.T) {
 		"quoted":           {`"` + long + `"`, []string{"!too_long"}},
 		"line end after":   {`"` + long + "\na\"", []string{"!too_long", "!bad_quote"}},
 		"line end before":  {"\"a\n" + long + "\"\nc", []string{"!too_long", "!too_long", "c"}},
-		"many empty lines": {`"` + strings.Repeat("\n", maxRow+10) + "c", []string{"!too_long", "c"}},
+		"many empty lines": {`"` + strings.Repeat("\n", rows.MaxSize+10) + "c", []string{"!too_long", "c"}},
 		"not UTF-8":        {"\"a\n\xff" + long, []string{"!too_long", "!too_long"}},
 	} {
 		got, offsets := readCSV(t, "a\n"+test.record+"\nb\n", true)

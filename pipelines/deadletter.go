@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // deadRow is a rejected row as the dead letter holds it, one JSON object a line.
@@ -27,15 +28,6 @@ type deadRow struct {
 	Source string `json:"source"`
 	Offset int64  `json:"offset"`
 }
-
-// ReasonDamaged is the reason of the row of a file at which it cannot be read any further: what follows is lost.
-const ReasonDamaged = "damaged"
-
-// maxDead bounds the text of an element that is no row, and of a message, in bytes.
-const (
-	maxDeadText    = 64 << 10
-	maxDeadMessage = 1 << 10
-)
 
 // deadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
 func deadPath(work string, segment int, unit uint32) string {
@@ -55,12 +47,12 @@ type deadLetter struct {
 
 // deadPlace is where a rejected row was read, and where it lies in the file.
 type deadPlace struct {
-	from     origin
+	from     rows.Origin
 	at, size int64
 }
 
 func (d *deadLetter) add(r deadRow) error {
-	r.Message = clip(r.Message, maxDeadMessage)
+	r.Message = rows.Clip(r.Message, rows.MaxMessage)
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
@@ -68,7 +60,7 @@ func (d *deadLetter) add(r deadRow) error {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
 	if d.unordered {
-		d.loose = append(d.loose, deadPlace{origin{name: r.Source, offset: r.Offset}, d.at, int64(line.Len())})
+		d.loose = append(d.loose, deadPlace{rows.Origin{Name: r.Source, Offset: r.Offset}, d.at, int64(line.Len())})
 	}
 	return d.take(&line)
 }
@@ -109,7 +101,7 @@ func (d *deadLetter) order() error {
 // copyOrdered writes the rows of a file in their order.
 func copyOrdered(to io.Writer, from io.ReaderAt, rows []deadPlace) error {
 	slices.SortStableFunc(rows, func(a, b deadPlace) int {
-		return cmp.Or(strings.Compare(a.from.name, b.from.name), cmp.Compare(a.from.offset, b.from.offset))
+		return cmp.Or(strings.Compare(a.from.Name, b.from.Name), cmp.Compare(a.from.Offset, b.from.Offset))
 	})
 	out := bufio.NewWriterSize(to, 64<<10)
 	for len(rows) > 0 {
@@ -196,15 +188,4 @@ func copyFile(w io.Writer, path string) error {
 	defer f.Close()
 	_, err = io.Copy(w, f)
 	return err
-}
-
-// clip cuts s to n bytes at most, at a character's end.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return strings.ToValidUTF8(s, "\uFFFD")
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
 }

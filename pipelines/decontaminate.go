@@ -7,13 +7,15 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
 // process.
 func (c *rowTransform) decontaminate(t dsl.Transform, given givens) error {
-	config, err := decodeConfig[dsl.Decontaminate](t)
+	config, err := rows.DecodeConfig[dsl.Decontaminate](t)
 	if err != nil {
 		return err
 	}
@@ -27,10 +29,10 @@ func (c *rowTransform) decontaminate(t dsl.Transform, given givens) error {
 	if err != nil {
 		return err
 	}
-	c.apply = func(r row) error {
-		texts, err := textFields(r, config.Fields)
+	c.apply = func(r rows.Row) error {
+		texts, err := rows.TextFields(r, config.Fields)
 		if err == nil && slices.ContainsFunc(texts, set.Shares) {
-			return errDropped
+			return rows.ErrDropped
 		}
 		return err
 	}
@@ -56,7 +58,7 @@ func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
 			if r.rejected != nil {
 				return fmt.Errorf("at byte %d: %w", r.offset, r.rejected)
 			}
-			texts, err := textFields(r.row, c.AgainstFields)
+			texts, err := rows.TextFields(r.row, c.AgainstFields)
 			for _, text := range texts {
 				err = errors.Join(err, set.Add(text))
 			}
@@ -66,11 +68,11 @@ func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
 			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", overlap.MaxGrams, c.Ngram)
 		}
 		if err != nil {
-			return nil, fault(TypeUser, "against: %s: %w", file.Name, err)
+			return nil, fault.New(fault.User, "against: %s: %w", file.Name, err)
 		}
 	}
 	if set.Grams() == 0 {
-		return nil, fault(TypeUser, "against: there are no words in the fields %q of the held-out rows", c.AgainstFields)
+		return nil, fault.New(fault.User, "against: there are no words in the fields %q of the held-out rows", c.AgainstFields)
 	}
 	return set, nil
 }

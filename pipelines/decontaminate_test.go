@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 func TestDecontaminate(t *testing.T) {
@@ -40,7 +40,7 @@ func TestDecontaminate(t *testing.T) {
 		`against: INPUT/broken.jsonl, against_fields: [question]`: "not_json",
 		`against: INPUT/test/a.jsonl`:                             "no field text",
 	} {
-		if _, err := run(t, job(t.TempDir(), chain(t, input, text(against)))); errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), want) {
+		if _, err := run(t, job(t.TempDir(), chain(t, input, text(against)))); errorType(err) != fault.User || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", against, err, want)
 		}
 	}

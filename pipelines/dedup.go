@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
@@ -25,11 +26,11 @@ type ranking struct {
 type deduper struct{ ranking }
 
 func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
-	c, err := decodeConfig[dsl.Deduplicate](t)
+	c, err := rows.DecodeConfig[dsl.Deduplicate](t)
 	if err != nil {
 		return nil, err
 	}
-	method, err := oneOf("method", c.Method, "exact", "minhash")
+	method, err := rows.OneOf("method", c.Method, "exact", "minhash")
 	if err != nil {
 		return nil, err
 	}
@@ -46,36 +47,36 @@ func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
 }
 
 // rank returns the text of a row and its mark with what it is ordered by.
-func (d *ranking) rank(to []byte, r row) (text []byte, m mark, err error) {
-	if text, err = appendRow(to, r); err != nil {
+func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m mark, err error) {
+	if text, err = rows.Append(to, r); err != nil {
 		return nil, m, err
 	}
-	m.tie = digestOf(text)
+	m.tie = rows.DigestOf(text)
 	if d.order == nil {
 		return text, m, nil
 	}
 	v, err := d.order.Eval(r)
 	if err != nil {
-		return nil, m, rejectEval("order_by", err)
+		return nil, m, rows.RejectEval("order_by", err)
 	}
 	m.order, err = orderBytes(v)
 	return text, m, err
 }
 
 // take implements end: rows that must be equal are in one group.
-func (d *deduper) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+func (d *deduper) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
 	m.key, err = d.key(r, text, m.tie)
-	return text, strconv.Itoa(m.key.bucket(groups)), m, err
+	return text, strconv.Itoa(m.key.Bucket(groups)), m, err
 }
 
 // key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.
-func (d *deduper) key(r row, text []byte, whole digest) (digest, error) {
+func (d *deduper) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, error) {
 	switch {
 	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
-		return keyOf(map[string]any(r))
+		return rows.KeyOf(map[string]any(r))
 	case len(d.fields) == 0:
 		return whole, nil
 	}
@@ -83,14 +84,14 @@ func (d *deduper) key(r row, text []byte, whole digest) (digest, error) {
 	for _, name := range d.fields {
 		v, ok := r[name]
 		if !ok {
-			return whole, reject("missing_field", "the row has no field %s", name)
+			return whole, rows.Reject("missing_field", "the row has no field %s", name)
 		}
 		var err error
 		if key, err = rowjson.AppendComparable(append(key, ','), v); err != nil {
 			return whole, fmt.Errorf("encode a row: %w", err)
 		}
 	}
-	return digestOf(key), nil
+	return rows.DigestOf(key), nil
 }
 
 // wholeFraction is in the text of each row that has a number such as 1.0.
@@ -122,7 +123,7 @@ func orderBytes(v any) ([]byte, error) {
 	case nil:
 		return []byte{4}, nil
 	}
-	return nil, reject("expression", "order_by: a %T has no order; use a number, a text or a bool", v)
+	return nil, rows.Reject("expression", "order_by: a %T has no order; use a number, a text or a bool", v)
 }
 
 // orderNumber returns bytes for a number: the double nearest to it, and the integer, since neighbours beyond 2^53 have the same double.

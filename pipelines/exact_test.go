@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // A row that JSON can write and Sluice cannot keep is rejected, and none is changed on the quiet.
@@ -73,8 +73,8 @@ func TestExecFailsAtTheEnd(t *testing.T) {
 - {type: WriteToJson}
 `), map[string]string{"late.py": "import sys\nfor line in sys.stdin: print(line)\nsys.exit('the table was not saved')\n"})
 	_, err := run(t, j)
-	var e *pipelines.Error
-	if want := "answered every row and then ended with exit code 1; its last words:\nthe table was not saved"; !errors.As(err, &e) || e.Type != pipelines.TypeUser ||
+	var e *fault.Error
+	if want := "answered every row and then ended with exit code 1; its last words:\nthe table was not saved"; !errors.As(err, &e) || e.Type != fault.User ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

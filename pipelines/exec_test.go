@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -137,7 +138,7 @@ func TestExecFails(t *testing.T) {
 			spec := chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: Exec, name: detect, config: {command: "+
 				tt.command+"}}\n- {type: WriteToJson}")
 			_, err := run(t, withPrograms(t, dir, spec, nil))
-			if errorType(err) != pipelines.TypeUser || !strings.Contains(fmt.Sprint(err), tt.want) {
+			if errorType(err) != fault.User || !strings.Contains(fmt.Sprint(err), tt.want) {
 				t.Errorf("got %v, want a user error with %q", err, tt.want)
 			}
 			if left := names(t, dir); len(left) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
@@ -90,10 +91,10 @@ const maxBeamError = 2 << 10
 // stopped is the error of a job whose context has ended: the cause if it tells its type.
 func stopped(ctx context.Context) error {
 	cause := context.Cause(ctx)
-	if e := (*Error)(nil); errors.As(cause, &e) {
+	if e := (*fault.Error)(nil); errors.As(cause, &e) {
 		return e
 	}
-	return fault(TypeCanceled, "cleaning was stopped: %w", cause)
+	return fault.New(fault.Canceled, "cleaning was stopped: %w", cause)
 }
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
@@ -202,7 +203,7 @@ func outputOf(counts ledger, p *plan) (dsl.CleanOutput, error) {
 		out.Duplicates.Dropped += out.Rules[name].Dropped
 	}
 	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
-		return out, fault(TypeInfrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
+		return out, fault.New(fault.Infrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
 			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
 			r.Kept+r.Dropped+r.Rejected)
 	}
@@ -230,7 +231,7 @@ func (p *plan) judge(counts map[string]map[string]int64) error {
 // diskHint says what to do about a full disk.
 func diskHint(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fault(TypeInfrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
+		return fault.New(fault.Infrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
 	}
 	return err
 }

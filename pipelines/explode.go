@@ -5,17 +5,18 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // maxExploded bounds the rows that one row becomes.
 const maxExploded = 1_000_000
 
 // explodeFunc calls yield for each row that a row becomes. It may reject the row before the first of them.
-type explodeFunc func(r row, yield func(row) error) error
+type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
 // explodes compiles an Explode.
 func (c *rowTransform) explodes(t dsl.Transform, _ givens) error {
-	config, err := decodeConfig[dsl.Explode](t)
+	config, err := rows.DecodeConfig[dsl.Explode](t)
 	if err == nil {
 		c.explode, err = compileExplode(config)
 	}
@@ -27,15 +28,15 @@ func compileExplode(c dsl.Explode) (explodeFunc, error) {
 	if len(c.Fields) == 0 {
 		return nil, errors.New("fields: name at least one")
 	}
-	return func(r row, yield func(row) error) error {
+	return func(r rows.Row, yield func(rows.Row) error) error {
 		lists := make([][]any, len(c.Fields))
 		for i, name := range c.Fields {
 			v, ok := r[name]
 			if !ok {
-				return reject("missing_field", "the row has no field %s", name)
+				return rows.Reject("missing_field", "the row has no field %s", name)
 			}
 			if lists[i], ok = v.([]any); !ok {
-				return reject("not_list", "field %s is a %T, not a list", name, v)
+				return rows.Reject("not_list", "field %s is a %T, not a list", name, v)
 			}
 		}
 		count, item := zipped(lists)
@@ -43,7 +44,7 @@ func compileExplode(c dsl.Explode) (explodeFunc, error) {
 			count, item = crossed(lists)
 		}
 		if count > maxExploded {
-			return reject("too_many", "the row would become more than %d rows", maxExploded)
+			return rows.Reject("too_many", "the row would become more than %d rows", maxExploded)
 		}
 		for n := range count {
 			made := maps.Clone(r)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -128,7 +129,7 @@ func TestKilled(t *testing.T) {
 	input := heldInput(t)
 	j := job(dir, chain(t, input, slowChain))
 	err := midRun(t, j, func(context.CancelFunc) { killChildren(t) })
-	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "killed") {
+	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("got %v, want an infrastructure error that says it was killed", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
@@ -146,7 +147,7 @@ func TestCanceled(t *testing.T) {
 	dir := t.TempDir()
 	j := job(dir, chain(t, heldInput(t), slowChain))
 	err := midRun(t, j, func(cancel context.CancelFunc) { cancel() })
-	if errorType(err) != pipelines.TypeCanceled || !errors.Is(err, context.Canceled) {
+	if errorType(err) != fault.Canceled || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want a canceled error", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
@@ -159,7 +160,7 @@ func TestMemoryLimit(t *testing.T) {
 	j := job(dir, chain(t, slowInput(t), slowChain))
 	j.Memory = 20 << 20
 	_, err := run(t, j)
-	if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "20 MiB") {
+	if errorType(err) != fault.User || !strings.Contains(err.Error(), "20 MiB") {
 		t.Errorf("got %v, want a user error that names the limit", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
@@ -178,7 +179,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}()
 	_, err := run(t, job(dir, chain(t, slowInput(t), slowChain)))
-	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "no space left") {
+	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v, want an infrastructure error that says the disk is full", err)
 	}
 	if left := names(t, dir); len(left) > 0 {
@@ -220,7 +221,7 @@ func TestFailedWrite(t *testing.T) {
 			j.ProfileFile, j.AccountFile = filepath.Join(dir, "profile.json"), filepath.Join(dir, "account.jsonl")
 			j.Cache = pipelines.Cache{Dir: filepath.Join(t.TempDir(), "cache"), Limit: 1 << 30}
 			_, err := pipelines.Run(t.Context(), childWith(t, fileLimit+"="+strconv.Itoa(tt.limit)), j, nil)
-			if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "file too large") {
+			if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "file too large") {
 				t.Errorf("got %v, want an infrastructure error that says a file is too large", err)
 			}
 			if left := names(t, dir); len(left) > 0 {
@@ -247,7 +248,7 @@ func TestOutputNotEmpty(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(j.OutputDir, "precious"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t, j); errorType(err) != pipelines.TypeInvalid {
+	if _, err := run(t, j); errorType(err) != fault.Invalid {
 		t.Errorf("got %v, want an invalid error", err)
 	}
 }
@@ -277,7 +278,7 @@ func TestInvalid(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			_, err := run(t, job(dir, chain(t, input, test.spec)))
-			if errorType(err) != pipelines.TypeInvalid || !strings.Contains(fmt.Sprint(err), test.want) {
+			if errorType(err) != fault.Invalid || !strings.Contains(fmt.Sprint(err), test.want) {
 				t.Errorf("got %v, want an invalid error with %q", err, test.want)
 			}
 			if left := names(t, dir); len(left) > 0 {
@@ -289,7 +290,7 @@ func TestInvalid(t *testing.T) {
 
 func TestNoInput(t *testing.T) {
 	_, err := run(t, job(t.TempDir(), chain(t, t.TempDir(), slowChain)))
-	if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "no file matches") {
+	if errorType(err) != fault.User || !strings.Contains(err.Error(), "no file matches") {
 		t.Errorf("got %v, want a user error", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -96,7 +97,7 @@ func matchFiles(pattern, base string) ([]inputFile, error) {
 	_, rest := splitPattern(pattern)
 	for segment := range strings.SplitSeq(rest, "/") {
 		if _, err := path.Match(segment, ""); err != nil {
-			return nil, fault(TypeInvalid, "path %q: %w", pattern, err)
+			return nil, fault.New(fault.Invalid, "path %q: %w", pattern, err)
 		}
 	}
 	names, err := globNames(base, rest)

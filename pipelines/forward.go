@@ -3,6 +3,8 @@ package pipelines
 import (
 	"context"
 	"fmt"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // sinkAfter returns the node of the sink that all rows of an entry go to as they are, or -1.
@@ -21,7 +23,7 @@ func (p *plan) sinkAfter(entry int) int {
 }
 
 // again takes a row of a spill file through the segment. Where nothing lies between here and a sink it stays as it is and where it lies.
-func (u *unitWork) again(id spillID, offset uint64, from origin, text []byte) error {
+func (u *unitWork) again(id spillID, offset uint64, from rows.Origin, text []byte) error {
 	if u.straight < 0 {
 		return u.resume(from, text)
 	}
@@ -30,14 +32,14 @@ func (u *unitWork) again(id spillID, offset uint64, from origin, text []byte) er
 	}
 	n := &u.plan.nodes[u.straight]
 	s := n.end.(*sink)
-	var r row
+	var r rows.Row
 	if s.looks() {
 		var err error
-		if r, err = decodeRow(text); err != nil {
+		if r, err = rows.Decode(text); err != nil {
 			return fmt.Errorf("a row of a spill file: %w", err)
 		}
 	}
-	u.files.of(from.name).Reached[u.entryAt]--
+	u.files.of(from.Name).Reached[u.entryAt]--
 	group, m, err := s.mark(r, text)
 	if err != nil {
 		return u.reject(n.blames, from, r, err)
@@ -50,11 +52,11 @@ func (u *unitWork) again(id spillID, offset uint64, from origin, text []byte) er
 const maxMarks = 32 << 20
 
 // mark adds a mark to those of a group of an end.
-func (u *unitWork) mark(at int, group string, m mark, from origin) error {
+func (u *unitWork) mark(at int, group string, m mark, from rows.Origin) error {
 	key := groupKey{at, group}
 	before := len(u.marks[key])
 	u.marks[key] = m.append(u.marks[key])
-	u.files.of(from.name).Reached[at]++
+	u.files.of(from.Name).Reached[at]++
 	if u.held += len(u.marks[key]) - before; u.held <= maxMarks {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func init() { register.DoFn3x0[string, []byte, func(string, []byte)](&onlyFn{}) }
@@ -49,7 +51,7 @@ func (n *node) feed(output string, at int) {
 type end interface {
 	// take appends what is spilled of a row, and returns it with its mark, but for the place, and the group that it belongs to. It may reject
 	// the row.
-	take(to []byte, r row) (text []byte, group string, m mark, err error)
+	take(to []byte, r rows.Row) (text []byte, group string, m mark, err error)
 }
 
 // cut is an end that a segment begins at.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // graphSpec reads the block of a clean step; INPUT stands for the input's folder.
@@ -215,26 +215,26 @@ transforms:
 - {type: WriteToJson}
 extra_transforms:
 - {type: WriteToJson, name: bad, input: [Filter.bad], config: {path: bad}}
-`, pipelines.TypeUser, "rejected 1 of 2 rows"},
+`, fault.User, "rejected 1 of 2 rows"},
 		{"unused output", `
 transforms:
 - {type: ReadFromJson, config: {path: INPUT/in}}
 - {type: Filter, config: {keep: row.n > 0, error_handling: {output: bad}}}
 - {type: WriteToJson}
-`, pipelines.TypeInvalid, "nothing takes the rows of `Filter.bad`"},
+`, fault.Invalid, "nothing takes the rows of `Filter.bad`"},
 		{"one folder", `
 transforms:
 - {type: ReadFromJson, config: {path: INPUT/in}}
 - {type: WriteToJson}
 extra_transforms:
 - {type: WriteToJson, name: again, input: [ReadFromJson]}
-`, pipelines.TypeInvalid, "both write the part `all`"},
+`, fault.Invalid, "both write the part `all`"},
 		{"a folder elsewhere", `
 transforms:
 - {type: ReadFromJson, config: {path: INPUT/in}}
 - {type: WriteToJson, config: {path: ../x}}
-`, pipelines.TypeInvalid, `"../x"`},
-		{"no transforms", "{}", pipelines.TypeInvalid, "no transforms"},
+`, fault.Invalid, `"../x"`},
+		{"no transforms", "{}", fault.Invalid, "no transforms"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestTooManyCopies(t *testing.T) {
 		t.Errorf("%d copies, want 3 times 511", out.Rows.Copied)
 	}
 	_, err := run(t, job(t.TempDir(), diamonds(10, parts)))
-	if errorType(err) != pipelines.TypeInvalid || !strings.Contains(fmt.Sprint(err), "more than 1000 copies") {
+	if errorType(err) != fault.Invalid || !strings.Contains(fmt.Sprint(err), "more than 1000 copies") {
 		t.Errorf("got %v, want an error about copies", err)
 	}
 }

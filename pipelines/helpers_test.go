@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -163,7 +164,7 @@ func fewerChecks(t *testing.T, n string) {
 
 // errorType returns the type of a job's error.
 func errorType(err error) string {
-	var e *pipelines.Error
+	var e *fault.Error
 	if errors.As(err, &e) {
 		return e.Type
 	}

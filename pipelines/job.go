@@ -1,11 +1,6 @@
 package pipelines
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/sluiceml/sluice/dsl"
-)
+import "github.com/sluiceml/sluice/dsl"
 
 // Job is one cleaning.
 type Job struct {
@@ -45,40 +40,3 @@ type Job struct {
 
 // defaultMemory is the bound when a job has none.
 const defaultMemory = 1 << 30
-
-// The types of an Error. They are words of the whole system's: callers pass them on.
-const (
-	TypeInvalid        = "invalid"        // the spec is wrong: an expression, a schema, a config
-	TypeUser           = "user"           // the data are not there, or they or the memory limit do not fit the spec
-	TypeInfrastructure = "infrastructure" // a disk, the machine or the program failed
-	TypeCanceled       = "canceled"       // somebody asked for the end
-)
-
-// Error is what a job ends with.
-type Error struct {
-	// Type is one of the constants above.
-	Type string `json:"type"`
-	// Message is for the user: what failed, where and why.
-	Message string `json:"message"`
-	cause   error
-}
-
-func (e *Error) Error() string { return e.Message }
-
-// Unwrap returns the error below, in the process it happened in; what comes from the child has none.
-func (e *Error) Unwrap() error { return e.cause }
-
-// fault makes an Error of a type, with the message of an error made by fmt.Errorf.
-func fault(typ, format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
-	return &Error{Type: typ, Message: err.Error(), cause: err}
-}
-
-// typed returns err as an *Error; what has no type is infrastructure.
-func typed(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &Error{Type: TypeInfrastructure, Message: err.Error(), cause: err}
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/abadojack/whatlanggo"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // maxLanguageText is how much of a text its language is judged by, in bytes: more makes no difference, only time.
@@ -15,7 +16,7 @@ const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
 func (c *rowTransform) language(t dsl.Transform, _ givens) error {
-	config, err := decodeConfig[dsl.DetectLanguage](t)
+	config, err := rows.DecodeConfig[dsl.DetectLanguage](t)
 	if err != nil {
 		return err
 	}
@@ -33,14 +34,14 @@ func (c *rowTransform) language(t dsl.Transform, _ givens) error {
 	if len(config.Keep) > 0 {
 		c.rules = []string{t.Name}
 	}
-	c.apply = func(r row) error {
-		texts, err := textFields(r, []string{config.Field})
+	c.apply = func(r rows.Row) error {
+		texts, err := rows.TextFields(r, []string{config.Field})
 		if err != nil {
 			return err
 		}
 		code, confidence := language(texts[0])
 		if len(config.Keep) > 0 && !slices.Contains(config.Keep, code) {
-			return errDropped
+			return rows.ErrDropped
 		}
 		if config.As == "" {
 			return nil
@@ -58,7 +59,7 @@ func (c *rowTransform) language(t dsl.Transform, _ givens) error {
 // one by chance and is not sure of it at all: that is none, so that a text has the same answer each time.
 func language(text string) (code string, confidence float64) {
 	if len(text) > maxLanguageText {
-		text = clip(text, maxLanguageText)
+		text = rows.Clip(text, maxLanguageText)
 	}
 	info := whatlanggo.Detect(text)
 	if code = info.Lang.Iso6391(); code == "" || info.Confidence == 0 {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // sentences of eight languages, three each.
@@ -84,7 +85,7 @@ func TestDetectLanguage(t *testing.T) {
 		t.Errorf("kept: got %v, %v", r, err)
 	}
 	for _, keep := range []string{`["en"]`, `["fr", "nl"]`} {
-		if _, err := apply(t, "DetectLanguage", `{"field": "a", "keep": `+keep+`}`, `{"a": "`+german+`"}`); !errors.Is(err, errDropped) {
+		if _, err := apply(t, "DetectLanguage", `{"field": "a", "keep": `+keep+`}`, `{"a": "`+german+`"}`); !errors.Is(err, rows.ErrDropped) {
 			t.Errorf("%s: got %v, want it dropped", keep, err)
 		}
 	}

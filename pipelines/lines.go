@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"io"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // line is one line of a text.
@@ -18,8 +20,8 @@ type line struct {
 
 // opaque reports that the line is not known whole, and nothing can be made of it.
 func (l line) opaque() bool {
-	var why *rejection
-	return errors.As(l.err, &why) && (why.reason == ReasonDamaged || why.reason == "too_long")
+	var why *rows.Rejection
+	return errors.As(l.err, &why) && (why.Reason == rows.ReasonDamaged || why.Reason == "too_long")
 }
 
 // lineReader reads the lines of a content of any encoding, holding one of at most maxRow bytes.
@@ -62,7 +64,7 @@ func (l *lineReader) next() (line, error) {
 	case errors.As(err, &damaged):
 		l.ended = true
 		text, _ := l.charset.decode(l.raw, start)
-		return line{start, text, reject(ReasonDamaged, "%s; what would follow is not known", damaged)}, nil
+		return line{start, text, rows.Reject(rows.ReasonDamaged, "%s; what would follow is not known", damaged)}, nil
 	case errors.Is(err, io.EOF):
 		l.ended = true
 		if l.at == start {
@@ -72,8 +74,8 @@ func (l *lineReader) next() (line, error) {
 		return line{}, err
 	}
 	if !whole {
-		text, _ := l.charset.decode(l.raw[:maxDeadText+4], start)
-		return line{start, text, tooLong(l.raw)}, nil
+		text, _ := l.charset.decode(l.raw[:rows.MaxText+4], start)
+		return line{start, text, rows.TooLong(l.raw)}, nil
 	}
 	text, err := l.charset.decode(l.raw, start)
 	return line{start, text, err}, nil
@@ -104,15 +106,15 @@ func (l *lineReader) fill() (whole bool, err error) {
 		}
 		size := l.at - start
 		if err != nil {
-			return size <= maxRow, err
+			return size <= rows.MaxSize, err
 		}
 		end, err := l.endsHere(size)
 		if err != nil || end {
 			size = l.at - start - int64(l.charset.width)
-			if end && size <= maxRow {
+			if end && size <= rows.MaxSize {
 				l.raw = l.raw[:size]
 			}
-			return size <= maxRow, err
+			return size <= rows.MaxSize, err
 		}
 	}
 }
@@ -122,7 +124,7 @@ func (l *lineReader) keep(chunk []byte) {
 	for _, b := range chunk[max(len(chunk)-2, 0):] {
 		l.last = [2]byte{l.last[1], b}
 	}
-	n := min(len(chunk), maxRow+1+l.charset.width-len(l.raw))
+	n := min(len(chunk), rows.MaxSize+1+l.charset.width-len(l.raw))
 	l.raw = append(l.raw, chunk[:n]...)
 }
 

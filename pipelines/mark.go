@@ -5,14 +5,16 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // mark stands for a row in the groupings: it says where the row lies and how it compares with others.
 type mark struct {
 	// key is the digest of what the grouping is about: the fields that must be equal, or the row.
-	key digest
+	key rows.Digest
 	// tie is the digest of the whole row. It orders rows that order does not.
-	tie digest
+	tie rows.Digest
 	// order is the sort key of Deduplicate, in a form whose bytes sort as the values do.
 	order []byte
 	// bands are those of the row's text, of 4 bytes each, for a Deduplicate by minhash.
@@ -72,7 +74,7 @@ func marks(b []byte, yield func(packedMark)) error {
 // mark returns the mark, which holds on to p.
 func (p packedMark) mark() mark {
 	return mark{
-		key: digest(p[:16]), tie: digest(p[16:32]),
+		key: rows.Digest(p[:16]), tie: rows.Digest(p[16:32]),
 		segment: binary.BigEndian.Uint16(p[32:]), unit: binary.BigEndian.Uint32(p[34:]),
 		offset: binary.BigEndian.Uint64(p[38:]), size: binary.BigEndian.Uint32(p[46:]),
 		order: p.order(), bands: p[markHead+len(p.order()):],

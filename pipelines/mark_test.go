@@ -5,14 +5,16 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func TestMarksRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := rapid.SliceOf(rapid.Custom(func(rt *rapid.T) mark {
 			return mark{
-				key:    digestOf([]byte(rapid.String().Draw(rt, "key"))),
-				tie:    digestOf([]byte(rapid.String().Draw(rt, "tie"))),
+				key:    rows.DigestOf([]byte(rapid.String().Draw(rt, "key"))),
+				tie:    rows.DigestOf([]byte(rapid.String().Draw(rt, "tie"))),
 				order:  rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(rt, "order"),
 				unit:   rapid.Uint32().Draw(rt, "unit"),
 				offset: rapid.Uint64().Draw(rt, "offset"),

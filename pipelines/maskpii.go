@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/pii"
 )
 
@@ -17,7 +18,7 @@ const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
 func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
-	config, err := decodeConfig[dsl.MaskPII](t)
+	config, err := rows.DecodeConfig[dsl.MaskPII](t)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 	if err != nil {
 		return err
 	}
-	action, err := oneOf("action", config.Action, "mask", "hash", "drop")
+	action, err := rows.OneOf("action", config.Action, "mask", "hash", "drop")
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 		c.rules = []string{t.Name}
 	}
 	c.masks = finder.Kinds()
-	c.count = func(r row, add func(space, name string)) error {
-		texts, err := textFields(r, config.Fields)
+	c.count = func(r rows.Row, add func(space, name string)) error {
+		texts, err := rows.TextFields(r, config.Fields)
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 			}
 		}
 		if drop {
-			return errDropped
+			return rows.ErrDropped
 		}
 		return nil
 	}

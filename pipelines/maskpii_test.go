@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
@@ -24,7 +24,7 @@ func TestMaskKey(t *testing.T) {
 - {type: MaskPII, config: {fields: [text], action: hash, key: KEY}}
 - {type: WriteToJson}
 `))
-	if _, err := run(t, j); errorType(err) != pipelines.TypeInvalid || !strings.Contains(err.Error(), `"KEY"`) {
+	if _, err := run(t, j); errorType(err) != fault.Invalid || !strings.Contains(err.Error(), `"KEY"`) {
 		t.Errorf("without the key: got %v", err)
 	}
 	j.Secrets = map[string]string{"KEY": key}

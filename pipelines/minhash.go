@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/minhash"
 )
 
@@ -43,7 +44,7 @@ func compileNearDedup(c dsl.Deduplicate, r ranking) (*nearDeduper, error) {
 }
 
 // take implements end. All rows are in one group: whether a row stays depends on those before it that stay.
-func (d *nearDeduper) take(to []byte, r row) (text []byte, group string, m mark, err error) {
+func (d *nearDeduper) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
@@ -57,8 +58,8 @@ func (d *nearDeduper) take(to []byte, r row) (text []byte, group string, m mark,
 	return text, "0", m, nil
 }
 
-func (d *nearDeduper) shingles(r row) ([]uint64, error) {
-	texts, err := textFields(r, d.fields)
+func (d *nearDeduper) shingles(r rows.Row) ([]uint64, error) {
+	texts, err := rows.TextFields(r, d.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if err := r.spills.read(spillID{segment: m.segment, unit: m.unit}, m.offset, text); err != nil {
 		return nil, err
 	}
-	whole, err := decodeRow(text)
+	whole, err := rows.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("a row of a spill file: %w", err)
 	}

@@ -3,6 +3,8 @@ package pipelines
 import (
 	"os"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // errNoMatch is the error of a pattern that no file matches. It says what was perhaps meant.
@@ -15,7 +17,7 @@ func errNoMatch(pattern string) error {
 			help = "\nhelp: * ? and [] are patterns; for the file of this very name write " + literal
 		}
 	}
-	return fault(TypeUser, "no file matches %s%s", pattern, help)
+	return fault.New(fault.User, "no file matches %s%s", pattern, help)
 }
 
 // literalPattern is the pattern that matches a name alone.

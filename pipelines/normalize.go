@@ -8,24 +8,25 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/mojibake"
 )
 
 // compileNormalize makes equal text equal bytes.
 func compileNormalize(c dsl.NormalizeText, _ map[string]any) (rowFunc, error) {
-	form, err := oneOf("form", c.Form, "NFC", "NFKC")
+	form, err := rows.OneOf("form", c.Form, "NFC", "NFKC")
 	if err != nil {
 		return nil, err
 	}
-	whitespace, err := oneOf("whitespace", c.Whitespace, "collapse", "keep")
+	whitespace, err := rows.OneOf("whitespace", c.Whitespace, "collapse", "keep")
 	if err != nil {
 		return nil, err
 	}
-	letters, err := oneOf("case", c.Case, "keep", "lower")
+	letters, err := rows.OneOf("case", c.Case, "keep", "lower")
 	if err != nil {
 		return nil, err
 	}
-	mojibakes, err := oneOf("mojibake", c.Mojibake, "keep", "repair")
+	mojibakes, err := rows.OneOf("mojibake", c.Mojibake, "keep", "repair")
 	if err != nil {
 		return nil, err
 	}

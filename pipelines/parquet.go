@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // parquetNode is a field of a Parquet schema, with what assembling rows from columns needs.
@@ -202,7 +203,7 @@ func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error)
 		return func(v parquet.Value) (any, error) {
 			raw := v.ByteArray()
 			if at := firstInvalid(raw); at < len(raw) {
-				return nil, reject(reasonEncoding, "byte 0x%02x of a text is not valid UTF-8", raw[at])
+				return nil, rows.Reject(rows.ReasonEncoding, "byte 0x%02x of a text is not valid UTF-8", raw[at])
 			}
 			return string(raw), nil
 		}
@@ -214,7 +215,7 @@ func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error)
 func jsonParquet(v parquet.Value) (any, error) {
 	value, err := rowjson.Decode(v.ByteArray())
 	if err != nil {
-		return nil, reject("not_json", "a value of a column of JSON: %v", err)
+		return nil, rows.Reject("not_json", "a value of a column of JSON: %v", err)
 	}
 	return value, nil
 }
@@ -225,7 +226,7 @@ func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
 			return int64(v.Uint32()), nil
 		}
 		if n := v.Uint64(); n > math.MaxInt64 {
-			return nil, reject("number_range", "the number %d does not fit 64 bits with a sign", n)
+			return nil, rows.Reject("number_range", "the number %d does not fit 64 bits with a sign", n)
 		}
 		return v.Int64(), nil
 	}
@@ -234,7 +235,7 @@ func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
 // finite rejects the numbers that JSON has no form for.
 func finite(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, reject("number_range", "%v is no number that a row can hold", f)
+		return nil, rows.Reject("number_range", "%v is no number that a row can hold", f)
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // partition compiles a Partition.
@@ -16,8 +17,8 @@ func (c *rowTransform) partition(t dsl.Transform, given givens) (err error) {
 }
 
 // compilePartition names the output that a row goes to.
-func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string, error), error) {
-	c, err := decodeConfig[dsl.Partition](t)
+func compilePartition(t dsl.Transform, params map[string]any) (func(rows.Row) (string, error), error) {
+	c, err := rows.DecodeConfig[dsl.Partition](t)
 	if err != nil {
 		return nil, err
 	}
@@ -31,10 +32,10 @@ func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string
 	if err != nil {
 		return nil, fmt.Errorf("by: %w", err)
 	}
-	return func(r row) (string, error) {
+	return func(r rows.Row) (string, error) {
 		v, err := by.Eval(r)
 		if err != nil {
-			return "", rejectEval("by", err)
+			return "", rows.RejectEval("by", err)
 		}
 		name := ""
 		switch v := v.(type) {
@@ -45,7 +46,7 @@ func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string
 		case int64:
 			name = strconv.FormatInt(v, 10)
 		default:
-			return "", reject("expression", "by: got %T, not a text, a bool or an int", v)
+			return "", rows.Reject("expression", "by: got %T, not a text, a bool or an int", v)
 		}
 		switch {
 		case slices.Contains(c.Outputs, name):
@@ -53,6 +54,6 @@ func compilePartition(t dsl.Transform, params map[string]any) (func(row) (string
 		case c.UnknownOutput != "":
 			return c.UnknownOutput, nil
 		}
-		return "", reject("unknown_output", "there is no output %q", clip(name, 100))
+		return "", rows.Reject("unknown_output", "there is no output %q", rows.Clip(name, 100))
 	}, nil
 }

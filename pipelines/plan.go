@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // plan is a compiled graph of transforms.
@@ -29,21 +30,21 @@ type plan struct {
 func compilePlan(job Job) (*plan, error) {
 	params, err := dsl.RowParams(job.ParamTypes, job.Params)
 	if err != nil {
-		return nil, fault(TypeInvalid, "%w", err)
+		return nil, fault.New(fault.Invalid, "%w", err)
 	}
 	graph, err := job.Spec.Graph()
 	if err != nil {
-		return nil, fault(TypeInvalid, "%w", err)
+		return nil, fault.New(fault.Invalid, "%w", err)
 	}
 	p := &plan{}
 	given := givens{params: params, secrets: job.Secrets, shared: sessionOf(job.WorkDir)}
 	for _, t := range graph {
 		if err := p.add(t, given); err != nil {
-			typ := TypeInvalid
-			if e := (*Error)(nil); errors.As(err, &e) {
+			typ := fault.Invalid
+			if e := (*fault.Error)(nil); errors.As(err, &e) {
 				typ = e.Type
 			}
-			return nil, fault(typ, "transform %s (%s): %w", t.Name, t.Type, err)
+			return nil, fault.New(typ, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
 	if err := p.boundCopies(); err != nil {

@@ -10,7 +10,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func init() { register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{}) }
@@ -20,7 +22,7 @@ type columns map[string]*dsl.RowProgram
 
 // profiles compiles a Profile.
 func (c *rowTransform) profiles(t dsl.Transform, given givens) error {
-	config, err := decodeConfig[dsl.ProfileRows](t)
+	config, err := rows.DecodeConfig[dsl.ProfileRows](t)
 	if err == nil {
 		c.profile, err = compileColumns(config.Columns, given.params)
 	}
@@ -32,14 +34,14 @@ func compileColumns(computed map[string]dsl.Expr, params map[string]any) (column
 	for name, e := range computed {
 		var err error
 		if all[name], err = dsl.CompileRow(e, params); err != nil {
-			return nil, fault(TypeInvalid, "profile: column %s: %w", name, err)
+			return nil, fault.New(fault.Invalid, "profile: column %s: %w", name, err)
 		}
 	}
 	return all, nil
 }
 
 // describe adds a row to the profile of its shard.
-func (c columns) describe(to *profile.Profile, part string, r row) error {
+func (c columns) describe(to *profile.Profile, part string, r rows.Row) error {
 	var computed map[string]any
 	for name, program := range c {
 		if computed == nil {
@@ -52,7 +54,7 @@ func (c columns) describe(to *profile.Profile, part string, r row) error {
 		computed[name] = v
 	}
 	if err := to.Add(part, r, computed); err != nil {
-		return fault(TypeUser, "%w", err)
+		return fault.New(fault.User, "%w", err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // profilesFolder of the work folder holds what the Profile transforms have seen, a file for each and each unit.
@@ -24,7 +25,7 @@ type unitProfile struct {
 }
 
 // see describes a row for a Profile. Of the rows it knows no parts.
-func (u *unitWork) see(n *node, r row) error {
+func (u *unitWork) see(n *node, r rows.Row) error {
 	p := u.profiles[n.name]
 	if p == nil {
 		p = profile.New()
@@ -36,7 +37,7 @@ func (u *unitWork) see(n *node, r row) error {
 // keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
 func (u *unitWork) keepProfiles() error {
 	for name, p := range u.profiles {
-		file := digestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
+		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
 		if err := writeJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
 			return err
 		}

@@ -7,8 +7,10 @@ import (
 	"sync"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/pipelines/program"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Programs is what the programs of Exec transforms run with.
@@ -44,21 +46,21 @@ func (p *programs) pool(transform string, c dsl.Exec) (*program.Pool, error) {
 	}
 	path, err := script.LookPath(c.Command[0], p.given.Dir, p.given.Env)
 	if err != nil {
-		return nil, fault(TypeUser, "transform %s: %w", transform, err)
+		return nil, fault.New(fault.User, "transform %s: %w", transform, err)
 	}
 	p.pools[transform] = program.NewPool(p.ctx, program.Spec{
 		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
 		Decode:  decodeAnswer,
-		MaxLine: maxRow + maxRow/2, // a row that is a little too long is rejected, and no fault of the program's
+		MaxLine: rows.MaxSize + rows.MaxSize/2, // a row that is a little too long is rejected, and no fault of the program's
 	})
 	return p.pools[transform], nil
 }
 
 // decodeAnswer reads an answer of a program.
 func decodeAnswer(text []byte) (map[string]any, error) {
-	r, err := decodeRow(text)
-	if why := (*rejection)(nil); r != nil && errors.As(err, &why) {
-		return r, &program.Unfit{Reason: why.reason, Message: why.message}
+	r, err := rows.Decode(text)
+	if why := (*rows.Rejection)(nil); r != nil && errors.As(err, &why) {
+		return r, &program.Unfit{Reason: why.Reason, Message: why.Message}
 	}
 	return r, err
 }
@@ -79,11 +81,11 @@ func (p *programs) close() error {
 
 // programFault says of a program's fault whose it is.
 func programFault(transform string, err error) error {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e := (*fault.Error)(nil); errors.As(err, &e) {
 		return err // it says where
 	}
 	if f := (*program.Fault)(nil); errors.As(err, &f) {
-		return fault(TypeUser, "transform %s: %w", transform, f)
+		return fault.New(fault.User, "transform %s: %w", transform, f)
 	}
 	return err
 }

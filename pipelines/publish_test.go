@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Of two cleanings into one folder the second one is told so, and nothing of it stays.
@@ -22,7 +23,7 @@ func TestPublishIntoTaken(t *testing.T) {
 	}
 	makeFiles(t, dir, "work/out/all/part", "work/dead/000-0000000000", "work/"+accountName, "out/others")
 	err := publish(job, dsl.CleanOutput{Rows: dsl.Rows{Rejected: 1}})
-	if e := (*Error)(nil); !errors.As(err, &e) || e.Type != TypeInvalid || !strings.Contains(err.Error(), "has come to be while this cleaning ran") {
+	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Type != fault.Invalid || !strings.Contains(err.Error(), "has come to be while this cleaning ran") {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff([]string{"out", "work"}, namesIn(t, dir)); diff != "" {

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
 func (c *rowTransform) quality(t dsl.Transform, _ givens) error {
-	config, err := decodeConfig[dsl.QualityFilter](t)
+	config, err := rows.DecodeConfig[dsl.QualityFilter](t)
 	if err != nil {
 		return err
 	}
@@ -23,14 +24,14 @@ func (c *rowTransform) quality(t dsl.Transform, _ givens) error {
 	for _, rule := range filter.Rules() {
 		c.rules = append(c.rules, c.prefix+rule)
 	}
-	c.apply = func(r row) error {
-		texts, err := textFields(r, []string{config.Field})
+	c.apply = func(r rows.Row) error {
+		texts, err := rows.TextFields(r, []string{config.Field})
 		if err != nil || r[config.Field] == nil {
 			return err
 		}
 		edited, failed := filter.Judge(texts[0])
 		if failed != "" {
-			return &dropped{rule: failed}
+			return &rows.Dropped{Rule: failed}
 		}
 		r[config.Field] = edited
 		return nil

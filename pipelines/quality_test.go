@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Each rule counts on its own, also those that drop nothing; two filters count apart by their names.
@@ -45,7 +45,7 @@ func TestRulesOfOneName(t *testing.T) {
 - {type: QualityFilter, config: {field: text, rules: [c4]}}
 - {type: WriteToJson}
 `)))
-	if errorType(err) != pipelines.TypeInvalid || !strings.Contains(err.Error(), `"c4/sentences"`) {
+	if errorType(err) != fault.Invalid || !strings.Contains(err.Error(), `"c4/sentences"`) {
 		t.Errorf("got %v", err)
 	}
 }

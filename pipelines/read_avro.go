@@ -13,6 +13,8 @@ import (
 	"github.com/hamba/avro/v2"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func compileReadAvro(c dsl.ReadFromAvro) (reader, error) { return reader{c.Path, avroFile{}}, nil }
@@ -43,7 +45,7 @@ func (avroFile) Read(ctx context.Context, p piece, yield func(record) error) err
 	case raw.err != nil:
 		return raw.err
 	case errors.As(err, &broken):
-		return yield(record{offset: number, rejected: reject(ReasonDamaged,
+		return yield(record{offset: number, rejected: rows.Reject(rows.ReasonDamaged,
 			"the Avro data is broken or cut off after %d rows, before byte %d of the file: %v; what would follow is not known", number, raw.n, broken)})
 	}
 	return err
@@ -60,7 +62,7 @@ func readAvro(ctx context.Context, r countedBytes, name string, yield func(any, 
 		return &damage{"its schema: " + err.Error()}
 	}
 	if schema.Type() != avro.Record {
-		return fault(TypeUser, "%s: its schema is a %s; rows must be records", name, schema.Type())
+		return fault.New(fault.User, "%s: its schema is a %s; rows must be records", name, schema.Type())
 	}
 	for {
 		count, data, err := c.block()
@@ -86,7 +88,7 @@ func readAvro(ctx context.Context, r countedBytes, name string, yield func(any, 
 }
 
 // avroConfig bounds one text, bytes or list, whose lengths are what the file says.
-var avroConfig = avro.Config{MaxByteSliceSize: maxRow, MaxSliceAllocSize: maxRow}.Freeze()
+var avroConfig = avro.Config{MaxByteSliceSize: rows.MaxSize, MaxSliceAllocSize: rows.MaxSize}.Freeze()
 
 // nextAvro decodes the next record of a block.
 func nextAvro(r *avro.Reader, s avro.Schema) (value any, err error) {
@@ -172,7 +174,7 @@ func avroScalar(s avro.Schema, v any) (any, error) {
 		return finite(v)
 	case string:
 		if at := firstInvalid([]byte(v)); at < len(v) {
-			return nil, reject(reasonEncoding, "byte 0x%02x of a text is not valid UTF-8", v[at])
+			return nil, rows.Reject(rows.ReasonEncoding, "byte 0x%02x of a text is not valid UTF-8", v[at])
 		}
 		return v, nil
 	case []byte:
@@ -187,7 +189,7 @@ func avroScalar(s avro.Schema, v any) (any, error) {
 	case *big.Rat:
 		return v.FloatString(scaleOf(s)), nil
 	}
-	return nil, reject("not_json", "a %T has no form in a row", v)
+	return nil, rows.Reject("not_json", "a %T has no form in a row", v)
 }
 
 // logicalOf returns what a schema says of its values' meaning, if it does.

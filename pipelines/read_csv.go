@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func compileReadCSV(c dsl.ReadFromCSV) (reader, error) {
@@ -17,7 +19,7 @@ func compileReadCSV(c dsl.ReadFromCSV) (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	quote, err := oneOf("quote", c.Quote, "double", "none")
+	quote, err := rows.OneOf("quote", c.Quote, "double", "none")
 	if err != nil {
 		return reader{}, err
 	}
@@ -84,17 +86,17 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 		return f.columns, csvRecord{}, nil
 	}
 	first, err := records.next()
-	var why *rejection
+	var why *rows.Rejection
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, csvRecord{}, nil
 	case err != nil:
 		return nil, csvRecord{}, err
-	case errors.As(first.err, &why) && why.reason == ReasonDamaged:
+	case errors.As(first.err, &why) && why.Reason == rows.ReasonDamaged:
 		return nil, first, nil
 	}
 	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {
-		return nil, csvRecord{}, fault(TypeUser, "%s: the first record must name the columns, and %w\n"+
+		return nil, csvRecord{}, fault.New(fault.User, "%s: the first record must name the columns, and %w\n"+
 			"help: mend the first line of the file, or leave the file out of `path`; where files have no such line, `columns` names them", name, err)
 	}
 	return first.fields, csvRecord{}, nil
@@ -134,11 +136,11 @@ func (f csvFile) rows(p piece, records *csvReader, columns []string, yield func(
 			return nil
 		}
 		if r.err == nil && len(r.fields) != len(columns) {
-			r.err = reject("ragged", "%sthe record has %d fields, and there are %d columns", records.where(), len(r.fields), len(columns))
+			r.err = rows.Reject("ragged", "%sthe record has %d fields, and there are %d columns", records.where(), len(r.fields), len(columns))
 		}
 		out := record{offset: r.offset, text: r.text, rejected: r.err}
 		if r.err == nil {
-			out.row = make(row, len(columns))
+			out.row = make(rows.Row, len(columns))
 			for i, name := range columns {
 				out.row[name] = r.fields[i]
 			}

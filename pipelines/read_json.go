@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // The formats of ReadFromJson.
@@ -15,7 +16,7 @@ const (
 )
 
 func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
-	format, err := oneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
+	format, err := rows.OneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
 	if err != nil {
 		return reader{}, err
 	}
@@ -23,15 +24,15 @@ func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
 	if err != nil {
 		return reader{}, err
 	}
-	decode := decodeRow
+	decode := rows.Decode
 	if set.replace {
-		decode = decodeMended
+		decode = rows.DecodeMended
 	}
 	switch format {
 	case formatDocument:
 		return reader{c.Path, jsonDocument{textFile{set}, decode}}, nil
 	case formatDeadLetter:
-		return reader{c.Path, jsonLines{textFile{set}, func(text []byte) (row, error) { return decodeElement(text, decode) }}}, nil
+		return reader{c.Path, jsonLines{textFile{set}, func(text []byte) (rows.Row, error) { return decodeElement(text, decode) }}}, nil
 	}
 	return reader{c.Path, jsonLines{textFile{set}, decode}}, nil
 }
@@ -39,7 +40,7 @@ func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
 // jsonLines has a row a line. Blank lines are none.
 type jsonLines struct {
 	textFile
-	decode func([]byte) (row, error)
+	decode func([]byte) (rows.Row, error)
 }
 
 func (f jsonLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
@@ -56,7 +57,7 @@ func (f jsonLines) Read(ctx context.Context, p piece, yield func(record) error) 
 }
 
 // decodeElement takes the row out of a line of a dead letter. What was no row when it was read is read again.
-func decodeElement(text []byte, decode func([]byte) (row, error)) (row, error) {
+func decodeElement(text []byte, decode func([]byte) (rows.Row, error)) (rows.Row, error) {
 	r, err := decode(text)
 	if err != nil {
 		return nil, err
@@ -67,13 +68,13 @@ func decodeElement(text []byte, decode func([]byte) (row, error)) (row, error) {
 	case string:
 		return decode([]byte(element))
 	}
-	return nil, reject("not_dead_letter", "the line has no `element` that was a row or its text")
+	return nil, rows.Reject("not_dead_letter", "the line has no `element` that was a row or its text")
 }
 
 // jsonDocument is one row.
 type jsonDocument struct {
 	textFile
-	decode func([]byte) (row, error)
+	decode func([]byte) (rows.Row, error)
 }
 
 func (jsonDocument) Cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }

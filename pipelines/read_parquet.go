@@ -8,6 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func compileReadParquet(c dsl.ReadFromParquet) (reader, error) {
@@ -20,7 +21,7 @@ type parquetFile struct{}
 // cut makes a piece of each group of rows.
 func (parquetFile) Cut(ctx context.Context, whole piece) ([]piece, error) {
 	f, from, err := openParquet(ctx, whole.File)
-	if why := (*rejection)(nil); errors.As(err, &why) {
+	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
 		return []piece{whole}, nil // said when it is read
 	} else if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func groupStart(f *parquet.File, i int) int64 {
 
 func (parquetFile) Read(ctx context.Context, p piece, yield func(record) error) error {
 	f, from, err := openParquet(ctx, p.File)
-	if why := (*rejection)(nil); errors.As(err, &why) {
+	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
 		return yield(record{rejected: why})
 	} else if err != nil {
 		return err
@@ -80,19 +81,19 @@ const parquetBatch = 64
 // readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
 // are left are rejected as one: how many there are is only what the broken file says.
 func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, from *parquetSource, yield func(record) error) error {
-	rows := group.Rows()
-	defer rows.Close()
+	list := group.Rows()
+	defer list.Close()
 	end := number + group.NumRows()
 	batch := make([]parquet.Row, parquetBatch)
 	for number < end {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		n, err := readBatch(rows, batch)
+		n, err := readBatch(list, batch)
 		for _, values := range batch[:n] {
 			r := record{offset: number}
 			r.row, r.rejected = parquetRow(root, values)
-			if why := (*rejection)(nil); r.rejected != nil && !errors.As(r.rejected, &why) {
+			if why := (*rows.Rejection)(nil); r.rejected != nil && !errors.As(r.rejected, &why) {
 				return r.rejected
 			}
 			if err := yield(r); err != nil {
@@ -107,7 +108,7 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 	if number == end || from.err != nil {
 		return from.err
 	}
-	return yield(record{offset: number, rejected: reject(ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
+	return yield(record{offset: number, rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
 }
 
 func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
@@ -116,7 +117,7 @@ func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
 }
 
 // parquetRow assembles a row of the values of all columns.
-func parquetRow(root *parquetNode, values parquet.Row) (r row, err error) {
+func parquetRow(root *parquetNode, values parquet.Row) (r rows.Row, err error) {
 	defer recoverDamage(&err)
 	columns := make([][]parquet.Value, root.columns)
 	values.Range(func(i int, v []parquet.Value) bool {
@@ -174,7 +175,7 @@ func openParquet(ctx context.Context, in inputFile) (*parquet.File, *parquetSour
 func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f *parquet.File, err error) {
 	defer recoverDamage(&err)
 	if f, err = parquet.OpenFile(r, size, options...); err != nil {
-		return nil, reject(ReasonDamaged, "this is no whole Parquet file: %v", err)
+		return nil, rows.Reject(rows.ReasonDamaged, "this is no whole Parquet file: %v", err)
 	}
 	return f, nil
 }
@@ -182,6 +183,6 @@ func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f 
 // recoverDamage makes a rejection of a panic, with which the library meets some broken files.
 func recoverDamage(err *error) {
 	if p := recover(); p != nil {
-		*err = reject(ReasonDamaged, "the Parquet data is broken: %v", p)
+		*err = rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: %v", p)
 	}
 }

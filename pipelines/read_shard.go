@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // ReadShard calls yield for the canonical JSON of each row of a file that a cleaning has written, whose name tells its format.
@@ -24,7 +25,7 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 		if r.rejected != nil {
 			return fmt.Errorf("row at %d: %w", r.offset, r.rejected)
 		}
-		text, err := encodeRow(r.row)
+		text, err := rows.Encode(r.row)
 		if err != nil {
 			return err
 		}

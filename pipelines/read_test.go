@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // zipped packs each text as a member of one gzip file.
@@ -105,7 +105,7 @@ func TestReadFromCSV(t *testing.T) {
 - {type: ReadFromCsv, config: {path: INPUT/in}}
 - {type: WriteToJson}
 `)))
-		if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), want) {
+		if errorType(err) != fault.User || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want a user error with %q", text, err, want)
 		}
 	}

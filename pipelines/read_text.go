@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func compileReadText(c dsl.ReadFromText) (reader, error) {
@@ -21,8 +22,8 @@ func (f textLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
 
 func (f textLines) Read(ctx context.Context, p piece, yield func(record) error) error {
 	return f.lines(ctx, p, func(l line) error {
-		return yield(l.record(func(text []byte) (row, error) {
-			return row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil
+		return yield(l.record(func(text []byte) (rows.Row, error) {
+			return rows.Row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil
 		}))
 	})
 }

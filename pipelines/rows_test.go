@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Rows made of one count as read, so that the account adds up, also through transforms that follow and two Explodes in a row.
@@ -153,7 +153,7 @@ func TestThreshold(t *testing.T) {
 `))
 			j.Parallelism = workers
 			_, err := run(t, j)
-			if test.ok && err != nil || !test.ok && (errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "good rejected")) {
+			if test.ok && err != nil || !test.ok && (errorType(err) != fault.User || !strings.Contains(err.Error(), "good rejected")) {
 				t.Errorf("%.20q with %d workers: got %v", test.text, workers, err)
 			}
 			if len(test.text) > 500_000 && strings.Contains(err.Error(), "of 180000 rows") {

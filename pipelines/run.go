@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 )
@@ -35,19 +36,19 @@ const tailLines = 60
 func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return dsl.CleanOutput{}, fault(TypeInvalid, "clean into %s: there is something in it already", dir)
+			return dsl.CleanOutput{}, fault.New(fault.Invalid, "clean into %s: there is something in it already", dir)
 		}
 	}
 	removeLeftOvers(filepath.Dir(job.OutputDir))
 	work, remove, err := makeWorkFolder(filepath.Dir(job.OutputDir))
 	if err != nil {
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "make a work folder for cleaning: %w", err)
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "make a work folder for cleaning: %w", err)
 	}
 	defer remove()
 	job.WorkDir = work
 	stdin, err := json.Marshal(job)
 	if err != nil {
-		return dsl.CleanOutput{}, fault(TypeInvalid, "encode the cleaning job: %w", err)
+		return dsl.CleanOutput{}, fault.New(fault.Invalid, "encode the cleaning job: %w", err)
 	}
 	return runChild(ctx, exe, job, stdin, hearing{progress: progress, log: job.Programs.Log})
 }
@@ -61,7 +62,7 @@ type hearing struct {
 func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (dsl.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
@@ -78,7 +79,7 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 		if ctx.Err() != nil {
 			return dsl.CleanOutput{}, stopped(ctx)
 		}
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "start the cleaning process: %w", err)
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	last, readErr := readMessages(stdout, tell)
 	exit, err := child.Wait()
@@ -88,11 +89,11 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 	case last.Error != nil:
 		return dsl.CleanOutput{}, last.Error
 	case err != nil:
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "the cleaning process: %w", err)
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process: %w", err)
 	case !exit.OK() || last.Result == nil:
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
 	case readErr != nil:
-		return dsl.CleanOutput{}, fault(TypeInfrastructure, "read from the cleaning process: %w", readErr)
+		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "read from the cleaning process: %w", readErr)
 	}
 	return *last.Result, nil
 }

@@ -17,9 +17,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 	"github.com/sluiceml/sluice/pipelines/inprocess"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the
@@ -83,7 +85,7 @@ func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	switch {
 	case job.Runner.inProcess():
 		if _, err := beam.Run(ctx, ownRunner, graph); err != nil {
-			return fmt.Errorf("run the Beam pipeline: %s", clip(err.Error(), maxBeamError))
+			return fmt.Errorf("run the Beam pipeline: %s", rows.Clip(err.Error(), maxBeamError))
 		}
 		return nil
 	case job.Runner.Flink != nil:
@@ -149,12 +151,12 @@ func (p *plan) refuse(job Job) error {
 	}
 	for _, n := range p.nodes {
 		if n.row != nil && n.row.program != nil {
-			return fault(TypeInvalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
+			return fault.New(fault.Invalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
 				"`clean` has it done on a cluster; clean without one", n.name)
 		}
 	}
 	if len(job.Secrets) > 0 {
-		return fault(TypeInvalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
+		return fault.New(fault.Invalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
 			"clean without one, or without secrets", strings.Join(slices.Sorted(maps.Keys(job.Secrets)), ", "))
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 )
@@ -122,7 +123,7 @@ func TestWorkers(t *testing.T) {
 - {type: ValidateWithSchema, name: strict, config: {schema: {required: [nothing]}, error_handling: {threshold: 0.1}}}
 - {type: WriteToJson}
 `)
-		if errorType(err) != pipelines.TypeUser || !strings.HasPrefix(err.Error(), "transform strict rejected") {
+		if errorType(err) != fault.User || !strings.HasPrefix(err.Error(), "transform strict rejected") {
 			t.Errorf("got %v, want a user error of the transform", err)
 		}
 	})
@@ -143,7 +144,7 @@ func TestClusterRefuses(t *testing.T) {
 			if test.name == "secret" {
 				j.Secrets = map[string]string{"PII_KEY": "x"}
 			}
-			if _, err := run(t, j); errorType(err) != pipelines.TypeInvalid || !strings.Contains(err.Error(), test.want) {
+			if _, err := run(t, j); errorType(err) != fault.Invalid || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an invalid error with %q", err, test.want)
 			}
 		})
@@ -162,7 +163,7 @@ func TestFlinkCanceled(t *testing.T) {
 		}
 		cancel()
 	})
-	if errorType(err) != pipelines.TypeCanceled {
+	if errorType(err) != fault.Canceled {
 		t.Errorf("got %v, want a canceled error", err)
 	}
 	nothingLeft(t, dir)
@@ -180,7 +181,7 @@ func TestFlinkCrash(t *testing.T) {
 			}
 		}
 	})
-	if errorType(err) != pipelines.TypeInfrastructure || !strings.Contains(err.Error(), "the job server of Flink has ended: signal 9") {
+	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "the job server of Flink has ended: signal 9") {
 		t.Errorf("got %v, want an infrastructure error that says the job server was killed", err)
 	}
 	nothingLeft(t, dir)

@@ -4,29 +4,30 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileSample keeps a share of the rows.
 func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
-	key := func(r row) (any, error) { return map[string]any(r), nil }
+	key := func(r rows.Row) (any, error) { return map[string]any(r), nil }
 	if c.Key != "" {
 		p, err := dsl.CompileRow(c.Key, params)
 		if err != nil {
 			return nil, fmt.Errorf("key: %w", err)
 		}
-		key = func(r row) (any, error) { return p.Eval(r) }
+		key = func(r rows.Row) (any, error) { return p.Eval(r) }
 	}
-	return func(r row) error {
+	return func(r rows.Row) error {
 		v, err := key(r)
 		if err != nil {
-			return rejectEval("key", err)
+			return rows.RejectEval("key", err)
 		}
-		of, err := keyOf(map[string]any{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
+		of, err := rows.KeyOf(map[string]any{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
 		if err != nil {
 			return err
 		}
-		if of.fraction() >= float64(c.Fraction) {
-			return errDropped
+		if of.Fraction() >= float64(c.Fraction) {
+			return rows.ErrDropped
 		}
 		return nil
 	}, nil

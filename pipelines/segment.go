@@ -14,6 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func init() {
@@ -142,7 +143,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	f.start(ctx, uint32(unit), func(u *unitWork) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
 			id := spillID{segment: segment, unit: uint32(unit)}
-			err := readSpill(spillPath(f.job.WorkDir, segment, id.unit), keep[segment], func(offset uint64, from origin, text []byte) error {
+			err := readSpill(spillPath(f.job.WorkDir, segment, id.unit), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
 				return u.again(id, offset, from, text)
 			})
 			if err != nil {

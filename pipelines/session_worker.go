@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // A worker in a process of its own, on whatever machine, has a session of its own. It tells how far it is by a file in the work
@@ -17,12 +19,12 @@ var inWorker atomic.Bool
 
 // news is what a worker tells.
 type news struct {
-	Read        int64  `json:"read"`
-	Kept        int64  `json:"kept"`
-	Units       int64  `json:"units"`
-	SourcesRead int64  `json:"sources_read"`
-	Bytes       int64  `json:"bytes"`
-	Error       *Error `json:"error,omitempty"`
+	Read        int64        `json:"read"`
+	Kept        int64        `json:"kept"`
+	Units       int64        `json:"units"`
+	SourcesRead int64        `json:"sources_read"`
+	Bytes       int64        `json:"bytes"`
+	Error       *fault.Error `json:"error,omitempty"`
 }
 
 // newsDir is the folder of the workers' files.
@@ -57,7 +59,7 @@ func farSession(work string) *session {
 func (s *session) write(path string, first error) error {
 	n := news{Read: s.read.Load(), Kept: s.kept.Load(), Units: s.units.Load(), SourcesRead: s.sourcesRead.Load(), Bytes: s.bytes.Load()}
 	if first != nil {
-		n.Error = typed(first)
+		n.Error = fault.Of(first)
 	}
 	text, err := json.Marshal(n)
 	if err != nil {

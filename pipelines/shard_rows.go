@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // shardRow is what is needed of a mark to write its row. All those of a shard are in memory.
 type shardRow struct {
-	key     digest
+	key     rows.Digest
 	offset  uint64
 	unit    uint32
 	size    uint32
@@ -148,7 +149,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 
 // describe takes a row into what describes a chunk.
 func (w *rowsWriter) describe(text []byte, c chunk) error {
-	r, err := decodeRow(text)
+	r, err := rows.Decode(text)
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}

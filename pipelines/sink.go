@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func init() {
@@ -44,7 +45,7 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 	if c.Shards < 0 || c.Shards > maxShards {
 		return nil, fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
 	}
-	if c.Path != "" && !plainName(c.Path) {
+	if c.Path != "" && !rows.PlainName(c.Path) {
 		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
 	}
 	s := &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format, names: map[string][]string{}}
@@ -57,8 +58,8 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 }
 
 // take implements end: the rows of one shard are in one group.
-func (s *sink) take(to []byte, r row) (text []byte, group string, m mark, err error) {
-	if text, err = appendRow(to, r); err != nil {
+func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
+	if text, err = rows.Append(to, r); err != nil {
 		return nil, "", m, err
 	}
 	group, m, err = s.mark(r, text)
@@ -69,7 +70,7 @@ func (s *sink) take(to []byte, r row) (text []byte, group string, m mark, err er
 func (s *sink) looks() bool { return s.format.check != nil || s.split.keyed() }
 
 // mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
-func (s *sink) mark(r row, text []byte) (shard string, m mark, err error) {
+func (s *sink) mark(r rows.Row, text []byte) (shard string, m mark, err error) {
 	if s.format.check != nil {
 		if err := s.format.check(r); err != nil {
 			return "", m, err
@@ -79,9 +80,9 @@ func (s *sink) mark(r row, text []byte) (shard string, m mark, err error) {
 	if err != nil {
 		return "", m, err
 	}
-	m.key = digestOf(text)
+	m.key = rows.DigestOf(text)
 	m.tie = m.key
-	return s.names[part][m.key.bucket(s.shards)], m, nil
+	return s.names[part][m.key.Bucket(s.shards)], m, nil
 }
 
 // parts lists the parts by their folders in the dataset.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // unitBytes is how much input makes one unit of work. It is fixed, so that the dead letter does not depend on the parallelism.
@@ -34,7 +35,7 @@ func (p piece) whole() bool { return p.Start == 0 && p.End == p.File.Size }
 type record struct {
 	// offset of its first byte in the file's content; in files of other than text the number of the row in the file.
 	offset int64
-	row    row
+	row    rows.Row
 	// text is what can be shown of a record that is no row, and rejected then a rejection. Valid until the next record.
 	text     []byte
 	rejected error
@@ -78,7 +79,7 @@ func compileReader(t dsl.Transform) (r reader, err error) {
 
 // compileReaderAs decodes the reader's config and hands it to the compiler of its type.
 func compileReaderAs[C any](t dsl.Transform, compile func(C) (reader, error)) (reader, error) {
-	config, err := decodeConfig[C](t)
+	config, err := rows.DecodeConfig[C](t)
 	if err != nil {
 		return reader{}, err
 	}

@@ -10,13 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-)
 
-// origin is where a row was read.
-type origin struct {
-	name   string // of the source file
-	offset int64  // of the row's first byte in it
-}
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
 
 // spillPath names the file that a segment writes one unit's rows to.
 func spillPath(work string, segment uint16, unit uint32) string {
@@ -45,13 +41,13 @@ func createSpill(path string) (*spill, error) {
 const spillHead = 4
 
 // add appends a row and returns its offset.
-func (s *spill) add(from origin, text []byte) (offset uint64, err error) {
+func (s *spill) add(from rows.Origin, text []byte) (offset uint64, err error) {
 	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], uint32(len(text)))
 	_, _ = s.out.Write(s.rest) // an error stays with the writer and comes with the last
 	_, _ = s.out.Write(text)
-	s.rest = binary.BigEndian.AppendUint16(s.rest[:0], uint16(len(from.name)))
-	s.rest = append(s.rest, from.name...)
-	s.rest = binary.BigEndian.AppendUint64(s.rest, uint64(from.offset))
+	s.rest = binary.BigEndian.AppendUint16(s.rest[:0], uint16(len(from.Name)))
+	s.rest = append(s.rest, from.Name...)
+	s.rest = binary.BigEndian.AppendUint64(s.rest, uint64(from.Offset))
 	if _, err = s.out.Write(s.rest); err != nil {
 		return 0, fmt.Errorf("write a spill file: %w", err)
 	}
@@ -86,7 +82,7 @@ func (s *spill) close() error {
 }
 
 // readSpill calls yield for the rows at these offsets, which are sorted. The text is valid until yield returns.
-func readSpill(path string, offsets []uint64, yield func(offset uint64, from origin, text []byte) error) error {
+func readSpill(path string, offsets []uint64, yield func(offset uint64, from rows.Origin, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read a spill file: %w", err)
@@ -113,7 +109,7 @@ func readSpill(path string, offsets []uint64, yield func(offset uint64, from ori
 // recordReader reads the rows of a spill file. One file's rows lie together, so that the name of the origin is mostly the last one's.
 type recordReader struct {
 	r    *bufio.Reader
-	from origin
+	from rows.Origin
 	text []byte // valid until the next row is read
 	rest []byte
 }
@@ -133,10 +129,10 @@ func (r *recordReader) next() (n uint64, err error) {
 		return 0, err
 	}
 	name, offset := r.rest[:len(r.rest)-8], r.rest[len(r.rest)-8:]
-	if r.from.name != string(name) {
-		r.from.name = string(name)
+	if r.from.Name != string(name) {
+		r.from.Name = string(name)
 	}
-	r.from.offset = int64(binary.BigEndian.Uint64(offset))
+	r.from.Offset = int64(binary.BigEndian.Uint64(offset))
 	return uint64(spillHead + len(r.text) + 2 + len(r.rest)), nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"os"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // maxOpenSpills bounds how many spill files one worker has open.
@@ -39,7 +41,7 @@ func (s *spillFiles) file(id spillID) (*os.File, error) {
 }
 
 // record returns a row's JSON and where it was read.
-func (s *spillFiles) record(m mark) (from origin, text []byte, err error) {
+func (s *spillFiles) record(m mark) (from rows.Origin, text []byte, err error) {
 	f, err := s.file(spillID{m.segment, m.unit})
 	if err != nil {
 		return from, nil, err

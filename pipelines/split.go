@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // splitter assigns rows to parts.
@@ -25,7 +26,7 @@ type partShare struct {
 var allRows = splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
 
 func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
-	c, err := decodeConfig[dsl.Split](t)
+	c, err := rows.DecodeConfig[dsl.Split](t)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
 	// By name: a map has no order, and who is in which part must not depend on one.
 	sum := 0.0
 	for name, share := range c.Parts {
-		if !plainName(name) {
+		if !rows.PlainName(name) {
 			return nil, fmt.Errorf("parts: %q cannot name a folder; use letters, digits, - and _", name)
 		}
 		if share <= 0 {
@@ -55,13 +56,6 @@ func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
 	return s, nil
 }
 
-// plainName reports whether a name can be that of a folder.
-func plainName(s string) bool {
-	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
-}
-
 // names are those of the parts.
 func (s *splitter) names() []string {
 	names := make([]string, len(s.parts))
@@ -75,19 +69,19 @@ func (s *splitter) names() []string {
 func (s *splitter) keyed() bool { return s.key != nil }
 
 // part returns the part a row is in: the one whose interval the hash of its key falls into.
-func (s *splitter) part(r row) (string, error) {
+func (s *splitter) part(r rows.Row) (string, error) {
 	if s.key == nil {
 		return s.parts[0].name, nil
 	}
 	v, err := s.key.Eval(r)
 	if err != nil {
-		return "", rejectEval("key", err)
+		return "", rows.RejectEval("key", err)
 	}
-	key, err := keyOf(map[string]any{"split": v})
+	key, err := rows.KeyOf(map[string]any{"split": v})
 	if err != nil {
 		return "", err
 	}
-	at := key.fraction()
+	at := key.Fraction()
 	for _, p := range s.parts[:len(s.parts)-1] {
 		if at < p.upper {
 			return p.name, nil

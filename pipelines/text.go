@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // textFile is what the formats of text have in common: compression, encoding and lines.
@@ -93,18 +95,18 @@ func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
 	var l line
 	err := t.fromStart(ctx, f, func(_ *content, lines *lineReader) error {
 		start := lines.at
-		raw, err := io.ReadAll(io.LimitReader(lines.r, maxRow+1))
+		raw, err := io.ReadAll(io.LimitReader(lines.r, rows.MaxSize+1))
 		damaged := (*damage)(nil)
 		switch {
 		case errors.As(err, &damaged):
 			text, _ := lines.charset.decode(raw, start)
-			l = line{start, text, reject(ReasonDamaged, "%s", damaged)}
+			l = line{start, text, rows.Reject(rows.ReasonDamaged, "%s", damaged)}
 			return nil
 		case err != nil:
 			return err
-		case len(raw) > maxRow:
-			text, _ := lines.charset.decode(raw[:maxDeadText+4], start)
-			l = line{start, text, tooLong(raw)}
+		case len(raw) > rows.MaxSize:
+			text, _ := lines.charset.decode(raw[:rows.MaxText+4], start)
+			l = line{start, text, rows.TooLong(raw)}
 			return nil
 		}
 		text, err := lines.charset.decode(raw, start)
@@ -115,17 +117,10 @@ func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
 }
 
 // record makes a line the record of the row that decode finds in it.
-func (l line) record(decode func([]byte) (row, error)) record {
+func (l line) record(decode func([]byte) (rows.Row, error)) record {
 	if l.err != nil {
 		return record{offset: l.offset, text: l.text, rejected: l.err}
 	}
 	r, err := decode(l.text)
 	return record{offset: l.offset, row: r, text: l.text, rejected: err}
-}
-
-func tooLong(text []byte) error {
-	if len(text) > maxRow {
-		return reject("too_long", "the row has more than %d bytes", maxRow)
-	}
-	return nil
 }

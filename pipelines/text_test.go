@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // However a file is cut, each line is read once, at its offset.
@@ -49,7 +51,7 @@ func TestPiecesCoverAllLines(t *testing.T) {
 
 func TestTooLongLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in")
-	text := "short\n" + strings.Repeat("x", maxRow) + "\n" + strings.Repeat("y", maxRow+1) + "\nlast"
+	text := "short\n" + strings.Repeat("x", rows.MaxSize) + "\n" + strings.Repeat("y", rows.MaxSize+1) + "\nlast"
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // threshold is how many of its rows a transform may reject. The workers of a process judge together, as the rows come; what all
@@ -34,5 +35,5 @@ func (h *threshold) judge(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil
 	}
-	return fault(TypeUser, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, dsl.Share(h.share))
+	return fault.New(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, dsl.Share(h.share))
 }

@@ -1,20 +1,18 @@
 package pipelines
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/program"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
 // rowFunc transforms one row in place. A dropped drops it, a rejection sends it to the dead letter (the row is then as it came
 // in), any other error ends the job. It may be called from several goroutines.
-type rowFunc func(row) error
+type rowFunc func(rows.Row) error
 
 // rowTransform is a compiled transform that sees one row at a time: it has one of apply, count, route, explode, profile and program.
 type rowTransform struct {
@@ -22,9 +20,9 @@ type rowTransform struct {
 	apply rowFunc
 
 	// count is a rowFunc that counts in namespaces of its own.
-	count func(r row, add func(space, name string)) error
+	count func(r rows.Row, add func(space, name string)) error
 	// route names the output that a row goes to.
-	route func(row) (string, error)
+	route func(rows.Row) (string, error)
 	// masks are the kinds that a MaskPII counts.
 	masks []string
 	// assertion is what an AssertEqual counts for.
@@ -39,11 +37,11 @@ type rowTransform struct {
 }
 
 // rule returns the name that a drop is counted under.
-func (c *rowTransform) rule(d *dropped) string {
-	if d.rule == "" {
+func (c *rowTransform) rule(d *rows.Dropped) string {
+	if d.Rule == "" {
 		return c.name
 	}
-	return c.prefix + d.rule
+	return c.prefix + d.Rule
 }
 
 // givens are what the transforms of a job are compiled with, beside their configs.
@@ -102,7 +100,7 @@ func compileTransform(t dsl.Transform, given givens) (c rowTransform, err error)
 // applies makes a compiler of one for a transform that changes, drops or rejects rows.
 func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
 	return func(c *rowTransform, t dsl.Transform, given givens) error {
-		config, err := decodeConfig[C](t)
+		config, err := rows.DecodeConfig[C](t)
 		if err == nil {
 			c.apply, err = compile(config, given.params)
 		}
@@ -118,31 +116,6 @@ func drops(compile compiler) compiler {
 	}
 }
 
-// decodeConfig returns the config of a transform, with defaults for what it leaves out.
-func decodeConfig[C any](t dsl.Transform) (config C, err error) {
-	config = dsl.DefaultsOf[C]()
-	if len(t.Config) == 0 {
-		return config, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(t.Config))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&config); err != nil {
-		return config, fmt.Errorf("config: %w", err)
-	}
-	return config, nil
-}
-
-// oneOf checks a word of a config and fills in its default, the first choice.
-func oneOf(key, value string, choices ...string) (string, error) {
-	if value == "" {
-		return choices[0], nil
-	}
-	if !slices.Contains(choices, value) {
-		return "", fmt.Errorf("%s: %q is none of %q", key, value, choices)
-	}
-	return value, nil
-}
-
 // compileMap computes fields.
 func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
 	programs := make(map[string]*dsl.RowProgram, len(c.Fields))
@@ -153,12 +126,12 @@ func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
 		}
 		programs[name] = p
 	}
-	return func(r row) error {
-		computed := make(row, len(programs))
+	return func(r rows.Row) error {
+		computed := make(rows.Row, len(programs))
 		for name, p := range programs {
 			v, err := p.Eval(r)
 			if err != nil {
-				return rejectEval("field "+name, err)
+				return rows.RejectEval("field "+name, err)
 			}
 			computed[name] = v
 		}
@@ -181,47 +154,32 @@ func compileFilter(c dsl.Filter, params map[string]any) (rowFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(r row) error {
+	return func(r rows.Row) error {
 		ok, err := keep(r)
 		if err == nil && !ok {
-			return errDropped
+			return rows.ErrDropped
 		}
 		return err
 	}, nil
 }
 
 // compileCondition compiles a bool expression over a row; errors in a row are rejections.
-func compileCondition(key string, e dsl.Expr, params map[string]any) (func(row) (bool, error), error) {
+func compileCondition(key string, e dsl.Expr, params map[string]any) (func(rows.Row) (bool, error), error) {
 	p, err := dsl.CompileRow(e, params)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	return func(r row) (bool, error) {
+	return func(r rows.Row) (bool, error) {
 		v, err := p.Eval(r)
 		if err != nil {
-			return false, rejectEval(key, err)
+			return false, rows.RejectEval(key, err)
 		}
 		b, ok := v.(bool)
 		if !ok {
-			return false, reject("expression", "%s: got %T, not a bool", key, v)
+			return false, rows.Reject("expression", "%s: got %T, not a bool", key, v)
 		}
 		return b, nil
 	}, nil
-}
-
-// textFields returns the texts of fields, "" for null. A missing field and one that is no text reject the row.
-func textFields(r row, fields []string) ([]string, error) {
-	texts := make([]string, len(fields))
-	for i, name := range fields {
-		v, ok := r[name]
-		if !ok {
-			return nil, reject("missing_field", "the row has no field %s", name)
-		}
-		if texts[i], ok = v.(string); !ok && v != nil {
-			return nil, reject("not_text", "field %s is a %T, not a text", name, v)
-		}
-	}
-	return texts, nil
 }
 
 // mapText returns a transform that rewrites text fields. Null stays null.
@@ -229,8 +187,8 @@ func mapText(fields []string, rewrite func(string) string) (rowFunc, error) {
 	if len(fields) == 0 {
 		return nil, errors.New("fields: name at least one")
 	}
-	return func(r row) error {
-		texts, err := textFields(r, fields)
+	return func(r rows.Row) error {
+		texts, err := rows.TextFields(r, fields)
 		if err != nil {
 			return err
 		}

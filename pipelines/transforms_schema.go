@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileValidate rejects rows that a JSON Schema does not accept.
@@ -13,11 +14,11 @@ func compileValidate(c dsl.ValidateWithSchema, _ map[string]any) (rowFunc, error
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
-	return func(r row) error {
+	return func(r rows.Row) error {
 		err := schema.Check(r)
 		var unlike *dsl.RowSchemaError
 		if errors.As(err, &unlike) {
-			return reject("schema", "%s", unlike)
+			return rows.Reject("schema", "%s", unlike)
 		}
 		return err
 	}, nil

@@ -11,10 +11,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // apply compiles a transform and applies it to a row.
-func apply(t *testing.T, typ, config, rowText string) (row, error) {
+func apply(t *testing.T, typ, config, rowText string) (rows.Row, error) {
 	t.Helper()
 	c, err := compileTransform(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, givens{
 		params: map[string]any{"limit": int64(3)}, secrets: map[string]string{"KEY": "secret"},
@@ -22,7 +23,7 @@ func apply(t *testing.T, typ, config, rowText string) (row, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := decodeRow([]byte(rowText))
+	r, err := rows.Decode([]byte(rowText))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestTransforms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := encodeRow(r)
+			got, err := rows.Encode(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,11 +103,11 @@ func TestRejections(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r, err := apply(t, test.typ, test.config, test.row)
-			var why *rejection
-			if !errors.As(err, &why) || why.reason != test.reason || why.message == "" {
+			var why *rows.Rejection
+			if !errors.As(err, &why) || why.Reason != test.reason || why.Message == "" {
 				t.Fatalf("got %v, want a rejection for %s", err, test.reason)
 			}
-			want, err := decodeRow([]byte(test.row))
+			want, err := rows.Decode([]byte(test.row))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +128,7 @@ func TestNormalizeIsStable(t *testing.T) {
 		}
 		f := c.apply
 		rapid.Check(t, func(rt *rapid.T) {
-			r := row{"a": rapid.String().Draw(rt, "text")}
+			r := rows.Row{"a": rapid.String().Draw(rt, "text")}
 			if err := f(r); err != nil {
 				rt.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/htmltext"
 	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
@@ -21,14 +22,14 @@ func compileDecodeMail(c dsl.DecodeMail, _ map[string]any) (rowFunc, error) {
 	if c.Field == "" {
 		return nil, errors.New("field: name the field that holds the raw message")
 	}
-	return func(r row) error {
+	return func(r rows.Row) error {
 		raw, ok := r[c.Field].(string)
 		if !ok {
-			return reject("not_text", "field %s holds no text", c.Field)
+			return rows.Reject("not_text", "field %s holds no text", c.Field)
 		}
 		m, err := mail.Decode(raw)
 		if err != nil {
-			return reject(mailReasons[err], "%v", err)
+			return rows.Reject(mailReasons[err], "%v", err)
 		}
 		delete(r, c.Field)
 		r["subject"], r["from"], r["body"], r["content_type"] = m.Subject, m.From, m.Body, m.ContentType
@@ -50,7 +51,7 @@ func compileHTMLToText(c dsl.HTMLToText, params map[string]any) (rowFunc, error)
 	if err != nil {
 		return nil, err
 	}
-	return func(r row) error {
+	return func(r rows.Row) error {
 		ok, err := when(r)
 		if err != nil || !ok {
 			return err

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/program"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // unitWork takes the rows of one unit through a segment.
@@ -93,29 +95,29 @@ func (u *unitWork) read(name string, r record) error {
 	}
 	u.files.of(name).Read++
 	u.session.rowRead()
-	from := origin{name: name, offset: r.offset}
+	from := rows.Origin{Name: name, Offset: r.offset}
 	if err := u.watched(u.entry, r.rejected); err != nil {
-		text := string(r.text[:min(len(r.text), maxDeadText+4)])
-		return u.refuse(u.entry, u.entry.name, from, clip(text, maxDeadText), err)
+		text := string(r.text[:min(len(r.text), rows.MaxText+4)])
+		return u.refuse(u.entry, u.entry.name, from, rows.Clip(text, rows.MaxText), err)
 	}
 	return u.pass(u.entry.next, from, r.row)
 }
 
 // resume takes one row of a spill file through the segment.
-func (u *unitWork) resume(from origin, text []byte) error {
+func (u *unitWork) resume(from rows.Origin, text []byte) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
-	r, err := decodeRow(text)
+	r, err := rows.Decode(text)
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	u.files.of(from.name).Reached[u.entryAt]-- // it came there, and goes on
+	u.files.of(from.Name).Reached[u.entryAt]-- // it came there, and goes on
 	return u.pass(u.entry.next, from, r)
 }
 
 // pass takes a row to the nodes that come next, and from there on to the ends of the segment.
-func (u *unitWork) pass(next []int, from origin, r row) error {
+func (u *unitWork) pass(next []int, from rows.Origin, r rows.Row) error {
 	if u.ctx.Err() != nil {
 		return context.Cause(u.ctx)
 	}
@@ -142,12 +144,12 @@ func (u *unitWork) pass(next []int, from origin, r row) error {
 }
 
 // copies takes a row to several nodes. Transforms change a row, but nothing in its values.
-func (u *unitWork) copies(next []int, from origin, r row) error {
+func (u *unitWork) copies(next []int, from rows.Origin, r rows.Row) error {
 	for i := range next {
 		mine := r
 		if i < len(next)-1 {
 			mine = maps.Clone(r)
-			u.files.of(from.name).Read++
+			u.files.of(from.Name).Read++
 			u.counts[[2]string{countCopied, allRead}]++
 			u.session.rowRead()
 		}
@@ -159,24 +161,24 @@ func (u *unitWork) copies(next []int, from origin, r row) error {
 }
 
 // leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
-func (u *unitWork) leave(n *node, from origin, r row, err error) error {
-	var drop *dropped
+func (u *unitWork) leave(n *node, from rows.Origin, r rows.Row, err error) error {
+	var drop *rows.Dropped
 	if errors.As(err, &drop) {
-		u.files.of(from.name).Dropped[n.row.rule(drop)]++
+		u.files.of(from.Name).Dropped[n.row.rule(drop)]++
 		return nil
 	}
 	return u.refuse(n, n.name, from, map[string]any(r), err)
 }
 
 // refuse takes what a node has rejected to the node's output for it, or else to the dead letter, under a name.
-func (u *unitWork) refuse(n *node, name string, from origin, element any, err error) error {
-	var why *rejection
+func (u *unitWork) refuse(n *node, name string, from rows.Origin, element any, err error) error {
+	var why *rows.Rejection
 	if n.rejects == "" || !errors.As(err, &why) {
 		return u.reject(name, from, element, err)
 	}
-	return u.pass(n.outputs[n.rejects], from, row{
-		"element": element, "reason": why.reason, "message": clip(why.message, maxDeadMessage),
-		"source": from.name, "offset": from.offset,
+	return u.pass(n.outputs[n.rejects], from, rows.Row{
+		"element": element, "reason": why.Reason, "message": rows.Clip(why.Message, rows.MaxMessage),
+		"source": from.Name, "offset": from.Offset,
 	})
 }
 
@@ -184,7 +186,7 @@ func (u *unitWork) refuse(n *node, name string, from origin, element any, err er
 const maxRoom = 1 << 20
 
 // finish takes a row to an end of the segment.
-func (u *unitWork) finish(at int, from origin, r row) error {
+func (u *unitWork) finish(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	text, group, m, err := n.end.take(u.text[:0], r)
 	if room := 2 * len(text); room > cap(u.text) && room <= maxRoom {
@@ -193,8 +195,8 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 	if err = u.watched(n, err); err != nil {
 		return u.refuse(n, n.blames, from, map[string]any(r), err)
 	}
-	if err := tooLong(text); err != nil {
-		return u.refuse(n, n.name, from, clip(string(text[:maxDeadText+4]), maxDeadText), err)
+	if err := rows.TooLong(text); err != nil {
+		return u.refuse(n, n.name, from, rows.Clip(string(text[:rows.MaxText+4]), rows.MaxText), err)
 	}
 	if m.offset, err = u.spill.add(from, text); err != nil {
 		return err
@@ -204,7 +206,7 @@ func (u *unitWork) finish(at int, from origin, r row) error {
 }
 
 // apply applies a node's transform to a row and returns the nodes that come next.
-func (u *unitWork) apply(n *node, r row) (next []int, err error) {
+func (u *unitWork) apply(n *node, r rows.Row) (next []int, err error) {
 	t := n.row
 	next = n.next
 	switch {
@@ -225,7 +227,7 @@ func (u *unitWork) apply(n *node, r row) (next []int, err error) {
 // watched returns what a node said of a row, or that it has rejected too many.
 func (u *unitWork) watched(n *node, err error) error {
 	if n.threshold != nil {
-		var why *rejection
+		var why *rows.Rejection
 		if over := u.tried(n, errors.As(err, &why)); over != nil {
 			return over
 		}
@@ -234,16 +236,16 @@ func (u *unitWork) watched(n *node, err error) error {
 }
 
 // reject writes a row to the dead letter if err is a rejection; any other error it returns.
-func (u *unitWork) reject(transform string, from origin, element any, err error) error {
-	var why *rejection
-	if e := (*Error)(nil); errors.As(err, &e) {
+func (u *unitWork) reject(transform string, from rows.Origin, element any, err error) error {
+	var why *rows.Rejection
+	if e := (*fault.Error)(nil); errors.As(err, &e) {
 		return e // it says where
 	}
 	if !errors.As(err, &why) {
-		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.offset, from.name, err)
+		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.Offset, from.Name, err)
 	}
-	u.files.of(from.name).Rejected[transform+"/"+why.reason]++
+	u.files.of(from.Name).Rejected[transform+"/"+why.Reason]++
 	return u.dead.add(deadRow{
-		Element: element, Transform: transform, Reason: why.reason, Message: why.message, Source: from.name, Offset: from.offset,
+		Element: element, Transform: transform, Reason: why.Reason, Message: why.Message, Source: from.Name, Offset: from.Offset,
 	})
 }

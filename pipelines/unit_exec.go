@@ -1,12 +1,15 @@
 package pipelines
 
-import "github.com/sluiceml/sluice/pipelines/program"
+import (
+	"github.com/sluiceml/sluice/pipelines/program"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
 
 // reserved are the fields that say to a program and by it what a row's own fields cannot.
 var reserved = []string{"_row", "_drop", "_reject"}
 
 // ask takes a row to the program of an Exec. It goes on when the program has answered, which is by the end of the unit.
-func (u *unitWork) ask(at int, from origin, r row) error {
+func (u *unitWork) ask(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	for _, field := range reserved {
 		if _, ok := r[field]; ok {
@@ -14,7 +17,7 @@ func (u *unitWork) ask(at int, from origin, r row) error {
 		}
 	}
 	u.dead.unordered = true
-	text, err := encodeRow(r)
+	text, err := rows.Encode(r)
 	if err != nil {
 		return err
 	}
@@ -27,13 +30,13 @@ func (u *unitWork) ask(at int, from origin, r row) error {
 }
 
 // answered takes a row on with what the program has made of it.
-func (u *unitWork) answered(n *node, from origin, r row, a program.Answer) error {
+func (u *unitWork) answered(n *node, from rows.Origin, r rows.Row, a program.Answer) error {
 	var err error
 	switch {
 	case a.Drop != "":
-		err = &dropped{rule: a.Drop}
+		err = &rows.Dropped{Rule: a.Drop}
 	case a.Reject != "":
-		err = &rejection{reason: a.Reject, message: a.Message}
+		err = &rows.Rejection{Reason: a.Reject, Message: a.Message}
 	}
 	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)

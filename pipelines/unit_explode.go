@@ -1,13 +1,17 @@
 package pipelines
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
 
 // explode takes the rows that a row becomes on from the node.
-func (u *unitWork) explode(n *node, from origin, r row) error {
+func (u *unitWork) explode(n *node, from rows.Origin, r rows.Row) error {
 	made := int64(0)
-	err := n.row.explode(r, func(r row) error {
+	err := n.row.explode(r, func(r rows.Row) error {
 		if made++; made > 1 {
-			u.files.of(from.name).Read++
+			u.files.of(from.Name).Read++
 			u.counts[[2]string{countExploded, n.name}]++
 			u.session.rowRead()
 		}
@@ -19,6 +23,6 @@ func (u *unitWork) explode(n *node, from origin, r row) error {
 	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)
 	}
-	u.files.of(from.name).Dropped[n.name]++
+	u.files.of(from.Name).Dropped[n.name]++
 	return nil
 }

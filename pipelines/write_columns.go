@@ -3,6 +3,8 @@ package pipelines
 import (
 	"maps"
 	"slices"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // kindSet is a set of the kinds of values that a column holds. Null is in none: every column may be null.
@@ -34,7 +36,7 @@ type shape struct {
 type shapes map[string]*shape
 
 // add takes in a row.
-func (s shapes) add(r row) {
+func (s shapes) add(r rows.Row) {
 	for name, v := range r {
 		c := s[name]
 		if c == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // csvShards is the format of WriteToCsv.
@@ -21,7 +22,7 @@ func csvShards(c dsl.WriteToCSV) (shardFormat, error) {
 		return f, fmt.Errorf("columns: %w", err)
 	}
 	f.open = func(w io.Writer, _ shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
-	f.check = func(r row) error {
+	f.check = func(r rows.Row) error {
 		var unknown []string
 		for name := range r {
 			if !slices.Contains(c.Columns, name) {
@@ -29,7 +30,7 @@ func csvShards(c dsl.WriteToCSV) (shardFormat, error) {
 			}
 		}
 		if len(unknown) > 0 {
-			return reject("unknown_column", "the row has the field %s, which is not in `columns`", slices.Min(unknown))
+			return rows.Reject("unknown_column", "the row has the field %s, which is not in `columns`", slices.Min(unknown))
 		}
 		return nil
 	}
@@ -48,7 +49,7 @@ func openCSVShard(w io.Writer, columns []string) (shardWriter, error) {
 	return s, nil
 }
 
-func (s *csvShard) Write(r row) error {
+func (s *csvShard) Write(r rows.Row) error {
 	values := make([]string, len(s.columns))
 	for i, name := range s.columns {
 		var err error

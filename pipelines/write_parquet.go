@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // groupBytes is how much JSON makes a group of rows. It is fixed: the file must depend on the rows alone. Writing holds one group.
@@ -60,7 +62,7 @@ func parquetNodeOf(s *shape) parquet.Node {
 	return parquet.JSON()
 }
 
-func (s *parquetShard) Write(r row) (err error) {
+func (s *parquetShard) Write(r rows.Row) (err error) {
 	if len(s.columns) == 0 {
 		return errors.New("the rows have no fields: a Parquet file cannot tell how many there are")
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // shardFormat is how a sink writes its shards. What all of a dataset's shards have in common, the columns, is known when all rows are:
@@ -21,14 +22,14 @@ type shardFormat struct {
 	// ext is the extension of the files, with its dot.
 	ext string
 	// check rejects a row that the format cannot hold; nil: it holds any.
-	check func(row) error
+	check func(rows.Row) error
 	// open begins a shard of rows that have these columns; nil: shards remain as JSON lines.
 	open func(io.Writer, shapes) (shardWriter, error)
 }
 
 // shardWriter writes the rows of one shard, one after the other.
 type shardWriter interface {
-	Write(row) error
+	Write(rows.Row) error
 	// Close writes what comes after the last row. It does not close what is written to.
 	Close() error
 }
@@ -40,20 +41,20 @@ const linesExt = ".jsonl"
 func compileFormat(t dsl.Transform) (shardFormat, dsl.WriteKeys, error) {
 	switch t.Type {
 	case "WriteToJson":
-		c, err := decodeConfig[dsl.WriteToJSON](t)
+		c, err := rows.DecodeConfig[dsl.WriteToJSON](t)
 		return shardFormat{ext: linesExt}, c.WriteKeys, err
 	case "WriteToCsv":
-		c, err := decodeConfig[dsl.WriteToCSV](t)
+		c, err := rows.DecodeConfig[dsl.WriteToCSV](t)
 		if err != nil {
 			return shardFormat{}, c.WriteKeys, err
 		}
 		f, err := csvShards(c)
 		return f, c.WriteKeys, err
 	case "WriteToText":
-		c, err := decodeConfig[dsl.WriteToText](t)
+		c, err := rows.DecodeConfig[dsl.WriteToText](t)
 		return shardFormat{ext: ".txt", check: checkTextRow, open: openTextShard}, c.WriteKeys, err
 	case "WriteToParquet":
-		c, err := decodeConfig[dsl.WriteToParquet](t)
+		c, err := rows.DecodeConfig[dsl.WriteToParquet](t)
 		return shardFormat{ext: ".parquet", open: openParquetShard}, c.WriteKeys, err
 	}
 	return shardFormat{}, dsl.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
@@ -150,7 +151,7 @@ func convertShard(ctx context.Context, path string, format shardFormat, columns 
 			return err
 		}
 		err = readLines(ctx, linesPath(path), func(text []byte) error {
-			r, err := decodeRow(text)
+			r, err := rows.Decode(text)
 			if err != nil {
 				return err
 			}
@@ -173,7 +174,7 @@ func readLines(ctx context.Context, path string, yield func([]byte) error) error
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, lineBuffer), maxRow+1)
+	lines.Buffer(make([]byte, lineBuffer), rows.MaxSize+1)
 	for lines.Scan() {
 		if err := context.Cause(ctx); err != nil {
 			return err

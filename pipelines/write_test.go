@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -225,7 +226,7 @@ func TestWriteText(t *testing.T) {
 	}
 	input = write(t, map[string]string{"in.jsonl": `{"text": "a", "id": 1}` + "\n"})
 	_, err := run(t, job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: WriteToText}")))
-	if errorType(err) != pipelines.TypeUser || !strings.Contains(err.Error(), "rows of one field, and here is one of 2: id, text") {
+	if errorType(err) != fault.User || !strings.Contains(err.Error(), "rows of one field, and here is one of 2: id, text") {
 		t.Errorf("%v", err)
 	}
 }

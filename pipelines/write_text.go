@@ -7,22 +7,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // checkTextRow rejects a row that is no line of text.
-func checkTextRow(r row) error {
+func checkTextRow(r rows.Row) error {
 	if len(r) != 1 {
-		return fault(TypeUser, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
-			len(r), clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
+		return fault.New(fault.User, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
+			len(r), rows.Clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
 	}
 	for name, v := range r {
 		text, ok := v.(string)
 		if !ok {
-			return reject("not_text", "the field %s is no text", name)
+			return rows.Reject("not_text", "the field %s is no text", name)
 		}
 		if strings.ContainsAny(text, "\r\n") {
-			return reject("line_end", "the field %s has a line end in it, and would be several lines", name)
+			return rows.Reject("line_end", "the field %s has a line end in it, and would be several lines", name)
 		}
 	}
 	return nil
@@ -35,7 +37,7 @@ func openTextShard(w io.Writer, _ shapes) (shardWriter, error) {
 	return textShard{bufio.NewWriter(w)}, nil
 }
 
-func (s textShard) Write(r row) error {
+func (s textShard) Write(r rows.Row) error {
 	for _, v := range r {
 		text, _ := v.(string)
 		_, _ = s.out.WriteString(text) // the flush has the error

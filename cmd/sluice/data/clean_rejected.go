@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // What is read of a dead letter to say why rows were rejected, and how much of it is said.
@@ -36,7 +36,7 @@ func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
 	why := whyRejected{first: map[string]string{}, damaged: map[string]string{}}
 	damaged := int64(0)
 	for name, n := range reasons {
-		if strings.HasSuffix(name, "/"+pipelines.ReasonDamaged) {
+		if strings.HasSuffix(name, "/"+rows.ReasonDamaged) {
 			damaged += n
 		}
 	}
@@ -45,10 +45,10 @@ func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
 		return why, err
 	}
 	defer f.Close()
-	rows := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxRejectedRead)))
+	list := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxRejectedRead)))
 	for len(why.first) < len(reasons) || damaged > 0 {
 		var r struct{ Transform, Reason, Message, Source string }
-		err := rows.Decode(&r)
+		err := list.Decode(&r)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			return why, nil
@@ -58,7 +58,7 @@ func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
 		if name := r.Transform + "/" + r.Reason; why.first[name] == "" {
 			why.first[name] = r.Source + ": " + r.Message
 		}
-		if r.Reason == pipelines.ReasonDamaged {
+		if r.Reason == rows.ReasonDamaged {
 			damaged--
 			why.damaged[r.Source] = r.Message
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
@@ -37,7 +38,7 @@ func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (dsl.C
 
 // typedClean gives a cleaning's error the type that exit codes know.
 func typedClean(err error) error {
-	var fault *pipelines.Error
+	var fault *fault.Error
 	if errors.As(err, &fault) {
 		return contract.Error(fault.Type, fault.Message, nil)
 	}

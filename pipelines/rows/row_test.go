@@ -1,4 +1,4 @@
-package pipelines
+package rows
 
 import (
 	"errors"
@@ -19,17 +19,17 @@ func TestDecodeRow(t *testing.T) {
 		{`null`, "not_object"},
 	}
 	for _, test := range tests {
-		_, err := decodeRow([]byte(test.text))
-		var why *rejection
+		_, err := Decode([]byte(test.text))
+		var why *Rejection
 		reason := ""
 		if errors.As(err, &why) {
-			reason = why.reason
+			reason = why.Reason
 		}
 		if reason != test.reason || (err != nil && why == nil) {
 			t.Errorf("%.40s: got %v, want reason %q", test.text, err, test.reason)
 		}
 	}
-	r, err := decodeRow([]byte(`{"a": 9007199254740993, "b": 1.0}`))
+	r, err := Decode([]byte(`{"a": 9007199254740993, "b": 1.0}`))
 	if err != nil || r["a"] != int64(9007199254740993) || r["b"] != 1.0 {
 		t.Errorf("got %v, %v: whole numbers must stay exact", r, err)
 	}

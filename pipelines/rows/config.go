@@ -1,0 +1,58 @@
+package rows
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+)
+
+// PlainName reports whether a name can be that of a folder.
+func PlainName(s string) bool {
+	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	})
+}
+
+// DecodeConfig returns the config of a transform, with defaults for what it leaves out.
+func DecodeConfig[C any](t dsl.Transform) (config C, err error) {
+	config = dsl.DefaultsOf[C]()
+	if len(t.Config) == 0 {
+		return config, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(t.Config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&config); err != nil {
+		return config, fmt.Errorf("config: %w", err)
+	}
+	return config, nil
+}
+
+// OneOf checks a word of a config and fills in its default, the first choice.
+func OneOf(key, value string, choices ...string) (string, error) {
+	if value == "" {
+		return choices[0], nil
+	}
+	if !slices.Contains(choices, value) {
+		return "", fmt.Errorf("%s: %q is none of %q", key, value, choices)
+	}
+	return value, nil
+}
+
+// TextFields returns the texts of fields, "" for null. A missing field and one that is no text reject the row.
+func TextFields(r Row, fields []string) ([]string, error) {
+	texts := make([]string, len(fields))
+	for i, name := range fields {
+		v, ok := r[name]
+		if !ok {
+			return nil, Reject("missing_field", "the row has no field %s", name)
+		}
+		if texts[i], ok = v.(string); !ok && v != nil {
+			return nil, Reject("not_text", "field %s is a %T, not a text", name, v)
+		}
+	}
+	return texts, nil
+}

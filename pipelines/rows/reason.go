@@ -1,0 +1,26 @@
+package rows
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// ReasonDamaged is the reason of the row of a file at which it cannot be read any further: what follows is lost.
+const ReasonDamaged = "damaged"
+
+// maxDead bounds the text of an element that is no row, and of a message, in bytes.
+const (
+	MaxText    = 64 << 10
+	MaxMessage = 1 << 10
+)
+
+// Clip cuts s to n bytes at most, at a character's end.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
+}
