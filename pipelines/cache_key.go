@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/format"
 )
 
 // Cache keeps what the first segments made of each piece of a file, so that a later job need not read files that it knows.
@@ -56,7 +57,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 		return err
 	}
 	for _, s := range p.segments {
-		if p.nodes[s.entry].source.format == nil {
+		if p.nodes[s.entry].source.Format == nil {
 			continue
 		}
 		h := sha256.New()
@@ -64,7 +65,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 		k.write("piece 1", program)
 		for _, at := range p.within(s.entry) {
 			n := &p.nodes[at]
-			k.transform(graph[at].Transform, n.source.format != nil)
+			k.transform(graph[at].Transform, n.source.Format != nil)
 			k.write(at, n.name, n.blames, n.rejects, n.next, n.outputs)
 		}
 		if !k.unknown {
@@ -92,11 +93,11 @@ func addPieceKeys(segment string, units []numberedSource, digests map[string]str
 }
 
 // contentOf names a file's content; empty when nothing is known of it.
-func contentOf(f inputFile, digests map[string]string) string {
+func contentOf(f format.File, digests map[string]string) string {
 	if d := digests[f.Path]; d != "" {
 		return d
 	}
-	if f.inBucket() {
+	if f.IsObject() {
 		if f.Version == "" {
 			return ""
 		}

@@ -20,7 +20,7 @@ func (p *plan) boundCopies() error {
 		for _, takers := range n.outputs { // a row goes to one of these, or to those above
 			copies[at] = max(copies[at], of(takers))
 		}
-		if n.source.format != nil && copies[at] > maxCopies {
+		if n.source.Format != nil && copies[at] > maxCopies {
 			return fault.New(fault.Invalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
 				"meet in a Flatten and part again, their number multiplies; let fewer of them meet", n.name, maxCopies)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
@@ -44,21 +45,21 @@ func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
 	if len(c.AgainstFields) == 0 {
 		c.AgainstFields = c.Fields
 	}
-	from, err := compileReadJSON(dsl.ReadFromJSON{Path: c.Against})
+	from, err := format.CompileReadJSON(dsl.ReadFromJSON{Path: c.Against})
 	if err != nil {
 		return nil, err
 	}
-	files, err := findFiles(context.Background(), from.paths)
+	files, err := format.Find(context.Background(), from.Paths)
 	if err != nil {
 		return nil, fmt.Errorf("against: %w", err)
 	}
 	set := overlap.New(c.Ngram)
 	for _, file := range files {
-		err := from.format.Read(context.Background(), piece{File: file, End: file.Size}, func(r record) error {
-			if r.rejected != nil {
-				return fmt.Errorf("at byte %d: %w", r.offset, r.rejected)
+		err := from.Format.Read(context.Background(), format.Piece{File: file, End: file.Size}, func(r format.Record) error {
+			if r.Rejected != nil {
+				return fmt.Errorf("at byte %d: %w", r.Offset, r.Rejected)
 			}
-			texts, err := rows.TextFields(r.row, c.AgainstFields)
+			texts, err := rows.TextFields(r.Row, c.AgainstFields)
 			for _, text := range texts {
 				err = errors.Join(err, set.Add(text))
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -18,7 +19,7 @@ func init() { register.DoFn3x0[string, []byte, func(string, []byte)](&onlyFn{}) 
 type node struct {
 	name string
 	// At most one of these is set: source and end bound the segments, and a row goes by a node without any as if it were not there.
-	source reader
+	source format.Reader
 	row    *rowTransform
 	end    end
 	// split assigns the parts of the sinks that follow.
@@ -79,7 +80,7 @@ type segment struct {
 func (p *plan) cutIntoSegments() {
 	for i, n := range p.nodes {
 		_, isCut := n.end.(cut)
-		if n.source.format != nil || isCut {
+		if n.source.Format != nil || isCut {
 			p.segments = append(p.segments, segment{entry: i, ends: p.endsAfter(i)})
 		}
 	}

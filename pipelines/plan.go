@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/format"
 )
 
 // plan is a compiled graph of transforms.
@@ -70,7 +71,7 @@ func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 	}
 	switch {
 	case strings.HasPrefix(t.Type, "ReadFrom"):
-		n.source, err = compileReader(t.Transform)
+		n.source, err = format.CompileReader(t.Transform)
 	case strings.HasPrefix(t.Type, "WriteTo"):
 		err = p.addSink(&n, t)
 	case t.Type == "Flatten":

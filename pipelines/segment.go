@@ -13,6 +13,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -109,10 +110,10 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	f.start(ctx, e.Unit, func(u *unitWork) error {
 		defer f.session.sourceRead()
 		for i, p := range e.Source.Pieces {
-			p.File.countTo(&f.session.bytes)
+			p.File.CountTo(&f.session.bytes)
 			u.files.of(p.File.Name) // it has an account, also when it has no rows
 			err := u.cached(p, e.Source.Keys[i], func() error {
-				return f.entry().source.format.Read(ctx, p, func(r record) error { return u.read(p.File.Name, r) })
+				return f.entry().source.Format.Read(ctx, p, func(r format.Record) error { return u.read(p.File.Name, r) })
 			})
 			if err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -43,7 +44,7 @@ type rowsWriter struct {
 	part    string
 	// profile and shapes describe what was written; shapes may be nil.
 	profile *profile.Profile
-	shapes  shapes
+	shapes  format.Shapes
 	// wrote is called with how many rows were written since the last time.
 	wrote func(rows int)
 }
@@ -53,7 +54,7 @@ type chunk struct {
 	text    []byte
 	rows    int
 	profile *profile.Profile
-	shapes  shapes
+	shapes  format.Shapes
 }
 
 // chunkBytes is how much of a shard is read at a time by one worker.
@@ -88,7 +89,7 @@ func (w *rowsWriter) write(ctx context.Context, rows []shardRow, out io.Writer) 
 				w.wrote(full.rows)
 				w.profile.Merge(full.profile)
 				if w.shapes != nil {
-					w.shapes.join(full.shapes)
+					w.shapes.Join(full.shapes)
 				}
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -124,7 +125,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 	})
 	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.part)}
 	if w.shapes != nil {
-		c.shapes = shapes{}
+		c.shapes = format.Shapes{}
 	}
 	spills := newSpillFiles(w.work)
 	defer spills.close()
@@ -154,7 +155,7 @@ func (w *rowsWriter) describe(text []byte, c chunk) error {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
 	if c.shapes != nil {
-		c.shapes.add(r)
+		c.shapes.Add(r)
 	}
 	return w.columns.describe(c.profile, w.part, r)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -29,7 +30,7 @@ type sink struct {
 	folder string
 	split  *splitter
 	shards int
-	format shardFormat
+	format format.ShardFormat
 	// names are those of the shards, by the part of the split.
 	names map[string][]string
 }
@@ -38,7 +39,7 @@ type sink struct {
 const maxShards = 10_000
 
 func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
-	format, c, err := compileFormat(t)
+	format, c, err := format.CompileWriter(t)
 	if err != nil {
 		return nil, err
 	}
@@ -67,12 +68,12 @@ func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m mark, e
 }
 
 // looks reports whether mark needs the row, and not just its text.
-func (s *sink) looks() bool { return s.format.check != nil || s.split.keyed() }
+func (s *sink) looks() bool { return s.format.Check != nil || s.split.keyed() }
 
 // mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
 func (s *sink) mark(r rows.Row, text []byte) (shard string, m mark, err error) {
-	if s.format.check != nil {
-		if err := s.format.check(r); err != nil {
+	if s.format.Check != nil {
+		if err := s.format.Check(r); err != nil {
 			return "", m, err
 		}
 	}
@@ -107,7 +108,7 @@ func (s *sink) part(name string) string {
 
 // shard is a shard's path in the dataset.
 func (s *sink) shard(part string, i int) string {
-	return fmt.Sprintf("%s/part-%05d-of-%05d%s", part, i, s.shards, s.format.ext)
+	return fmt.Sprintf("%s/part-%05d-of-%05d%s", part, i, s.shards, s.format.Ext)
 }
 
 // paths yields the paths of all shards.
@@ -222,7 +223,7 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []reference)
 	path = filepath.Join(f.work, "out", path)
 	w := rowsWriter{work: f.work, workers: f.parallelism, columns: f.columns, part: part, profile: p}
 	if linesPath(path) != path {
-		w.shapes = shapes{}
+		w.shapes = format.Shapes{}
 	}
 	done := f.session.writing.shard(countMarks(refs))
 	w.wrote = func(n int) {

@@ -2,92 +2,22 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/format"
 )
-
-// unitBytes is how much input makes one unit of work. It is fixed, so that the dead letter does not depend on the parallelism.
-const unitBytes = 4 << 20
 
 // source is one unit of the input: small files, or pieces of large ones.
 type source struct {
-	Pieces []piece `json:"pieces"`
+	Pieces []format.Piece `json:"pieces"`
 	// Keys are what the results of pieces are cached under, by their index. What is not there is not cached.
 	Keys map[int]string `json:"keys,omitempty"`
 }
 
-// piece is a part of a file: the rows that start in [Start, End).
-type piece struct {
-	File  inputFile `json:"file"`
-	Start int64     `json:"start"`
-	End   int64     `json:"end"`
-}
-
-// whole reports whether the piece is all of its file, whose content may be larger than the file when it is compressed.
-func (p piece) whole() bool { return p.Start == 0 && p.End == p.File.Size }
-
-// record is one row of a file.
-type record struct {
-	// offset of its first byte in the file's content; in files of other than text the number of the row in the file.
-	offset int64
-	row    rows.Row
-	// text is what can be shown of a record that is no row, and rejected then a rejection. Valid until the next record.
-	text     []byte
-	rejected error
-}
-
-// fileFormat reads the rows of one kind of file. It may be used from several goroutines.
-type fileFormat interface {
-	// Cut divides a file of more than unitBytes into pieces.
-	Cut(ctx context.Context, whole piece) ([]piece, error)
-	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
-	Read(ctx context.Context, p piece, yield func(record) error) error
-}
-
-// reader is a compiled ReadFrom transform.
-type reader struct {
-	paths  dsl.Paths
-	format fileFormat
-}
-
-// compileReader compiles the first transform of a chain.
-func compileReader(t dsl.Transform) (r reader, err error) {
-	switch t.Type {
-	case "ReadFromJson":
-		r, err = compileReaderAs(t, compileReadJSON)
-	case "ReadFromText":
-		r, err = compileReaderAs(t, compileReadText)
-	case "ReadFromCsv":
-		r, err = compileReaderAs(t, compileReadCSV)
-	case "ReadFromParquet":
-		r, err = compileReaderAs(t, compileReadParquet)
-	case "ReadFromAvro":
-		r, err = compileReaderAs(t, compileReadAvro)
-	default:
-		return r, fmt.Errorf("there is no transform of type %q", t.Type)
-	}
-	if err == nil && len(r.paths) == 0 {
-		return r, errors.New("path: say which files to read")
-	}
-	return r, err
-}
-
-// compileReaderAs decodes the reader's config and hands it to the compiler of its type.
-func compileReaderAs[C any](t dsl.Transform, compile func(C) (reader, error)) (reader, error) {
-	config, err := rows.DecodeConfig[C](t)
-	if err != nil {
-		return reader{}, err
-	}
-	return compile(config)
-}
-
 // cutSources cuts the files of a reader into units.
-func cutSources(ctx context.Context, format fileFormat, files []inputFile) (units []source, err error) {
+func cutSources(ctx context.Context, form format.Format, files []format.File) (units []source, err error) {
 	var unit source
 	var size int64
 	flush := func() {
@@ -97,14 +27,14 @@ func cutSources(ctx context.Context, format fileFormat, files []inputFile) (unit
 		unit, size = source{}, 0
 	}
 	for _, file := range files {
-		pieces := []piece{{File: file, End: file.Size}}
-		if file.Size > unitBytes {
-			if pieces, err = format.Cut(ctx, pieces[0]); err != nil {
+		pieces := []format.Piece{{File: file, End: file.Size}}
+		if file.Size > format.UnitSize {
+			if pieces, err = form.Cut(ctx, pieces[0]); err != nil {
 				return nil, fmt.Errorf("read %s: %w", file.Name, err)
 			}
 		}
 		for _, p := range pieces {
-			if size+p.End-p.Start > unitBytes {
+			if size+p.End-p.Start > format.UnitSize {
 				flush()
 			}
 			unit.Pieces = append(unit.Pieces, p)
@@ -130,8 +60,8 @@ func sizeOf(sources map[int][]numberedSource) (units, bytes int64) {
 
 // tellApart puts the name of the reader before the names of files when those of two readers are called the same: each has an account. A
 // file that two readers read is one file.
-func (p *plan) tellApart(files map[int][]inputFile) {
-	known := map[string]inputFile{}
+func (p *plan) tellApart(files map[int][]format.File) {
+	known := map[string]format.File{}
 	apart := true
 	for _, list := range files {
 		for _, f := range list {
@@ -153,12 +83,12 @@ func (p *plan) tellApart(files map[int][]inputFile) {
 
 // findSources lists the units of all sources, by their node. They are numbered through.
 func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
-	files := map[int][]inputFile{}
+	files := map[int][]format.File{}
 	for at, n := range p.nodes {
-		if n.source.format == nil {
+		if n.source.Format == nil {
 			continue
 		}
-		found, err := findFiles(ctx, n.source.paths)
+		found, err := format.Find(ctx, n.source.Paths)
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +98,7 @@ func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error
 	all := map[int][]numberedSource{}
 	unit := uint32(0)
 	for _, at := range slices.Sorted(maps.Keys(files)) {
-		found, err := cutSources(ctx, p.nodes[at].source.format, files[at])
+		found, err := cutSources(ctx, p.nodes[at].source.Format, files[at])
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/format"
 )
 
 func TestFindSources(t *testing.T) {
@@ -16,7 +17,7 @@ func TestFindSources(t *testing.T) {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for name, size := range map[string]int64{"b": 2*unitBytes + 10, "a": 10, "c": 0} {
+	for name, size := range map[string]int64{"b": 2*format.UnitSize + 10, "a": 10, "c": 0} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -24,19 +25,19 @@ func TestFindSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := findFiles(t.Context(), dsl.Paths{filepath.Join(dir, "*")})
+	files, err := format.Find(t.Context(), dsl.Paths{filepath.Join(dir, "*")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := compileReadJSON(dsl.ReadFromJSON{})
+	from, err := format.CompileReadJSON(dsl.ReadFromJSON{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := cutSources(t.Context(), from.format, files)
+	units, err := cutSources(t.Context(), from.Format, files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got [][]piece
+	var got [][]format.Piece
 	for _, u := range units {
 		got = append(got, u.Pieces)
 		for i := range u.Pieces {
@@ -44,13 +45,13 @@ func TestFindSources(t *testing.T) {
 			u.Pieces[i].File.Size = 0
 		}
 	}
-	want := [][]piece{
-		{{File: inputFile{Name: "a"}, Start: 0, End: 10}},
-		{{File: inputFile{Name: "b"}, Start: 0, End: unitBytes}},
-		{{File: inputFile{Name: "b"}, Start: unitBytes, End: 2 * unitBytes}},
-		{{File: inputFile{Name: "b"}, Start: 2 * unitBytes, End: 2*unitBytes + 10}, {File: inputFile{Name: "c"}, Start: 0, End: 0}},
+	want := [][]format.Piece{
+		{{File: format.File{Name: "a"}, Start: 0, End: 10}},
+		{{File: format.File{Name: "b"}, Start: 0, End: format.UnitSize}},
+		{{File: format.File{Name: "b"}, Start: format.UnitSize, End: 2 * format.UnitSize}},
+		{{File: format.File{Name: "b"}, Start: 2 * format.UnitSize, End: 2*format.UnitSize + 10}, {File: format.File{Name: "c"}, Start: 0, End: 0}},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(inputFile{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(format.File{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -89,18 +90,18 @@ func (u *unitWork) putMarksAside() error {
 }
 
 // read takes one row of an input file through the segment.
-func (u *unitWork) read(name string, r record) error {
+func (u *unitWork) read(name string, r format.Record) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
 	u.files.of(name).Read++
 	u.session.rowRead()
-	from := rows.Origin{Name: name, Offset: r.offset}
-	if err := u.watched(u.entry, r.rejected); err != nil {
-		text := string(r.text[:min(len(r.text), rows.MaxText+4)])
+	from := rows.Origin{Name: name, Offset: r.Offset}
+	if err := u.watched(u.entry, r.Rejected); err != nil {
+		text := string(r.Text[:min(len(r.Text), rows.MaxText+4)])
 		return u.refuse(u.entry, u.entry.name, from, rows.Clip(text, rows.MaxText), err)
 	}
-	return u.pass(u.entry.next, from, r.row)
+	return u.pass(u.entry.next, from, r.Row)
 }
 
 // resume takes one row of a spill file through the segment.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/format"
 )
 
 // wholeNumber is a whole number written as a double, which it is in a column with others that are.
@@ -289,7 +289,7 @@ func TestReadShard(t *testing.T) {
 			t.Fatal(files, err)
 		}
 		var got []string
-		if err := pipelines.ReadShard(t.Context(), files[0], func(row []byte) error { got = append(got, string(row)); return nil }); err != nil {
+		if err := format.ReadShard(t.Context(), files[0], func(row []byte) error { got = append(got, string(row)); return nil }); err != nil {
 			t.Errorf("%s: %v", writer, err)
 		}
 		slices.Sort(got)
@@ -297,7 +297,7 @@ func TestReadShard(t *testing.T) {
 			t.Errorf("%s: %s", writer, diff)
 		}
 	}
-	if err := pipelines.ReadShard(t.Context(), filepath.Join(input, "in.json"), nil); err == nil {
+	if err := format.ReadShard(t.Context(), filepath.Join(input, "in.json"), nil); err == nil {
 		t.Error("a file of no format was read")
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -155,7 +155,7 @@ func shardOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	return contractInvalid(pipelines.ReadShard(ctx, name, yield))
+	return contractInvalid(format.ReadShard(ctx, name, yield))
 }
 
 func linesOf(ctx context.Context, s *store.Store, f artifact.File, yield func([]byte) error) error {

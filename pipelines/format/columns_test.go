@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bytes"
@@ -22,15 +22,15 @@ import (
 )
 
 // rowsIn reads the rows of what is in a file, in its pieces, and the reasons of those that are none.
-func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (list []rows.Row, reasons []string) {
+func rowsIn(t testing.TB, f Format, data []byte, cut bool) (list []rows.Row, reasons []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "in")
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	size := int64(len(data))
-	whole := piece{inputFile{Path: path, Name: "in", Size: size}, 0, size}
-	pieces := []piece{whole}
+	whole := Piece{File{Path: path, Name: "in", Size: size}, 0, size}
+	pieces := []Piece{whole}
 	var err error
 	if cut {
 		if pieces, err = f.Cut(t.Context(), whole); err != nil {
@@ -38,15 +38,15 @@ func rowsIn(t testing.TB, f fileFormat, data []byte, cut bool) (list []rows.Row,
 		}
 	}
 	for _, p := range pieces {
-		err := f.Read(t.Context(), p, func(r record) error {
-			if why := (*rows.Rejection)(nil); errors.As(r.rejected, &why) {
+		err := f.Read(t.Context(), p, func(r Record) error {
+			if why := (*rows.Rejection)(nil); errors.As(r.Rejected, &why) {
 				reasons = append(reasons, why.Reason)
 				return nil
 			}
-			if r.offset != int64(len(list)+len(reasons)) && !slices.Contains(reasons, "damaged") {
-				t.Errorf("row %d has the number %d", len(list)+len(reasons), r.offset)
+			if r.Offset != int64(len(list)+len(reasons)) && !slices.Contains(reasons, "damaged") {
+				t.Errorf("row %d has the number %d", len(list)+len(reasons), r.Offset)
 			}
-			list = append(list, r.row)
+			list = append(list, r.Row)
 			return nil
 		})
 		if err != nil {
@@ -219,7 +219,7 @@ func FuzzColumns(f *testing.F) {
 	f.Add(avroData(f, ocf.Null, 2), true)
 	f.Add(parquetData(f, []parquetRecord{{ID: 1, Items: []parquetInner{{"a", []string{"b"}}}}}, 10), false)
 	f.Fuzz(func(t *testing.T, data []byte, isAvro bool) {
-		var format fileFormat = parquetFile{}
+		var format Format = parquetFile{}
 		if isAvro {
 			format = avroFile{}
 		}
@@ -227,9 +227,9 @@ func FuzzColumns(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		p := piece{inputFile{Path: path, Size: int64(len(data))}, 0, int64(len(data))}
+		p := Piece{File{Path: path, Size: int64(len(data))}, 0, int64(len(data))}
 		n := 0
-		err := format.Read(t.Context(), p, func(record) error {
+		err := format.Read(t.Context(), p, func(Record) error {
 			if n++; n > 1000 {
 				return fmt.Errorf("enough")
 			}

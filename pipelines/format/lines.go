@@ -1,9 +1,11 @@
-package pipelines
+package format
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
+	"os"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -148,4 +150,24 @@ func (l *lineReader) endsHere(size int64) (bool, error) {
 	l.at++
 	l.keep([]byte{next})
 	return next == 0, nil
+}
+
+// ReadLines calls yield for the lines of a file that this program has written.
+func ReadLines(ctx context.Context, path string, yield func([]byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(make([]byte, lineBuffer), rows.MaxSize+1)
+	for lines.Scan() {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if err := yield(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bytes"
@@ -15,14 +15,14 @@ const (
 	formatDeadLetter = "dead_letter"
 )
 
-func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
+func CompileReadJSON(c dsl.ReadFromJSON) (Reader, error) {
 	format, err := rows.OneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
 	if err != nil {
-		return reader{}, err
+		return Reader{}, err
 	}
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
 	if err != nil {
-		return reader{}, err
+		return Reader{}, err
 	}
 	decode := rows.Decode
 	if set.replace {
@@ -30,11 +30,11 @@ func compileReadJSON(c dsl.ReadFromJSON) (reader, error) {
 	}
 	switch format {
 	case formatDocument:
-		return reader{c.Path, jsonDocument{textFile{set}, decode}}, nil
+		return Reader{c.Path, jsonDocument{textFile{set}, decode}}, nil
 	case formatDeadLetter:
-		return reader{c.Path, jsonLines{textFile{set}, func(text []byte) (rows.Row, error) { return decodeElement(text, decode) }}}, nil
+		return Reader{c.Path, jsonLines{textFile{set}, func(text []byte) (rows.Row, error) { return decodeElement(text, decode) }}}, nil
 	}
-	return reader{c.Path, jsonLines{textFile{set}, decode}}, nil
+	return Reader{c.Path, jsonLines{textFile{set}, decode}}, nil
 }
 
 // jsonLines has a row a line. Blank lines are none.
@@ -43,11 +43,11 @@ type jsonLines struct {
 	decode func([]byte) (rows.Row, error)
 }
 
-func (f jsonLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f jsonLines) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	return f.cutLines(ctx, whole)
 }
 
-func (f jsonLines) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (f jsonLines) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	return f.lines(ctx, p, func(l line) error {
 		if l.err == nil && len(bytes.TrimSpace(l.text)) == 0 {
 			return nil
@@ -77,9 +77,9 @@ type jsonDocument struct {
 	decode func([]byte) (rows.Row, error)
 }
 
-func (jsonDocument) Cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
+func (jsonDocument) Cut(_ context.Context, whole Piece) ([]Piece, error) { return []Piece{whole}, nil }
 
-func (f jsonDocument) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (f jsonDocument) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	l, err := f.document(ctx, p.File)
 	if err != nil {
 		return err

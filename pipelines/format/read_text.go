@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bytes"
@@ -8,19 +8,19 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadText(c dsl.ReadFromText) (reader, error) {
+func compileReadText(c dsl.ReadFromText) (Reader, error) {
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
-	return reader{c.Path, textLines{textFile{set}}}, err
+	return Reader{c.Path, textLines{textFile{set}}}, err
 }
 
 // textLines has a row a line, also for an empty one.
 type textLines struct{ textFile }
 
-func (f textLines) Cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f textLines) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	return f.cutLines(ctx, whole)
 }
 
-func (f textLines) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (f textLines) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	return f.lines(ctx, p, func(l line) error {
 		return yield(l.record(func(text []byte) (rows.Row, error) {
 			return rows.Row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -14,27 +14,27 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadCSV(c dsl.ReadFromCSV) (reader, error) {
+func compileReadCSV(c dsl.ReadFromCSV) (Reader, error) {
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
 	if err != nil {
-		return reader{}, err
+		return Reader{}, err
 	}
 	quote, err := rows.OneOf("quote", c.Quote, "double", "none")
 	if err != nil {
-		return reader{}, err
+		return Reader{}, err
 	}
 	if c.Delimiter == "" {
 		c.Delimiter = ","
 	}
 	if err := dsl.CheckDelimiter(c.Delimiter); err != nil {
-		return reader{}, fmt.Errorf("delimiter: %w", err)
+		return Reader{}, fmt.Errorf("delimiter: %w", err)
 	}
 	if c.Columns != nil {
 		if err := checkHeader(c.Columns); err != nil {
-			return reader{}, fmt.Errorf("columns: %w", err)
+			return Reader{}, fmt.Errorf("columns: %w", err)
 		}
 	}
-	return reader{c.Path, csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}}, nil
+	return Reader{c.Path, csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}}, nil
 }
 
 // csvFile has a row a record, whose values are texts.
@@ -47,14 +47,14 @@ type csvFile struct {
 }
 
 // cut divides a file only where no quotes can hide line ends.
-func (f csvFile) Cut(ctx context.Context, whole piece) ([]piece, error) {
+func (f csvFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	if f.quotes {
-		return []piece{whole}, nil
+		return []Piece{whole}, nil
 	}
 	return f.cutLines(ctx, whole)
 }
 
-func (f csvFile) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (f csvFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	if p.Start == 0 {
 		return f.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error {
 			records := newCSVReader(lines, f.delimiter, f.quotes)
@@ -102,11 +102,11 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 	return first.fields, csvRecord{}, nil
 }
 
-func rejectedHeader(r csvRecord, yield func(record) error) error {
+func rejectedHeader(r csvRecord, yield func(Record) error) error {
 	if r.err == nil {
 		return nil
 	}
-	return yield(record{offset: r.offset, text: r.text, rejected: r.err})
+	return yield(Record{Offset: r.offset, Text: r.text, Rejected: r.err})
 }
 
 // checkHeader demands names, each once.
@@ -124,7 +124,7 @@ func checkHeader(columns []string) error {
 	return nil
 }
 
-func (f csvFile) rows(p piece, records *csvReader, columns []string, yield func(record) error) error {
+func (f csvFile) rows(p Piece, records *csvReader, columns []string, yield func(Record) error) error {
 	for p.whole() || records.lines.at < p.End {
 		r, err := records.next()
 		if errors.Is(err, io.EOF) {
@@ -138,11 +138,11 @@ func (f csvFile) rows(p piece, records *csvReader, columns []string, yield func(
 		if r.err == nil && len(r.fields) != len(columns) {
 			r.err = rows.Reject("ragged", "%sthe record has %d fields, and there are %d columns", records.where(), len(r.fields), len(columns))
 		}
-		out := record{offset: r.offset, text: r.text, rejected: r.err}
+		out := Record{Offset: r.offset, Text: r.text, Rejected: r.err}
 		if r.err == nil {
-			out.row = make(rows.Row, len(columns))
+			out.Row = make(rows.Row, len(columns))
 			for i, name := range columns {
-				out.row[name] = r.fields[i]
+				out.Row[name] = r.fields[i]
 			}
 		}
 		if err := yield(out); err != nil {

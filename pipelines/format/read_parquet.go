@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -11,28 +11,28 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadParquet(c dsl.ReadFromParquet) (reader, error) {
-	return reader{c.Path, parquetFile{}}, nil
+func compileReadParquet(c dsl.ReadFromParquet) (Reader, error) {
+	return Reader{c.Path, parquetFile{}}, nil
 }
 
 // parquetFile has rows in columns, and groups of them one after the other. A piece has the groups that begin in it.
 type parquetFile struct{}
 
 // cut makes a piece of each group of rows.
-func (parquetFile) Cut(ctx context.Context, whole piece) ([]piece, error) {
+func (parquetFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	f, from, err := openParquet(ctx, whole.File)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
-		return []piece{whole}, nil // said when it is read
+		return []Piece{whole}, nil // said when it is read
 	} else if err != nil {
 		return nil, err
 	}
 	defer from.close()
-	pieces := []piece{whole}
+	pieces := []Piece{whole}
 	for i := range f.Metadata().RowGroups {
 		last := &pieces[len(pieces)-1]
 		if at := groupStart(f, i); i > 0 && at > last.Start && at < whole.End {
 			last.End = at
-			pieces = append(pieces, piece{whole.File, at, whole.End})
+			pieces = append(pieces, Piece{whole.File, at, whole.End})
 		}
 	}
 	return pieces, nil
@@ -51,10 +51,10 @@ func groupStart(f *parquet.File, i int) int64 {
 	return m.DataPageOffset
 }
 
-func (parquetFile) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (parquetFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	f, from, err := openParquet(ctx, p.File)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
-		return yield(record{rejected: why})
+		return yield(Record{Rejected: why})
 	} else if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ const parquetBatch = 64
 
 // readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
 // are left are rejected as one: how many there are is only what the broken file says.
-func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, from *parquetSource, yield func(record) error) error {
+func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, from *parquetSource, yield func(Record) error) error {
 	list := group.Rows()
 	defer list.Close()
 	end := number + group.NumRows()
@@ -91,10 +91,10 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 		}
 		n, err := readBatch(list, batch)
 		for _, values := range batch[:n] {
-			r := record{offset: number}
-			r.row, r.rejected = parquetRow(root, values)
-			if why := (*rows.Rejection)(nil); r.rejected != nil && !errors.As(r.rejected, &why) {
-				return r.rejected
+			r := Record{Offset: number}
+			r.Row, r.Rejected = parquetRow(root, values)
+			if why := (*rows.Rejection)(nil); r.Rejected != nil && !errors.As(r.Rejected, &why) {
+				return r.Rejected
 			}
 			if err := yield(r); err != nil {
 				return err
@@ -108,7 +108,7 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 	if number == end || from.err != nil {
 		return from.err
 	}
-	return yield(record{offset: number, rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
+	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
 }
 
 func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
@@ -151,13 +151,13 @@ func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
 }
 
 // openParquet opens a file. That it is no Parquet file is a rejection.
-func openParquet(ctx context.Context, in inputFile) (*parquet.File, *parquetSource, error) {
+func openParquet(ctx context.Context, in File) (*parquet.File, *parquetSource, error) {
 	r, done, err := in.openAt(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	options := []parquet.FileOption{parquet.SkipBloomFilters(true)}
-	if in.inBucket() { // each read is a request
+	if in.IsObject() { // each read is a request
 		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
 	from := &parquetSource{r: r, close: done}

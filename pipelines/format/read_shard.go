@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -20,12 +20,12 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 	if err != nil {
 		return err
 	}
-	file := inputFile{Path: path, Name: filepath.Base(path), Size: info.Size()}
-	return format.Read(ctx, piece{File: file, End: file.Size}, func(r record) error {
-		if r.rejected != nil {
-			return fmt.Errorf("row at %d: %w", r.offset, r.rejected)
+	file := File{Path: path, Name: filepath.Base(path), Size: info.Size()}
+	return format.Read(ctx, Piece{File: file, End: file.Size}, func(r Record) error {
+		if r.Rejected != nil {
+			return fmt.Errorf("row at %d: %w", r.Offset, r.Rejected)
 		}
-		text, err := rows.Encode(r.row)
+		text, err := rows.Encode(r.Row)
 		if err != nil {
 			return err
 		}
@@ -34,12 +34,12 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 }
 
 // formatOf is the format of a shard.
-func formatOf(path string) (fileFormat, error) {
-	var r reader
+func formatOf(path string) (Format, error) {
+	var r Reader
 	var err error
 	switch filepath.Ext(path) {
-	case linesExt:
-		r, err = compileReadJSON(dsl.ReadFromJSON{})
+	case LinesExt:
+		r, err = CompileReadJSON(dsl.ReadFromJSON{})
 	case ".csv":
 		r, err = compileReadCSV(dsl.ReadFromCSV{})
 	case ".txt":
@@ -49,5 +49,5 @@ func formatOf(path string) (fileFormat, error) {
 	default:
 		err = fmt.Errorf("%s is no file that a cleaning writes", filepath.Base(path))
 	}
-	return r.format, err
+	return r.Format, err
 }

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bufio"
@@ -33,7 +33,7 @@ func checkTextRow(r rows.Row) error {
 // textShard writes lines.
 type textShard struct{ out *bufio.Writer }
 
-func openTextShard(w io.Writer, _ shapes) (shardWriter, error) {
+func openTextShard(w io.Writer, _ Shapes) (shardWriter, error) {
 	return textShard{bufio.NewWriter(w)}, nil
 }
 

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bytes"
@@ -273,12 +273,12 @@ func TestCSVPieces(t *testing.T) {
 			rt.Fatal(err)
 		}
 		size := int64(len(text))
-		whole := inputFile{Path: path, Name: "in", Size: size}
-		read := func(pieces ...piece) (found []record) {
+		whole := File{Path: path, Name: "in", Size: size}
+		read := func(pieces ...Piece) (found []Record) {
 			for _, p := range pieces {
-				err := file.Read(t.Context(), p, func(r record) error {
-					found = append(found, record{offset: r.offset, row: r.row})
-					return r.rejected
+				err := file.Read(t.Context(), p, func(r Record) error {
+					found = append(found, Record{Offset: r.Offset, Row: r.Row})
+					return r.Rejected
 				})
 				if err != nil {
 					rt.Fatal(err)
@@ -286,14 +286,14 @@ func TestCSVPieces(t *testing.T) {
 			}
 			return found
 		}
-		var pieces []piece
+		var pieces []Piece
 		for start := int64(0); start < size; {
 			end := min(size, start+rapid.Int64Range(1, 10).Draw(rt, "cut"))
-			pieces = append(pieces, piece{whole, start, end})
+			pieces = append(pieces, Piece{whole, start, end})
 			start = end
 		}
-		want := read(piece{whole, 0, size})
-		if diff := cmp.Diff(want, read(pieces...), cmp.AllowUnexported(record{})); diff != "" {
+		want := read(Piece{whole, 0, size})
+		if diff := cmp.Diff(want, read(pieces...), cmp.AllowUnexported(Record{})); diff != "" {
 			rt.Fatalf("records (-want +got):\n%s", diff)
 		}
 	})

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bufio"
@@ -12,17 +12,17 @@ import (
 )
 
 // csvShards is the format of WriteToCsv.
-func csvShards(c dsl.WriteToCSV) (shardFormat, error) {
-	f := shardFormat{ext: ".csv"}
+func csvShards(c dsl.WriteToCSV) (ShardFormat, error) {
+	f := ShardFormat{Ext: ".csv"}
 	if c.Columns == nil {
-		f.open = func(w io.Writer, columns shapes) (shardWriter, error) { return openCSVShard(w, columns.names()) }
+		f.Open = func(w io.Writer, columns Shapes) (shardWriter, error) { return openCSVShard(w, columns.names()) }
 		return f, nil
 	}
 	if err := checkHeader(c.Columns); err != nil {
 		return f, fmt.Errorf("columns: %w", err)
 	}
-	f.open = func(w io.Writer, _ shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
-	f.check = func(r rows.Row) error {
+	f.Open = func(w io.Writer, _ Shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
+	f.Check = func(r rows.Row) error {
 		var unknown []string
 		for name := range r {
 			if !slices.Contains(c.Columns, name) {

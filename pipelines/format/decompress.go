@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"maps"
@@ -32,11 +32,11 @@ type shape struct {
 	Items *shape  `json:"items,omitempty"`
 }
 
-// shapes are the columns of rows, by name.
-type shapes map[string]*shape
+// Shapes are the columns of rows, by name.
+type Shapes map[string]*shape
 
-// add takes in a row.
-func (s shapes) add(r rows.Row) {
+// Add takes in a row.
+func (s Shapes) Add(r rows.Row) {
 	for name, v := range r {
 		c := s[name]
 		if c == nil {
@@ -47,8 +47,8 @@ func (s shapes) add(r rows.Row) {
 	}
 }
 
-// join takes in the columns of other rows.
-func (s shapes) join(other shapes) {
+// Join takes in the columns of other rows.
+func (s Shapes) Join(other Shapes) {
 	for name, c := range other {
 		if s[name] == nil {
 			s[name] = &shape{}
@@ -58,7 +58,7 @@ func (s shapes) join(other shapes) {
 }
 
 // names returns the columns in order.
-func (s shapes) names() []string { return slices.Sorted(maps.Keys(s)) }
+func (s Shapes) names() []string { return slices.Sorted(maps.Keys(s)) }
 
 func (s *shape) add(v any, depth int) {
 	switch v := v.(type) {

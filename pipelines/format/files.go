@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// inputFile is one file of the input.
-type inputFile struct {
+// File is one file of the input.
+type File struct {
 	// Path is where it is: on this machine, or its key in a bucket.
 	Path string `json:"path"`
 	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in, or with the bucket.
@@ -29,13 +29,13 @@ type inputFile struct {
 	read *atomic.Int64 // what is read of it is added to this, unless it is nil
 }
 
-// countTo has what is read of the file added to n.
-func (f *inputFile) countTo(n *atomic.Int64) { f.read = n }
+// CountTo has what is read of the file added to n.
+func (f *File) CountTo(n *atomic.Int64) { f.read = n }
 
-// findFiles lists the files that patterns match, by name, each once.
-func findFiles(ctx context.Context, patterns []string) ([]inputFile, error) {
+// Find lists the files that patterns match, by name, each once.
+func Find(ctx context.Context, patterns []string) ([]File, error) {
 	var local []string
-	var files []inputFile
+	var files []File
 	for _, pattern := range patterns {
 		if !inBucket(pattern) {
 			local = append(local, pattern)
@@ -57,19 +57,19 @@ func findFiles(ctx context.Context, patterns []string) ([]inputFile, error) {
 		}
 		files = append(files, found...)
 	}
-	slices.SortFunc(files, func(a, b inputFile) int { return strings.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(files, func(a, b inputFile) bool { return a.Name == b.Name && a.Bucket == b.Bucket }), nil
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name && a.Bucket == b.Bucket }), nil
 }
 
 // findLocal lists the files of this machine that patterns match, each once.
-func findLocal(patterns []string) ([]inputFile, error) {
+func findLocal(patterns []string) ([]File, error) {
 	bases := make([]string, len(patterns))
 	for i, pattern := range patterns {
 		bases[i], _ = splitPattern(pattern)
 	}
 	root := commonFolder(bases)
 	seen := map[string]bool{}
-	var files []inputFile
+	var files []File
 	for i, pattern := range patterns {
 		found, err := matchFiles(pattern, bases[i])
 		if err != nil {
@@ -93,7 +93,7 @@ func findLocal(patterns []string) ([]inputFile, error) {
 }
 
 // matchFiles lists the regular files that a pattern matches. What is read lies in the folder base.
-func matchFiles(pattern, base string) ([]inputFile, error) {
+func matchFiles(pattern, base string) ([]File, error) {
 	_, rest := splitPattern(pattern)
 	for segment := range strings.SplitSeq(rest, "/") {
 		if _, err := path.Match(segment, ""); err != nil {
@@ -104,9 +104,9 @@ func matchFiles(pattern, base string) ([]inputFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
-	var files []inputFile
+	var files []File
 	for _, name := range names {
-		file := inputFile{Path: filepath.Join(base, name)}
+		file := File{Path: filepath.Join(base, name)}
 		info, err := os.Stat(file.Path)
 		if err != nil {
 			return nil, fmt.Errorf("read the input: %w", err)

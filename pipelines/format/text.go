@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bufio"
@@ -15,26 +15,26 @@ type textFile struct {
 }
 
 // cutLines divides a text into pieces of at most unitBytes, unless it can only be read from its start.
-func (t textFile) cutLines(ctx context.Context, whole piece) ([]piece, error) {
+func (t textFile) cutLines(ctx context.Context, whole Piece) ([]Piece, error) {
 	apart := false
 	err := t.fromStart(ctx, whole.File, func(c *content, lines *lineReader) error {
 		apart = c.compression == "" && lines.charset == t.charset && t.charset.width == 1
 		return nil
 	})
 	if err != nil || !apart {
-		return []piece{whole}, err
+		return []Piece{whole}, err
 	}
-	var pieces []piece
-	for start := int64(0); start < whole.End; start += unitBytes {
+	var pieces []Piece
+	for start := int64(0); start < whole.End; start += UnitSize {
 		p := whole
-		p.Start, p.End = start, min(start+unitBytes, whole.End)
+		p.Start, p.End = start, min(start+UnitSize, whole.End)
 		pieces = append(pieces, p)
 	}
 	return pieces, nil
 }
 
 // lines calls yield for each line that starts in a piece.
-func (t textFile) lines(ctx context.Context, p piece, yield func(line) error) error {
+func (t textFile) lines(ctx context.Context, p Piece, yield func(line) error) error {
 	if p.Start == 0 {
 		return t.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error { return linesOf(p, lines, yield) })
 	}
@@ -42,7 +42,7 @@ func (t textFile) lines(ctx context.Context, p piece, yield func(line) error) er
 }
 
 // from hands on the lines that start in a piece which is not the first of its file.
-func (t textFile) from(ctx context.Context, p piece, read func(*lineReader) error) error {
+func (t textFile) from(ctx context.Context, p Piece, read func(*lineReader) error) error {
 	// A line that starts before the piece belongs to the piece before; it ends at the first LF from Start-1 on.
 	raw, err := p.File.open(ctx, p.Start-1)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t textFile) from(ctx context.Context, p piece, read func(*lineReader) erro
 	return read(lines)
 }
 
-func linesOf(p piece, lines *lineReader, yield func(line) error) error {
+func linesOf(p Piece, lines *lineReader, yield func(line) error) error {
 	for p.whole() || lines.at < p.End {
 		l, err := lines.next()
 		if errors.Is(err, io.EOF) {
@@ -72,7 +72,7 @@ func linesOf(p piece, lines *lineReader, yield func(line) error) error {
 }
 
 // fromStart opens a file and hands on its lines from the first.
-func (t textFile) fromStart(ctx context.Context, f inputFile, read func(*content, *lineReader) error) error {
+func (t textFile) fromStart(ctx context.Context, f File, read func(*content, *lineReader) error) error {
 	raw, err := f.open(ctx, 0)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (t textFile) fromStart(ctx context.Context, f inputFile, read func(*content
 }
 
 // document returns the whole text of a file as one line.
-func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
+func (t textFile) document(ctx context.Context, f File) (line, error) {
 	var l line
 	err := t.fromStart(ctx, f, func(_ *content, lines *lineReader) error {
 		start := lines.at
@@ -117,10 +117,10 @@ func (t textFile) document(ctx context.Context, f inputFile) (line, error) {
 }
 
 // record makes a line the record of the row that decode finds in it.
-func (l line) record(decode func([]byte) (rows.Row, error)) record {
+func (l line) record(decode func([]byte) (rows.Row, error)) Record {
 	if l.err != nil {
-		return record{offset: l.offset, text: l.text, rejected: l.err}
+		return Record{Offset: l.offset, Text: l.text, Rejected: l.err}
 	}
 	r, err := decode(l.text)
-	return record{offset: l.offset, row: r, text: l.text, rejected: err}
+	return Record{Offset: l.offset, Row: r, Text: l.text, Rejected: err}
 }

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"bufio"
@@ -17,14 +17,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadAvro(c dsl.ReadFromAvro) (reader, error) { return reader{c.Path, avroFile{}}, nil }
+func compileReadAvro(c dsl.ReadFromAvro) (Reader, error) { return Reader{c.Path, avroFile{}}, nil }
 
 // avroFile has rows in blocks. It is read from its start: where a block begins is not written anywhere.
 type avroFile struct{}
 
-func (avroFile) Cut(_ context.Context, whole piece) ([]piece, error) { return []piece{whole}, nil }
+func (avroFile) Cut(_ context.Context, whole Piece) ([]Piece, error) { return []Piece{whole}, nil }
 
-func (avroFile) Read(ctx context.Context, p piece, yield func(record) error) error {
+func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	file, err := p.File.open(ctx, 0)
 	if err != nil {
 		return err
@@ -33,9 +33,9 @@ func (avroFile) Read(ctx context.Context, p piece, yield func(record) error) err
 	raw := &countedReader{r: file}
 	number := int64(0)
 	err = readAvro(ctx, bufio.NewReaderSize(raw, lineBuffer), p.File.Name, func(value any, rejected error) error {
-		r := record{offset: number, rejected: rejected}
+		r := Record{Offset: number, Rejected: rejected}
 		if rejected == nil {
-			r.row = value.(map[string]any)
+			r.Row = value.(map[string]any)
 		}
 		number++
 		return yield(r)
@@ -45,7 +45,7 @@ func (avroFile) Read(ctx context.Context, p piece, yield func(record) error) err
 	case raw.err != nil:
 		return raw.err
 	case errors.As(err, &broken):
-		return yield(record{offset: number, rejected: rows.Reject(rows.ReasonDamaged,
+		return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged,
 			"the Avro data is broken or cut off after %d rows, before byte %d of the file: %v; what would follow is not known", number, raw.n, broken)})
 	}
 	return err

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func TestPiecesCoverAllLines(t *testing.T) {
 		size := int64(len(text))
 		for start := int64(0); start < size; {
 			end := min(size, start+rapid.Int64Range(1, 10).Draw(rt, "cut"))
-			p := piece{inputFile{Path: path, Name: "in", Size: size}, start, end}
+			p := Piece{File{Path: path, Name: "in", Size: size}, start, end}
 			err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
 				got = append(got, found{l.offset, string(l.text)})
 				return l.err
@@ -57,7 +57,7 @@ func TestTooLongLine(t *testing.T) {
 	}
 	var got []string
 	size := int64(len(text))
-	p := piece{inputFile{Path: path, Size: size}, 0, size}
+	p := Piece{File{Path: path, Size: size}, 0, size}
 	err := textFile{utf8Charset}.lines(t.Context(), p, func(l line) error {
 		word := string(l.text[:1])
 		if l.err != nil {

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // counting counts what is read of the file.
-func (f inputFile) counting(n int, err error) (int, error) {
+func (f File) counting(n int, err error) (int, error) {
 	if f.read != nil {
 		f.read.Add(int64(n))
 	}
@@ -16,8 +16,8 @@ func (f inputFile) counting(n int, err error) (int, error) {
 }
 
 // openAt opens the file for the formats that begin at their end.
-func (f inputFile) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
-	if f.inBucket() {
+func (f File) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
+	if f.IsObject() {
 		return countedAt{f, objectAt{ctx, f}}, func() {}, nil
 	}
 	file, err := os.Open(f.Path)
@@ -28,8 +28,8 @@ func (f inputFile) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 }
 
 // open reads the file from an offset on.
-func (f inputFile) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if f.inBucket() {
+func (f File) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	if f.IsObject() {
 		r, err := f.object(ctx, offset, -1)
 		if err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ func (f inputFile) open(ctx context.Context, offset int64) (io.ReadCloser, error
 }
 
 type countedFile struct {
-	file inputFile
+	file File
 	io.ReadCloser
 }
 
@@ -55,7 +55,7 @@ type countedFile struct {
 func (c countedFile) Read(b []byte) (int, error) { return c.file.counting(c.ReadCloser.Read(b)) }
 
 type countedAt struct {
-	file inputFile
+	file File
 	at   io.ReaderAt
 }
 

@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func openBucket(at objectstore.Address) (*blob.Bucket, error) {
 }
 
 // findObjects lists the objects that a pattern matches.
-func findObjects(ctx context.Context, text string) ([]inputFile, error) {
+func findObjects(ctx context.Context, text string) ([]File, error) {
 	at, err := parseBucketPath(text)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func findObjects(ctx context.Context, text string) ([]inputFile, error) {
 	if err != nil {
 		return nil, bucketFault("open", at.Root(), at, err)
 	}
-	var files []inputFile
+	var files []File
 	objects := opened.List(&blob.ListOptions{Prefix: literalPrefix(at.Path)})
 	for {
 		o, err := objects.Next(ctx)
@@ -79,7 +79,7 @@ func findObjects(ctx context.Context, text string) ([]inputFile, error) {
 			return nil, bucketFault("list", at.Root(), at, err)
 		}
 		if !strings.HasSuffix(o.Key, "/") && matchName(segments, strings.Split(o.Key, "/")) {
-			files = append(files, inputFile{Path: o.Key, Name: at.Root() + o.Key, Size: o.Size, Bucket: within, Version: cloud.Version(o)})
+			files = append(files, File{Path: o.Key, Name: at.Root() + o.Key, Size: o.Size, Bucket: within, Version: cloud.Version(o)})
 		}
 	}
 }
@@ -92,11 +92,11 @@ func literalPrefix(pattern string) string {
 	return pattern
 }
 
-// inBucket reports whether a file is an object.
-func (f inputFile) inBucket() bool { return f.Bucket != objectstore.Address{} }
+// IsObject reports whether a file is an object.
+func (f File) IsObject() bool { return f.Bucket != objectstore.Address{} }
 
 // object reads length bytes of an object from an offset on, all that follow when length is negative. It must be as it was listed.
-func (f inputFile) object(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
+func (f File) object(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
 	opened, err := openBucket(f.Bucket)
 	if err != nil {
 		return nil, bucketFault("open", f.Name, f.Bucket, err)
@@ -114,7 +114,7 @@ func (f inputFile) object(ctx context.Context, offset, length int64) (io.ReadClo
 	return r, nil
 }
 
-func (f inputFile) changed() error {
+func (f File) changed() error {
 	return fault.New(fault.User, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
 }
 
@@ -130,7 +130,7 @@ func bucketFault(what, where string, at objectstore.Address, err error) error {
 // objectAt reads an object by ranges, each with a request of its own.
 type objectAt struct {
 	ctx  context.Context
-	file inputFile
+	file File
 }
 
 // ReadAt implements io.ReaderAt.

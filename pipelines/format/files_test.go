@@ -1,4 +1,4 @@
-package pipelines
+package format
 
 import (
 	"os"
@@ -45,7 +45,7 @@ func TestFindFiles(t *testing.T) {
 			for _, p := range test.patterns {
 				patterns = append(patterns, filepath.Join(dir, p))
 			}
-			files, err := findFiles(t.Context(), patterns)
+			files, err := Find(t.Context(), patterns)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestFindFiles(t *testing.T) {
 	for pattern, want := range map[string]string{
 		"c/*": "no file matches", "a/[": "syntax error", "d/[a].csv": "d/[[]a].csv", "b": "b/*", "b/": "b/*",
 	} {
-		if _, err := findFiles(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Find(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)
 		}
 	}

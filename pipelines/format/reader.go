@@ -1,0 +1,78 @@
+package format
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// UnitSize is how much input makes one unit of work. It is fixed, so that the dead letter does not depend on the parallelism.
+const UnitSize = 4 << 20
+
+// Piece is a part of a file: the rows that start in [Start, End).
+type Piece struct {
+	File  File  `json:"file"`
+	Start int64 `json:"start"`
+	End   int64 `json:"end"`
+}
+
+// whole reports whether the piece is all of its file, whose content may be larger than the file when it is compressed.
+func (p Piece) whole() bool { return p.Start == 0 && p.End == p.File.Size }
+
+// Record is one row of a file.
+type Record struct {
+	// Offset of its first byte in the file's content; in files of other than text the number of the row in the file.
+	Offset int64
+	Row    rows.Row
+	// Text is what can be shown of a record that is no row, and rejected then a rejection. Valid until the next record.
+	Text     []byte
+	Rejected error
+}
+
+// Format reads the rows of one kind of file. It may be used from several goroutines.
+type Format interface {
+	// Cut divides a file of more than unitBytes into pieces.
+	Cut(ctx context.Context, whole Piece) ([]Piece, error)
+	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
+	Read(ctx context.Context, p Piece, yield func(Record) error) error
+}
+
+// Reader is a compiled ReadFrom transform.
+type Reader struct {
+	Paths  dsl.Paths
+	Format Format
+}
+
+// CompileReader compiles the first transform of a chain.
+func CompileReader(t dsl.Transform) (r Reader, err error) {
+	switch t.Type {
+	case "ReadFromJson":
+		r, err = compileReaderAs(t, CompileReadJSON)
+	case "ReadFromText":
+		r, err = compileReaderAs(t, compileReadText)
+	case "ReadFromCsv":
+		r, err = compileReaderAs(t, compileReadCSV)
+	case "ReadFromParquet":
+		r, err = compileReaderAs(t, compileReadParquet)
+	case "ReadFromAvro":
+		r, err = compileReaderAs(t, compileReadAvro)
+	default:
+		return r, fmt.Errorf("there is no transform of type %q", t.Type)
+	}
+	if err == nil && len(r.Paths) == 0 {
+		return r, errors.New("path: say which files to read")
+	}
+	return r, err
+}
+
+// compileReaderAs decodes the reader's config and hands it to the compiler of its type.
+func compileReaderAs[C any](t dsl.Transform, compile func(C) (Reader, error)) (Reader, error) {
+	config, err := rows.DecodeConfig[C](t)
+	if err != nil {
+		return Reader{}, err
+	}
+	return compile(config)
+}

@@ -1,0 +1,56 @@
+package format
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// ShardFormat is how a sink writes its shards. What all of a dataset's shards have in common, the columns, is known when all rows are:
+// shards are written as JSON lines first, and those of another format converted in the end.
+type ShardFormat struct {
+	// Ext is the extension of the files, with its dot.
+	Ext string
+	// Check rejects a row that the format cannot hold; nil: it holds any.
+	Check func(rows.Row) error
+	// Open begins a shard of rows that have these columns; nil: shards remain as JSON lines.
+	Open func(io.Writer, Shapes) (shardWriter, error)
+}
+
+// shardWriter writes the rows of one shard, one after the other.
+type shardWriter interface {
+	Write(rows.Row) error
+	// Close writes what comes after the last row. It does not close what is written to.
+	Close() error
+}
+
+// LinesExt is the extension of JSON lines.
+const LinesExt = ".jsonl"
+
+// CompileWriter compiles what a transform that writes says of its files.
+func CompileWriter(t dsl.Transform) (ShardFormat, dsl.WriteKeys, error) {
+	switch t.Type {
+	case "WriteToJson":
+		c, err := rows.DecodeConfig[dsl.WriteToJSON](t)
+		return ShardFormat{Ext: LinesExt}, c.WriteKeys, err
+	case "WriteToCsv":
+		c, err := rows.DecodeConfig[dsl.WriteToCSV](t)
+		if err != nil {
+			return ShardFormat{}, c.WriteKeys, err
+		}
+		f, err := csvShards(c)
+		return f, c.WriteKeys, err
+	case "WriteToText":
+		c, err := rows.DecodeConfig[dsl.WriteToText](t)
+		return ShardFormat{Ext: ".txt", Check: checkTextRow, Open: openTextShard}, c.WriteKeys, err
+	case "WriteToParquet":
+		c, err := rows.DecodeConfig[dsl.WriteToParquet](t)
+		return ShardFormat{Ext: ".parquet", Open: openParquetShard}, c.WriteKeys, err
+	}
+	return ShardFormat{}, dsl.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
+}
+
+// ConvertMemory is what converting one shard takes at most, about: a group of rows in the columns of Parquet and encoded.
+const ConvertMemory = 4 * groupBytes
