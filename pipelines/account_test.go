@@ -11,20 +11,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/account"
 )
 
 // fileAccounts reads the accounts that a job left, by file.
-func fileAccounts(t testing.TB, path string) map[string]pipelines.FileAccount {
+func fileAccounts(t testing.TB, path string) map[string]account.FileAccount {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]pipelines.FileAccount{}
+	all := map[string]account.FileAccount{}
 	last := ""
 	for line := range strings.Lines(string(text)) {
-		var a pipelines.FileAccount
+		var a account.FileAccount
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestAccountOfFiles(t *testing.T) {
 `))
 	j.AccountFile = filepath.Join(dir, "account.jsonl")
 	mustRun(t, j)
-	want := map[string]pipelines.FileAccount{
+	want := map[string]account.FileAccount{
 		"a.jsonl": {File: "a.jsonl", Read: 3, Kept: 2, Rejected: map[string]int64{"ReadFromJson/not_json": 1}},
 		"b/b.jsonl": {
 			File: "b/b.jsonl", Read: 5, Dropped: map[string]int64{"Deduplicate": 1, "few": 1},

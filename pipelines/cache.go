@@ -17,12 +17,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
-
-// countReused is the namespace of rows that were taken from the cache.
-const countReused = "reused"
 
 // cachedPiece is the head of a cache entry: what a segment made of one piece of a file. Marks are relative to the entry's own spilled
 // rows, which follow, and then the dead letter's.
@@ -30,9 +29,9 @@ const countReused = "reused"
 // An entry is the length of the head (8 bytes), the head, the spilled rows, the dead letter, and a CRC-32C over all (4 bytes).
 type cachedPiece struct {
 	Marks       map[groupKey][]byte
-	Counts      ledger
+	Counts      account.Ledger
 	Profiles    map[string][]byte // as JSON
-	File        *fileCount
+	File        *account.FileCount
 	Spill, Dead int64
 }
 
@@ -56,8 +55,8 @@ func (u *unitWork) cached(p format.Piece, key string, read func() error) error {
 		return err
 	}
 	before, files := u.unitResult, u.files
-	u.unitResult, u.files = newUnitResult(), fileCounts{}
-	spillAt, deadAt := u.spill.size(), u.dead.at
+	u.unitResult, u.files = newUnitResult(), account.FileCounts{}
+	spillAt, deadAt := u.spill.Size(), u.dead.at
 	u.caching = true
 	err := read()
 	if err == nil {
@@ -67,13 +66,13 @@ func (u *unitWork) cached(p format.Piece, key string, read func() error) error {
 		err = u.store(path, p, spillAt, deadAt)
 	}
 	before.add(u.unitResult)
-	files.add(u.files)
+	files.Add(u.files)
 	u.unitResult, u.files = before, files
 	return err
 }
 
 func newUnitResult() unitResult {
-	return unitResult{marks: map[groupKey][]byte{}, counts: ledger{}, profiles: map[string]*profile.Profile{}}
+	return unitResult{marks: map[groupKey][]byte{}, counts: account.Ledger{}, profiles: map[string]*profile.Profile{}}
 }
 
 func (r *unitResult) add(o unitResult) {
@@ -81,25 +80,25 @@ func (r *unitResult) add(o unitResult) {
 		r.marks[group] = append(r.marks[group], packed...)
 	}
 	r.aside = append(r.aside, o.aside...)
-	addCounts(r.counts, o.counts)
+	account.AddCounts(r.counts, o.counts)
 	addProfiles(r.profiles, o.profiles)
 }
 
 // move returns packed marks whose rows lie elsewhere.
 func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error) {
 	out := bytes.Clone(packed)
-	return out, marks(out, func(m packedMark) { m.move(segment, unit, by) })
+	return out, spill.EachMark(out, func(m spill.Packed) { m.Move(segment, unit, by) })
 }
 
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
 // is no reason to fail.
 func (u *unitWork) store(path string, p format.Piece, spillAt uint64, deadAt int64) error {
-	if err := errors.Join(u.spill.flush(), u.dead.flush()); err != nil {
+	if err := errors.Join(u.spill.Flush(), u.dead.flush()); err != nil {
 		return err
 	}
 	head := cachedPiece{
-		Marks: map[groupKey][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.of(p.File.Name),
-		Spill: int64(u.spill.size() - spillAt), Dead: u.dead.at - deadAt,
+		Marks: map[groupKey][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.Of(p.File.Name),
+		Spill: int64(u.spill.Size() - spillAt), Dead: u.dead.at - deadAt,
 	}
 	for group, packed := range u.marks {
 		moved, err := move(packed, 0, 0, -spillAt)
@@ -143,7 +142,7 @@ func (u *unitWork) write(path string, head cachedPiece, spillAt uint64, deadAt i
 		_, err = out.Write(encoded.Bytes())
 	}
 	if err == nil {
-		err = copyRange(out, u.spill.path(), int64(spillAt), head.Spill)
+		err = copyRange(out, u.spill.Name(), int64(spillAt), head.Spill)
 	}
 	if err == nil && head.Dead > 0 {
 		err = copyRange(out, u.dead.path, deadAt, head.Dead)
@@ -190,17 +189,17 @@ func (u *unitWork) reuse(path string, p format.Piece) error {
 	}
 	addProfiles(u.profiles, profiles)
 	for group, packed := range head.Marks {
-		moved, err := move(packed, u.segment, u.unit, u.spill.size())
+		moved, err := move(packed, u.segment, u.unit, u.spill.Size())
 		if err != nil {
 			return err
 		}
 		u.marks[group] = append(u.marks[group], moved...)
 	}
-	addCounts(u.counts, head.Counts)
-	u.counts[[2]string{countReused, allRead}] += head.File.Read
-	u.files.of(p.File.Name).add(head.File)
+	account.AddCounts(u.counts, head.Counts)
+	u.counts[[2]string{account.CountReused, account.AllRead}] += head.File.Read
+	u.files.Of(p.File.Name).Add(head.File)
 	u.session.read.Add(head.File.Read)
-	if err := u.spill.take(io.LimitReader(rows, head.Spill)); err != nil {
+	if err := u.spill.Take(io.LimitReader(rows, head.Spill)); err != nil {
 		return err
 	}
 	if head.Dead == 0 {

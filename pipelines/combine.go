@@ -15,7 +15,10 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 func init() {
@@ -50,7 +53,7 @@ func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
 		switch {
 		case slices.Contains(c.GroupBy, name):
 			return nil, fmt.Errorf("combine: the rows have the field %s of group_by already", name)
-		case newAggregate[f.fn] == nil:
+		case transform.Aggregates[f.fn] == nil:
 			return nil, fmt.Errorf("combine: %s: there is no function %q", name, f.fn)
 		case c.Combine[name].Value != "":
 			if f.value, err = dsl.CompileRow(c.Combine[name].Value, params); err != nil {
@@ -65,7 +68,7 @@ func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
 }
 
 // take implements end: the rows that become one are in one group.
-func (c *combiner) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
+func (c *combiner) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
 	for i, name := range c.by {
 		var ok bool
@@ -80,18 +83,18 @@ func (c *combiner) take(to []byte, r rows.Row) (text []byte, group string, m mar
 		if of[i], err = f.value.Eval(r); err != nil {
 			return nil, "", m, rows.RejectEval(f.name, err)
 		}
-		if err := newAggregate[f.fn]().Check(of[i]); err != nil {
+		if err := transform.Aggregates[f.fn]().Check(of[i]); err != nil {
 			return nil, "", m, rows.Reject("expression", "%s: %v", f.name, err)
 		}
 	}
-	if m.key, err = rows.KeyOf(by); err != nil {
+	if m.Key, err = rows.KeyOf(by); err != nil {
 		return nil, "", m, err
 	}
 	if text, err = rows.Append(to, rows.Row{"by": by, "of": of}); err != nil {
 		return nil, "", m, err
 	}
-	m.tie = rows.DigestOf(text)
-	return text, strconv.Itoa(m.key.Bucket(groups)), m, nil
+	m.Tie = rows.DigestOf(text)
+	return text, strconv.Itoa(m.Key.Bucket(groups)), m, nil
 }
 
 // build implements cut.
@@ -109,13 +112,13 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	if err != nil {
 		return err
 	}
-	refs, err := collect(packed)
+	refs, err := spill.Collect(packed)
 	if err != nil {
 		return f.session.failed(err)
 	}
-	var rows []mark
-	err = fetch(f.job.WorkDir, refs, func(batch []byte) error {
-		return marks(batch, func(m packedMark) { rows = append(rows, m.mark()) })
+	var rows []spill.Mark
+	err = spill.Fetch(f.job.WorkDir, refs, func(batch []byte) error {
+		return spill.EachMark(batch, func(m spill.Packed) { rows = append(rows, m.Mark()) })
 	})
 	if err != nil {
 		return f.session.failed(err)
@@ -127,28 +130,28 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 
 // combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
 // which they came.
-func (u *unitWork) combine(work string, list []mark) error {
+func (u *unitWork) combine(work string, list []spill.Mark) error {
 	c := u.entry.end.(*combiner)
-	slices.SortFunc(list, func(a, b mark) int {
-		return cmp.Or(bytes.Compare(a.key[:], b.key[:]), bytes.Compare(a.tie[:], b.tie[:]))
+	slices.SortFunc(list, func(a, b spill.Mark) int {
+		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), bytes.Compare(a.Tie[:], b.Tie[:]))
 	})
-	spills := newSpillFiles(work)
-	defer spills.close()
+	spills := spill.NewFiles(work)
+	defer spills.Close()
 	for len(list) > 0 {
-		n := slices.IndexFunc(list, func(m mark) bool { return m.key != list[0].key })
+		n := slices.IndexFunc(list, func(m spill.Mark) bool { return m.Key != list[0].Key })
 		if n < 0 {
 			n = len(list)
 		}
-		from, text, err := c.merge(list[:n], func(m mark) (rows.Origin, []byte, error) {
+		from, text, err := c.merge(list[:n], func(m spill.Mark) (rows.Origin, []byte, error) {
 			if err := context.Cause(u.ctx); err != nil {
 				return rows.Origin{}, nil, err
 			}
-			return spills.record(m)
+			return spills.Record(m)
 		})
 		if err != nil {
 			return err
 		}
-		u.counts[[2]string{countDropped, c.name}] += int64(n - 1)
+		u.counts[[2]string{account.CountDropped, c.name}] += int64(n - 1)
 		if err := u.resume(from, text); err != nil {
 			return err
 		}
@@ -158,10 +161,10 @@ func (u *unitWork) combine(work string, list []mark) error {
 }
 
 // merge makes one row of several. It stands for the one that was read first, by the name of its file.
-func (c *combiner) merge(list []mark, read func(mark) (rows.Origin, []byte, error)) (first rows.Origin, text []byte, err error) {
-	all := make([]aggregate, len(c.fields))
+func (c *combiner) merge(list []spill.Mark, read func(spill.Mark) (rows.Origin, []byte, error)) (first rows.Origin, text []byte, err error) {
+	all := make([]transform.Aggregate, len(c.fields))
 	for i, f := range c.fields {
-		all[i] = newAggregate[f.fn]()
+		all[i] = transform.Aggregates[f.fn]()
 	}
 	made := rows.Row{}
 	for i, m := range list {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
@@ -47,11 +48,11 @@ func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
 }
 
 // rank returns the text of a row and its mark with what it is ordered by.
-func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m mark, err error) {
+func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m spill.Mark, err error) {
 	if text, err = rows.Append(to, r); err != nil {
 		return nil, m, err
 	}
-	m.tie = rows.DigestOf(text)
+	m.Tie = rows.DigestOf(text)
 	if d.order == nil {
 		return text, m, nil
 	}
@@ -59,17 +60,17 @@ func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m mark, err error) {
 	if err != nil {
 		return nil, m, rows.RejectEval("order_by", err)
 	}
-	m.order, err = orderBytes(v)
+	m.Order, err = orderBytes(v)
 	return text, m, err
 }
 
 // take implements end: rows that must be equal are in one group.
-func (d *deduper) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
+func (d *deduper) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
-	m.key, err = d.key(r, text, m.tie)
-	return text, strconv.Itoa(m.key.Bucket(groups)), m, err
+	m.Key, err = d.key(r, text, m.Tie)
+	return text, strconv.Itoa(m.Key.Bucket(groups)), m, err
 }
 
 // key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.

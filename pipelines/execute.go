@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
@@ -59,7 +60,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err := s.programs.close(); err != nil {
 		return dsl.CleanOutput{}, err
 	}
-	counts, err := allCounts(job.WorkDir)
+	counts, err := account.Sum(job.WorkDir)
 	if err != nil {
 		return dsl.CleanOutput{}, err
 	}
@@ -67,7 +68,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	if err != nil {
 		return out, err
 	}
-	if err := writeAccounts(job.WorkDir, filepath.Join(job.WorkDir, accountName), out.Rows, p.cuts()); err != nil {
+	if err := account.WriteFiles(job.WorkDir, filepath.Join(job.WorkDir, account.FileName), out.Rows, p.cuts()); err != nil {
 		return out, err
 	}
 	if out.Profile, err = summary(job.WorkDir); err != nil {
@@ -99,7 +100,7 @@ func stopped(ctx context.Context) error {
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
-	for _, dir := range []string{"spill", "marks", "places", "dead", "account", countsFolder, profilesFolder, "out"} {
+	for _, dir := range []string{"spill", "marks", "places", "dead", "account", account.Folder, profilesFolder, "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 }
 
 // outputOf makes the outputs of the counts and checks that they add up.
-func outputOf(counts ledger, p *plan) (dsl.CleanOutput, error) {
+func outputOf(counts account.Ledger, p *plan) (dsl.CleanOutput, error) {
 	out := dsl.CleanOutput{
 		Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
 		Schema: dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}},
@@ -170,32 +171,32 @@ func outputOf(counts ledger, p *plan) (dsl.CleanOutput, error) {
 	for _, kind := range p.masks {
 		out.Masked[kind] = 0
 	}
-	checks := map[string]map[string]int64{countAsserted: {}, countTried: {}, countFailed: {}}
+	checks := map[string]map[string]int64{account.CountAsserted: {}, account.CountTried: {}, account.CountFailed: {}}
 	for at, n := range counts {
 		space, name := at[0], at[1]
 		switch space {
-		case countRead:
+		case account.CountRead:
 			out.Rows.Read += n
-		case countKept:
+		case account.CountKept:
 			out.Rows.Kept += n
 			out.Splits[name] += n
-		case countDropped:
+		case account.CountDropped:
 			out.Rows.Dropped += n
 			out.Rules[name] = dsl.Rule{Dropped: out.Rules[name].Dropped + n}
-		case countGroups:
+		case account.CountGroups:
 			out.Duplicates.Groups += n
-		case countRejected:
+		case account.CountRejected:
 			out.Rows.Rejected += n
 			out.Reasons[name] += n
-		case countMasked:
+		case account.CountMasked:
 			out.Masked[name] += n
-		case countExploded:
+		case account.CountExploded:
 			out.Rows.Exploded += n
-		case countReused:
+		case account.CountReused:
 			out.Rows.Reused += n
-		case countCopied:
+		case account.CountCopied:
 			out.Rows.Copied += n
-		case countAsserted, countTried, countFailed:
+		case account.CountAsserted, account.CountTried, account.CountFailed:
 			checks[space][name] += n
 		}
 	}
@@ -213,7 +214,7 @@ func outputOf(counts ledger, p *plan) (dsl.CleanOutput, error) {
 // judge reports the first transform that makes the job fail by what it counted.
 func (p *plan) judge(counts map[string]map[string]int64) error {
 	for _, a := range p.asserted {
-		if err := a.judge(counts[countAsserted]); err != nil {
+		if err := a.Check(counts[account.CountAsserted]); err != nil {
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func (p *plan) judge(counts map[string]map[string]int64) error {
 		if n.threshold == nil {
 			continue
 		}
-		if err := n.threshold.judge(n.name, counts[countTried][n.name], counts[countFailed][n.name]); err != nil {
+		if err := n.threshold.Check(n.name, counts[account.CountTried][n.name], counts[account.CountFailed][n.name]); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // sinkAfter returns the node of the sink that all rows of an entry go to as they are, or -1.
@@ -23,7 +24,7 @@ func (p *plan) sinkAfter(entry int) int {
 }
 
 // again takes a row of a spill file through the segment. Where nothing lies between here and a sink it stays as it is and where it lies.
-func (u *unitWork) again(id spillID, offset uint64, from rows.Origin, text []byte) error {
+func (u *unitWork) again(id spill.ID, offset uint64, from rows.Origin, text []byte) error {
 	if u.straight < 0 {
 		return u.resume(from, text)
 	}
@@ -39,12 +40,12 @@ func (u *unitWork) again(id spillID, offset uint64, from rows.Origin, text []byt
 			return fmt.Errorf("a row of a spill file: %w", err)
 		}
 	}
-	u.files.of(from.Name).Reached[u.entryAt]--
+	u.files.Of(from.Name).Reached[u.entryAt]--
 	group, m, err := s.mark(r, text)
 	if err != nil {
 		return u.reject(n.blames, from, r, err)
 	}
-	m.segment, m.unit, m.offset, m.size = id.segment, id.unit, offset, uint32(len(text))
+	m.Segment, m.Unit, m.Offset, m.Size = id.Segment, id.Unit, offset, uint32(len(text))
 	return u.mark(u.straight, group, m, from)
 }
 
@@ -52,11 +53,11 @@ func (u *unitWork) again(id spillID, offset uint64, from rows.Origin, text []byt
 const maxMarks = 32 << 20
 
 // mark adds a mark to those of a group of an end.
-func (u *unitWork) mark(at int, group string, m mark, from rows.Origin) error {
+func (u *unitWork) mark(at int, group string, m spill.Mark, from rows.Origin) error {
 	key := groupKey{at, group}
 	before := len(u.marks[key])
-	u.marks[key] = m.append(u.marks[key])
-	u.files.of(from.Name).Reached[at]++
+	u.marks[key] = m.Append(u.marks[key])
+	u.files.Of(from.Name).Reached[at]++
 	if u.held += len(u.marks[key]) - before; u.held <= maxMarks {
 		return nil
 	}

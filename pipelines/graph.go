@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 func init() { register.DoFn3x0[string, []byte, func(string, []byte)](&onlyFn{}) }
@@ -20,10 +22,10 @@ type node struct {
 	name string
 	// At most one of these is set: source and end bound the segments, and a row goes by a node without any as if it were not there.
 	source format.Reader
-	row    *rowTransform
+	row    *transform.Compiled
 	end    end
 	// split assigns the parts of the sinks that follow.
-	split *splitter
+	split *transform.Splitter
 	// blames is the name that rejections at the end are counted under.
 	blames string
 	// next are the nodes that take its rows, but for those of named outputs.
@@ -33,7 +35,7 @@ type node struct {
 	outputs map[string][]int
 	rejects string
 	// threshold is nil when any number of rows may be rejected.
-	threshold *threshold
+	threshold *transform.Threshold
 }
 
 // feed notes that a node takes the rows of an output.
@@ -52,7 +54,7 @@ func (n *node) feed(output string, at int) {
 type end interface {
 	// take appends what is spilled of a row, and returns it with its mark, but for the place, and the group that it belongs to. It may reject
 	// the row.
-	take(to []byte, r rows.Row) (text []byte, group string, m mark, err error)
+	take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error)
 }
 
 // cut is an end that a segment begins at.

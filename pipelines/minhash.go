@@ -11,7 +11,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/text/minhash"
 )
 
@@ -44,7 +46,7 @@ func compileNearDedup(c dsl.Deduplicate, r ranking) (*nearDeduper, error) {
 }
 
 // take implements end. All rows are in one group: whether a row stays depends on those before it that stay.
-func (d *nearDeduper) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
+func (d *nearDeduper) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
@@ -53,7 +55,7 @@ func (d *nearDeduper) take(to []byte, r rows.Row) (text []byte, group string, m 
 		return nil, "", m, err
 	}
 	for _, band := range d.hasher.Bands(nil, shingles) {
-		m.bands = binary.BigEndian.AppendUint32(m.bands, band)
+		m.Bands = binary.BigEndian.AppendUint32(m.Bands, band)
 	}
 	return text, "0", m, nil
 }
@@ -82,8 +84,8 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 	if err != nil {
 		return f.session.failed(err)
 	}
-	read := rereader{dedup: d, marks: all, spills: newSpillFiles(f.job.WorkDir), sets: map[int][]uint64{}}
-	defer read.spills.close()
+	read := rereader{dedup: d, marks: all, spills: spill.NewFiles(f.job.WorkDir), sets: map[int][]uint64{}}
+	defer read.spills.Close()
 	of, err := minhash.Keep(len(all), all.bands(), func(i, j int) (bool, error) {
 		if err := context.Cause(ctx); err != nil {
 			return false, err
@@ -93,23 +95,23 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 	if err != nil {
 		return f.session.failed(err)
 	}
-	keep, dropped, groups := placed{}, 0, map[int]bool{}
+	keep, dropped, groups := spill.Places{}, 0, map[int]bool{}
 	for i, first := range of {
 		if first == minhash.Kept {
-			keep.add(all[i].mark())
+			keep.Add(all[i].Mark())
 			continue
 		}
 		dropped++
 		groups[first] = true
 	}
-	counts := ledger{{countDropped, d.name}: int64(dropped), {countGroups, d.name}: int64(len(groups))}
+	counts := account.Ledger{{account.CountDropped, d.name}: int64(dropped), {account.CountGroups, d.name}: int64(len(groups))}
 	count(ctx, counts)
-	kept, err := keep.putAside(f.job.WorkDir, group)
-	if err = errors.Join(err, counts.keep(f.job.WorkDir, "resemble/"+group)); err != nil {
+	kept, err := keep.PutAside(f.job.WorkDir, group)
+	if err = errors.Join(err, counts.Keep(f.job.WorkDir, "resemble/"+group)); err != nil {
 		return f.session.failed(err)
 	}
 	for _, p := range kept {
-		emit(p.key, p.data)
+		emit(p.Key, p.Data)
 	}
 	return nil
 }
@@ -121,22 +123,22 @@ func (f *resembleFn) StartBundle(context.Context, func(string, []byte)) {}
 func (f *resembleFn) FinishBundle(context.Context, func(string, []byte)) error { return nil }
 
 // packedMarks are marks as they were emitted, which takes less memory than marks that are read.
-type packedMarks []packedMark
+type packedMarks []spill.Packed
 
 // rankedMarks reads all marks and puts them into the order of their rows.
 func rankedMarks(work string, packed func(*[]byte) bool) (packedMarks, error) {
-	refs, err := collect(packed)
+	refs, err := spill.Collect(packed)
 	if err != nil {
 		return nil, err
 	}
 	var all packedMarks
-	err = fetch(work, refs, func(b []byte) error {
-		return marks(b, func(m packedMark) { all = append(all, m) })
+	err = spill.Fetch(work, refs, func(b []byte) error {
+		return spill.EachMark(b, func(m spill.Packed) { all = append(all, m) })
 	})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, packedMark.compare)
+	slices.SortFunc(all, spill.Packed.Compare)
 	return all, nil
 }
 
@@ -145,7 +147,7 @@ func (p packedMarks) bands() func(i int) []uint32 {
 	var list []uint32
 	return func(i int) []uint32 {
 		list = list[:0]
-		for b := p[i].mark().bands; len(b) > 0; b = b[4:] {
+		for b := p[i].Mark().Bands; len(b) > 0; b = b[4:] {
 			list = append(list, binary.BigEndian.Uint32(b))
 		}
 		return list
@@ -159,7 +161,7 @@ const maxReread = 4 << 20
 type rereader struct {
 	dedup  *nearDeduper
 	marks  packedMarks
-	spills *spillFiles
+	spills *spill.Files
 	sets   map[int][]uint64
 	held   int // shingles in sets
 }
@@ -178,9 +180,9 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if set, ok := r.sets[i]; ok {
 		return set, nil
 	}
-	m := r.marks[i].mark()
-	text := make([]byte, m.size)
-	if err := r.spills.read(spillID{segment: m.segment, unit: m.unit}, m.offset, text); err != nil {
+	m := r.marks[i].Mark()
+	text := make([]byte, m.Size)
+	if err := r.spills.Read(spill.ID{Segment: m.Segment, Unit: m.Unit}, m.Offset, text); err != nil {
 		return nil, err
 	}
 	whole, err := rows.Decode(text)

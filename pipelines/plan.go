@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 // plan is a compiled graph of transforms.
@@ -22,7 +23,7 @@ type plan struct {
 	masks []string
 	rules []string
 	// asserted are the transforms whose counts decide whether the job succeeds, beside the thresholds of the nodes.
-	asserted []*assertion
+	asserted []*transform.Assertion
 	// deduplicates are the names of the Deduplicates.
 	deduplicates []string
 }
@@ -38,7 +39,7 @@ func compilePlan(job Job) (*plan, error) {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}
 	p := &plan{}
-	given := givens{params: params, secrets: job.Secrets, shared: sessionOf(job.WorkDir)}
+	given := transform.Deps{Params: params, Secrets: job.Secrets, Shared: sessionOf(job.WorkDir)}
 	for _, t := range graph {
 		if err := p.add(t, given); err != nil {
 			typ := fault.Invalid
@@ -52,18 +53,18 @@ func compilePlan(job Job) (*plan, error) {
 		return nil, err
 	}
 	p.cutIntoSegments()
-	_, err = compileColumns(job.Spec.Profile.Columns, params)
+	_, err = transform.CompileColumns(job.Spec.Profile.Columns, params)
 	return p, err
 }
 
 // add compiles one transform into the plan.
-func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
+func (p *plan) add(t dsl.GraphNode, given transform.Deps) (err error) {
 	at := len(p.nodes)
 	if slices.ContainsFunc(p.nodes, func(n node) bool { return n.name == t.Name }) {
 		return fmt.Errorf("two transforms are named %s; give each its own `name`, rows are counted by it", t.Name)
 	}
 	n := node{name: t.Name, blames: t.Name, rejects: t.Rejects}
-	if n.threshold, err = compileThreshold(t.Transform); err != nil {
+	if n.threshold, err = transform.CompileThreshold(t.Transform); err != nil {
 		return err
 	}
 	for _, from := range t.From {
@@ -76,7 +77,7 @@ func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 		err = p.addSink(&n, t)
 	case t.Type == "Flatten":
 	case t.Type == "Split":
-		n.split, err = compileSplit(t.Transform, given.params)
+		n.split, err = transform.CompileSplit(t.Transform, given.Params)
 	case t.Type == "Combine":
 		err = p.addCombine(&n, t, given)
 	case t.Type == "Deduplicate":
@@ -89,21 +90,21 @@ func (p *plan) add(t dsl.GraphNode, given givens) (err error) {
 }
 
 // addRow adds a transform that sees one row at a time.
-func (p *plan) addRow(n *node, t dsl.GraphNode, given givens) error {
-	c, err := compileTransform(t.Transform, given)
+func (p *plan) addRow(n *node, t dsl.GraphNode, given transform.Deps) error {
+	c, err := transform.Compile(t.Transform, given)
 	if err != nil {
 		return err
 	}
 	n.row = &c
-	p.masks = append(p.masks, c.masks...)
-	if c.assertion != nil {
-		p.asserted = append(p.asserted, c.assertion)
+	p.masks = append(p.masks, c.Masks...)
+	if c.Assertion != nil {
+		p.asserted = append(p.asserted, c.Assertion)
 	}
-	return p.addRules(c.rules...)
+	return p.addRules(c.Rules...)
 }
 
-func (p *plan) addDedup(n *node, t dsl.GraphNode, given givens) error {
-	d, err := compileDedup(t.Transform, given.params)
+func (p *plan) addDedup(n *node, t dsl.GraphNode, given transform.Deps) error {
+	d, err := compileDedup(t.Transform, given.Params)
 	if err != nil {
 		return err
 	}
@@ -112,8 +113,8 @@ func (p *plan) addDedup(n *node, t dsl.GraphNode, given givens) error {
 	return p.addRules(t.Name)
 }
 
-func (p *plan) addCombine(n *node, t dsl.GraphNode, given givens) error {
-	c, err := compileCombine(t.Transform, given.params)
+func (p *plan) addCombine(n *node, t dsl.GraphNode, given transform.Deps) error {
+	c, err := compileCombine(t.Transform, given.Params)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (p *plan) addCombine(n *node, t dsl.GraphNode, given givens) error {
 }
 
 func (p *plan) addSink(n *node, t dsl.GraphNode) error {
-	split := &allRows
+	split := &transform.AllRows
 	if before := p.nodes[t.From[0].Node].split; before != nil {
 		split, n.blames = before, p.nodes[t.From[0].Node].name
 	}

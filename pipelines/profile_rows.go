@@ -31,7 +31,7 @@ func (u *unitWork) see(n *node, r rows.Row) error {
 		p = profile.New()
 		u.profiles[n.name] = p
 	}
-	return n.row.profile.describe(p, dsl.AllRows, r)
+	return n.row.Profile.Describe(p, dsl.AllRows, r)
 }
 
 // keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
@@ -59,7 +59,7 @@ func addProfiles(to, more map[string]*profile.Profile) {
 func (p *plan) profilesOf(work string) (map[string]dsl.Profile, error) {
 	all := map[string]*profile.Profile{}
 	for _, n := range p.nodes {
-		if n.row != nil && n.row.profile != nil {
+		if n.row != nil && n.row.Profile != nil {
 			all[n.name] = profile.New()
 		}
 	}

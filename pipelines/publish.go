@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 )
 
 // publish moves what is whole to where it belongs, the dataset last. When that fails nothing stays there.
@@ -31,7 +32,7 @@ func publish(job Job, out dsl.CleanOutput) (err error) {
 		}
 		moved = append(moved, job.DeadLetterDir)
 	}
-	for name, to := range map[string]string{accountName: job.AccountFile, profileName: job.ProfileFile} {
+	for name, to := range map[string]string{account.FileName: job.AccountFile, profileName: job.ProfileFile} {
 		if to == "" {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 )
 
 // Of two cleanings into one folder the second one is told so, and nothing of it stays.
@@ -21,7 +22,7 @@ func TestPublishIntoTaken(t *testing.T) {
 		WorkDir: filepath.Join(dir, "work"), OutputDir: filepath.Join(dir, "out"), DeadLetterDir: filepath.Join(dir, "rejected"),
 		AccountFile: filepath.Join(dir, "account"),
 	}
-	makeFiles(t, dir, "work/out/all/part", "work/dead/000-0000000000", "work/"+accountName, "out/others")
+	makeFiles(t, dir, "work/out/all/part", "work/dead/000-0000000000", "work/"+account.FileName, "out/others")
 	err := publish(job, dsl.CleanOutput{Rows: dsl.Rows{Rejected: 1}})
 	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Type != fault.Invalid || !strings.Contains(err.Error(), "has come to be while this cleaning ran") {
 		t.Errorf("got %v", err)

@@ -150,7 +150,7 @@ func (p *plan) refuse(job Job) error {
 		return nil
 	}
 	for _, n := range p.nodes {
-		if n.row != nil && n.row.program != nil {
+		if n.row != nil && n.row.Program != nil {
 			return fault.New(fault.Invalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
 				"`clean` has it done on a cluster; clean without one", n.name)
 		}

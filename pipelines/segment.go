@@ -13,34 +13,17 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 func init() {
 	register.DoFn3x1[context.Context, []byte, func(string, []byte), error](&readFn{})
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
-
-// The namespaces of the counts. In each a count's name is the rule, the reason, the part, the kind, the
-// transform or allRead.
-const (
-	countRead     = "read"
-	countKept     = "kept"
-	countDropped  = "dropped"
-	countRejected = "rejected"
-	countMasked   = "masked"
-	countExploded = "exploded"
-	countCopied   = "copied"
-	countAsserted = "asserted"
-	countTried    = "tried"
-	countFailed   = "failed"
-	countGroups   = "groups" // of rows that are equal for a Deduplicate; no part of the account
-)
-
-// allRead is the name of the only counter of its namespace, since Beam wants one.
-const allRead = "rows"
 
 // groups is the number of groups that marks are deduplicated in: one group's keys are in memory at a time.
 const groups = 64
@@ -67,8 +50,8 @@ type resumeFn struct{ segmentFn }
 // unitResult is what one unit of work came to.
 type unitResult struct {
 	marks  map[groupKey][]byte // packed
-	aside  []pack              // references to those that were put aside; in the end to all
-	counts ledger
+	aside  []spill.Pack        // references to those that were put aside; in the end to all
+	counts account.Ledger
 	// profiles are what the Profiles have seen, by name.
 	profiles map[string]*profile.Profile
 }
@@ -111,7 +94,7 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 		defer f.session.sourceRead()
 		for i, p := range e.Source.Pieces {
 			p.File.CountTo(&f.session.bytes)
-			u.files.of(p.File.Name) // it has an account, also when it has no rows
+			u.files.Of(p.File.Name) // it has an account, also when it has no rows
 			err := u.cached(p, e.Source.Keys[i], func() error {
 				return f.entry().source.Format.Read(ctx, p, func(r format.Record) error { return u.read(p.File.Name, r) })
 			})
@@ -137,14 +120,14 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	if err != nil {
 		return err
 	}
-	keep, err := places(f.job.WorkDir, packed)
+	keep, err := spill.ReadPlaces(f.job.WorkDir, packed)
 	if err != nil {
 		return err
 	}
 	f.start(ctx, uint32(unit), func(u *unitWork) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
-			id := spillID{segment: segment, unit: uint32(unit)}
-			err := readSpill(spillPath(f.job.WorkDir, segment, id.unit), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
+			id := spill.ID{Segment: segment, Unit: uint32(unit)}
+			err := spill.Read(spill.Path(f.job.WorkDir, segment, id.Unit), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
 				return u.again(id, offset, from, text)
 			})
 			if err != nil {
@@ -182,7 +165,7 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 		if err := errors.Join(u.do(work), u.close()); err != nil {
 			return result, s.session.failed(err)
 		}
-		err = errors.Join(u.putMarksAside(), u.keepProfiles(), u.counts.keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
+		err = errors.Join(u.putMarksAside(), u.keepProfiles(), u.counts.Keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
 		if err != nil {
 			return result, s.session.failed(err)
 		}
@@ -195,14 +178,14 @@ func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork)
 func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
 	for _, r := range s.workers.take() {
 		for _, ref := range r.aside {
-			emit(ref.key, ref.data)
+			emit(ref.Key, ref.Data)
 		}
 		count(ctx, r.counts)
 	}
 }
 
 // count adds counts to Beam's.
-func count(ctx context.Context, counts ledger) {
+func count(ctx context.Context, counts account.Ledger) {
 	for at, n := range counts {
 		beam.NewCounter(at[0], at[1]).Inc(ctx, n)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 // shardRow is what is needed of a mark to write its row. All those of a shard are in memory.
@@ -24,12 +26,12 @@ type shardRow struct {
 	segment uint16
 }
 
-func shardRows(work string, refs []reference) ([]shardRow, error) {
-	rows := make([]shardRow, 0, countMarks(refs))
-	err := fetch(work, refs, func(batch []byte) error {
-		return marks(batch, func(p packedMark) {
-			m := p.mark()
-			rows = append(rows, shardRow{m.key, m.offset, m.unit, m.size, m.segment})
+func shardRows(work string, refs []spill.Reference) ([]shardRow, error) {
+	rows := make([]shardRow, 0, spill.CountMarks(refs))
+	err := spill.Fetch(work, refs, func(batch []byte) error {
+		return spill.EachMark(batch, func(p spill.Packed) {
+			m := p.Mark()
+			rows = append(rows, shardRow{m.Key, m.Offset, m.Unit, m.Size, m.Segment})
 		})
 	})
 	slices.SortFunc(rows, func(a, b shardRow) int { return bytes.Compare(a.key[:], b.key[:]) })
@@ -40,7 +42,7 @@ func shardRows(work string, refs []reference) ([]shardRow, error) {
 type rowsWriter struct {
 	work    string
 	workers int
-	columns columns
+	columns transform.Columns
 	part    string
 	// profile and shapes describe what was written; shapes may be nil.
 	profile *profile.Profile
@@ -127,8 +129,8 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 	if w.shapes != nil {
 		c.shapes = format.Shapes{}
 	}
-	spills := newSpillFiles(w.work)
-	defer spills.close()
+	spills := spill.NewFiles(w.work)
+	defer spills.Close()
 	for _, i := range order {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -137,7 +139,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 		end := starts[i] + int(r.size)
 		text := c.text[starts[i]:end]
 		c.text[end] = '\n'
-		if err := spills.read(spillID{segment: r.segment, unit: r.unit}, r.offset, text); err != nil {
+		if err := spills.Read(spill.ID{Segment: r.segment, Unit: r.unit}, r.offset, text); err != nil {
 			return err
 		}
 		if err := w.describe(text, c); err != nil {
@@ -157,5 +159,5 @@ func (w *rowsWriter) describe(text []byte, c chunk) error {
 	if c.shapes != nil {
 		c.shapes.Add(r)
 	}
-	return w.columns.describe(c.profile, w.part, r)
+	return w.columns.Describe(c.profile, w.part, r)
 }

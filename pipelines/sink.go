@@ -15,9 +15,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 func init() {
@@ -28,7 +31,7 @@ func init() {
 type sink struct {
 	// folder is the parts' in the dataset; empty when they lie in the dataset itself.
 	folder string
-	split  *splitter
+	split  *transform.Splitter
 	shards int
 	format format.ShardFormat
 	// names are those of the shards, by the part of the split.
@@ -38,7 +41,7 @@ type sink struct {
 // maxShards bounds the files of one part.
 const maxShards = 10_000
 
-func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
+func compileSink(t dsl.Transform, split *transform.Splitter) (*sink, error) {
 	format, c, err := format.CompileWriter(t)
 	if err != nil {
 		return nil, err
@@ -50,7 +53,7 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
 	}
 	s := &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format, names: map[string][]string{}}
-	for _, part := range split.names() {
+	for _, part := range split.Names() {
 		for i := range s.shards {
 			s.names[part] = append(s.names[part], s.shard(s.part(part), i))
 		}
@@ -59,7 +62,7 @@ func compileSink(t dsl.Transform, split *splitter) (*sink, error) {
 }
 
 // take implements end: the rows of one shard are in one group.
-func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m mark, err error) {
+func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, err = rows.Append(to, r); err != nil {
 		return nil, "", m, err
 	}
@@ -68,28 +71,28 @@ func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m mark, e
 }
 
 // looks reports whether mark needs the row, and not just its text.
-func (s *sink) looks() bool { return s.format.Check != nil || s.split.keyed() }
+func (s *sink) looks() bool { return s.format.Check != nil || s.split.Keyed() }
 
 // mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
-func (s *sink) mark(r rows.Row, text []byte) (shard string, m mark, err error) {
+func (s *sink) mark(r rows.Row, text []byte) (shard string, m spill.Mark, err error) {
 	if s.format.Check != nil {
 		if err := s.format.Check(r); err != nil {
 			return "", m, err
 		}
 	}
-	part, err := s.split.part(r)
+	part, err := s.split.Part(r)
 	if err != nil {
 		return "", m, err
 	}
-	m.key = rows.DigestOf(text)
-	m.tie = m.key
-	return s.names[part][m.key.Bucket(s.shards)], m, nil
+	m.Key = rows.DigestOf(text)
+	m.Tie = m.Key
+	return s.names[part][m.Key.Bucket(s.shards)], m, nil
 }
 
 // parts lists the parts by their folders in the dataset.
 func (s *sink) parts() []string {
 	var names []string
-	for _, part := range s.split.names() {
+	for _, part := range s.split.Names() {
 		names = append(names, s.part(part))
 	}
 	return names
@@ -100,7 +103,7 @@ func (s *sink) part(name string) string {
 	switch {
 	case s.folder == "":
 		return name
-	case s.split == &allRows:
+	case s.split == &transform.AllRows:
 		return s.folder
 	}
 	return s.folder + "/" + name
@@ -133,14 +136,14 @@ type writeFn struct {
 	session     *session
 	work        string
 	parallelism int
-	columns     columns
+	columns     transform.Columns
 	workers     workers[written]
 }
 
 // written is what is known of a shard.
 type written struct {
 	profile []byte // as JSON
-	counts  ledger
+	counts  account.Ledger
 }
 
 // Setup compiles the profile's columns.
@@ -154,7 +157,7 @@ func (f *writeFn) Setup(context.Context) error {
 		return err
 	}
 	f.session, f.work, f.parallelism = sessionOf(job.WorkDir), job.WorkDir, job.Parallelism
-	f.columns, err = compileColumns(job.Spec.Profile.Columns, params)
+	f.columns, err = transform.CompileColumns(job.Spec.Profile.Columns, params)
 	return err
 }
 
@@ -166,7 +169,7 @@ func (f *writeFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
 // ProcessElement hands the marks of one shard, whose path in the dataset follows the end in the key, to a worker, and emits what others
 // have finished.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	refs, err := collect(packed)
+	refs, err := spill.Collect(packed)
 	if err != nil {
 		return f.session.failed(err)
 	}
@@ -198,7 +201,7 @@ func (f *writeFn) emit(ctx context.Context, emit func(string, []byte)) {
 }
 
 // shard writes a shard and says what is in it. Memory: 40 bytes for each row of a part of the shard, and some chunks of rows.
-func (f *writeFn) shard(ctx context.Context, key, path string, refs []reference) (w written, err error) {
+func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Reference) (w written, err error) {
 	done, err := f.session.turn(ctx)
 	if err != nil {
 		return w, err
@@ -208,8 +211,8 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []reference)
 	if err != nil {
 		return w, err
 	}
-	w.counts = ledger{{countKept, filepath.Dir(path)}: p.Rows}
-	if err := w.counts.keep(f.work, "write/"+path); err != nil {
+	w.counts = account.Ledger{{account.CountKept, filepath.Dir(path)}: p.Rows}
+	if err := w.counts.Keep(f.work, "write/"+path); err != nil {
 		return w, err
 	}
 	f.session.unitDone()
@@ -217,7 +220,7 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []reference)
 	return w, err
 }
 
-func (f *writeFn) write(ctx context.Context, key, path string, refs []reference) (*profile.Profile, error) {
+func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
 	p := profile.New(part)
 	path = filepath.Join(f.work, "out", path)
@@ -225,13 +228,13 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []reference)
 	if linesPath(path) != path {
 		w.shapes = format.Shapes{}
 	}
-	done := f.session.writing.shard(countMarks(refs))
+	done := f.session.writing.shard(spill.CountMarks(refs))
 	w.wrote = func(n int) {
 		f.session.rowsKept(n)
 		done(int64(n))
 	}
 	err := createSynced(linesPath(path), func(out io.Writer) error {
-		return parts(f.work, key, refs, func(refs []reference) error {
+		return spill.InParts(f.work, key, refs, func(refs []spill.Reference) error {
 			rows, err := shardRows(f.work, refs)
 			if err != nil {
 				return err

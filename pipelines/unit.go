@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // unitWork takes the rows of one unit through a segment.
@@ -24,9 +26,9 @@ type unitWork struct {
 	entryAt int // its index
 	plan    *plan
 	session *session
-	spill   *spill
+	spill   *spill.File
 	dead    deadLetter
-	files   fileCounts
+	files   account.FileCounts
 	work    string                // folder
 	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
@@ -41,7 +43,7 @@ type unitWork struct {
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
-	sp, err := createSpill(spillPath(s.job.WorkDir, uint16(s.Index), unit))
+	sp, err := spill.Create(spill.Path(s.job.WorkDir, uint16(s.Index), unit))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +56,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		entryAt:    s.plan.segments[s.Index].entry,
 		straight:   s.plan.sinkAfter(s.plan.segments[s.Index].entry),
 		work:       s.job.WorkDir,
-		account:    accountPath(s.job.WorkDir, uint16(s.Index), unit),
+		account:    account.UnitPath(s.job.WorkDir, uint16(s.Index), unit),
 		plan:       s.plan,
 		session:    s.session,
 		spill:      sp,
@@ -67,8 +69,8 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 // close closes the unit's files, and lets go of its programs.
 func (u *unitWork) close() error {
 	u.stopFeeds()
-	u.files.total(u.counts)
-	return errors.Join(u.spill.close(), u.dead.close(), u.files.write(u.account))
+	u.files.Total(u.counts)
+	return errors.Join(u.spill.Close(), u.dead.close(), u.files.Write(u.account))
 }
 
 // putMarksAside writes the unit's marks to a file, and keeps references to them.
@@ -76,12 +78,12 @@ func (u *unitWork) putMarksAside() error {
 	if len(u.marks) == 0 {
 		return nil
 	}
-	var packs []pack
+	var packs []spill.Pack
 	for key, packed := range u.marks {
-		packs = append(packs, pack{key: key.String(), data: packed})
+		packs = append(packs, spill.Pack{Key: key.String(), Data: packed})
 	}
-	slices.SortFunc(packs, func(a, b pack) int { return strings.Compare(a.key, b.key) })
-	refs, err := putAside(u.work, asideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
+	slices.SortFunc(packs, func(a, b spill.Pack) int { return strings.Compare(a.Key, b.Key) })
+	refs, err := spill.PutAside(u.work, spill.AsideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
 	u.aside = append(u.aside, refs...)
 	clear(u.marks)
 	u.held = 0
@@ -94,7 +96,7 @@ func (u *unitWork) read(name string, r format.Record) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
-	u.files.of(name).Read++
+	u.files.Of(name).Read++
 	u.session.rowRead()
 	from := rows.Origin{Name: name, Offset: r.Offset}
 	if err := u.watched(u.entry, r.Rejected); err != nil {
@@ -113,7 +115,7 @@ func (u *unitWork) resume(from rows.Origin, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	u.files.of(from.Name).Reached[u.entryAt]-- // it came there, and goes on
+	u.files.Of(from.Name).Reached[u.entryAt]-- // it came there, and goes on
 	return u.pass(u.entry.next, from, r)
 }
 
@@ -130,9 +132,9 @@ func (u *unitWork) pass(next []int, from rows.Origin, r rows.Row) error {
 		case n.row == nil:
 			next = n.next
 			continue
-		case n.row.explode != nil:
+		case n.row.Explode != nil:
 			return u.explode(n, from, r)
-		case n.row.program != nil:
+		case n.row.Program != nil:
 			return u.ask(next[0], from, r)
 		}
 		to, err := u.apply(n, r)
@@ -150,8 +152,8 @@ func (u *unitWork) copies(next []int, from rows.Origin, r rows.Row) error {
 		mine := r
 		if i < len(next)-1 {
 			mine = maps.Clone(r)
-			u.files.of(from.Name).Read++
-			u.counts[[2]string{countCopied, allRead}]++
+			u.files.Of(from.Name).Read++
+			u.counts[[2]string{account.CountCopied, account.AllRead}]++
 			u.session.rowRead()
 		}
 		if err := u.pass(next[i:i+1], from, mine); err != nil {
@@ -165,7 +167,7 @@ func (u *unitWork) copies(next []int, from rows.Origin, r rows.Row) error {
 func (u *unitWork) leave(n *node, from rows.Origin, r rows.Row, err error) error {
 	var drop *rows.Dropped
 	if errors.As(err, &drop) {
-		u.files.of(from.Name).Dropped[n.row.rule(drop)]++
+		u.files.Of(from.Name).Dropped[n.row.Rule(drop)]++
 		return nil
 	}
 	return u.refuse(n, n.name, from, map[string]any(r), err)
@@ -199,10 +201,10 @@ func (u *unitWork) finish(at int, from rows.Origin, r rows.Row) error {
 	if err := rows.TooLong(text); err != nil {
 		return u.refuse(n, n.name, from, rows.Clip(string(text[:rows.MaxText+4]), rows.MaxText), err)
 	}
-	if m.offset, err = u.spill.add(from, text); err != nil {
+	if m.Offset, err = u.spill.Add(from, text); err != nil {
 		return err
 	}
-	m.segment, m.unit, m.size = u.segment, u.unit, uint32(len(text))
+	m.Segment, m.Unit, m.Size = u.segment, u.unit, uint32(len(text))
 	return u.mark(at, group, m, from)
 }
 
@@ -211,16 +213,16 @@ func (u *unitWork) apply(n *node, r rows.Row) (next []int, err error) {
 	t := n.row
 	next = n.next
 	switch {
-	case t.count != nil:
-		err = t.count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
-	case t.profile != nil:
+	case t.Count != nil:
+		err = t.Count(r, func(space, name string) { u.counts[[2]string{space, name}]++ })
+	case t.Profile != nil:
 		err = u.see(n, r)
-	case t.route != nil:
+	case t.Route != nil:
 		var output string
-		output, err = t.route(r)
+		output, err = t.Route(r)
 		next = n.outputs[output]
 	default:
-		err = t.apply(r)
+		err = t.Apply(r)
 	}
 	return next, u.watched(n, err)
 }
@@ -245,7 +247,7 @@ func (u *unitWork) reject(transform string, from rows.Origin, element any, err e
 	if !errors.As(err, &why) {
 		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.Offset, from.Name, err)
 	}
-	u.files.of(from.Name).Rejected[transform+"/"+why.Reason]++
+	u.files.Of(from.Name).Rejected[transform+"/"+why.Reason]++
 	return u.dead.add(deadRow{
 		Element: element, Transform: transform, Reason: why.Reason, Message: why.Message, Source: from.Name, Offset: from.Offset,
 	})

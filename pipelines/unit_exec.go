@@ -23,7 +23,7 @@ func (u *unitWork) ask(at int, from rows.Origin, r rows.Row) error {
 	}
 	f, ok := u.feeds[at]
 	if !ok {
-		f = n.row.program.Feed()
+		f = n.row.Program.Feed()
 		u.feeds[at] = f
 	}
 	return programFault(n.name, f.Send(u.ctx, text, func(a program.Answer) error { return u.answered(n, from, r, a) }))

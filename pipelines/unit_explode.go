@@ -3,16 +3,17 @@ package pipelines
 import (
 	"errors"
 
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // explode takes the rows that a row becomes on from the node.
 func (u *unitWork) explode(n *node, from rows.Origin, r rows.Row) error {
 	made := int64(0)
-	err := n.row.explode(r, func(r rows.Row) error {
+	err := n.row.Explode(r, func(r rows.Row) error {
 		if made++; made > 1 {
-			u.files.of(from.Name).Read++
-			u.counts[[2]string{countExploded, n.name}]++
+			u.files.Of(from.Name).Read++
+			u.counts[[2]string{account.CountExploded, n.name}]++
 			u.session.rowRead()
 		}
 		return u.pass(n.next, from, r)
@@ -23,6 +24,6 @@ func (u *unitWork) explode(n *node, from rows.Origin, r rows.Row) error {
 	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)
 	}
-	u.files.of(from.Name).Dropped[n.name]++
+	u.files.Of(from.Name).Dropped[n.name]++
 	return nil
 }

@@ -1,6 +1,10 @@
 package pipelines
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/sluiceml/sluice/pipelines/account"
+)
 
 // judgedFrom is the number of rows from which on a share of rejected ones means something.
 const judgedFrom = 1000
@@ -10,15 +14,15 @@ type tally struct{ seen, rejected atomic.Int64 }
 
 // tried counts a row that came to a transform with a threshold.
 func (u *unitWork) tried(n *node, rejected bool) error {
-	u.counts[[2]string{countTried, n.name}]++
+	u.counts[[2]string{account.CountTried, n.name}]++
 	total := u.session.tally(n.name)
 	seen, bad := total.seen.Add(1), total.rejected.Load()
 	if rejected {
-		u.counts[[2]string{countFailed, n.name}]++
+		u.counts[[2]string{account.CountFailed, n.name}]++
 		bad = total.rejected.Add(1)
 	}
 	if rejected && seen >= judgedFrom {
-		return n.threshold.judge(n.name, seen, bad)
+		return n.threshold.Check(n.name, seen, bad)
 	}
 	return nil
 }

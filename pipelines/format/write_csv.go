@@ -15,13 +15,13 @@ import (
 func csvShards(c dsl.WriteToCSV) (ShardFormat, error) {
 	f := ShardFormat{Ext: ".csv"}
 	if c.Columns == nil {
-		f.Open = func(w io.Writer, columns Shapes) (shardWriter, error) { return openCSVShard(w, columns.names()) }
+		f.Open = func(w io.Writer, columns Shapes) (ShardWriter, error) { return openCSVShard(w, columns.names()) }
 		return f, nil
 	}
 	if err := checkHeader(c.Columns); err != nil {
 		return f, fmt.Errorf("columns: %w", err)
 	}
-	f.Open = func(w io.Writer, _ Shapes) (shardWriter, error) { return openCSVShard(w, c.Columns) }
+	f.Open = func(w io.Writer, _ Shapes) (ShardWriter, error) { return openCSVShard(w, c.Columns) }
 	f.Check = func(r rows.Row) error {
 		var unknown []string
 		for name := range r {
@@ -43,7 +43,7 @@ type csvShard struct {
 	columns []string
 }
 
-func openCSVShard(w io.Writer, columns []string) (shardWriter, error) {
+func openCSVShard(w io.Writer, columns []string) (ShardWriter, error) {
 	s := &csvShard{out: bufio.NewWriter(w), columns: columns}
 	s.record(len(columns), func(i int) string { return columns[i] })
 	return s, nil

@@ -26,7 +26,7 @@ type parquetColumn struct {
 	shape *shape
 }
 
-func openParquetShard(w io.Writer, columns Shapes) (shardWriter, error) {
+func openParquetShard(w io.Writer, columns Shapes) (ShardWriter, error) {
 	s := &parquetShard{}
 	group := parquet.Group{}
 	for _, name := range columns.names() { // the library has the fields of a group in this order too

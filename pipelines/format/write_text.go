@@ -33,7 +33,7 @@ func checkTextRow(r rows.Row) error {
 // textShard writes lines.
 type textShard struct{ out *bufio.Writer }
 
-func openTextShard(w io.Writer, _ Shapes) (shardWriter, error) {
+func openTextShard(w io.Writer, _ Shapes) (ShardWriter, error) {
 	return textShard{bufio.NewWriter(w)}, nil
 }
 

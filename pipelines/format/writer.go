@@ -16,11 +16,11 @@ type ShardFormat struct {
 	// Check rejects a row that the format cannot hold; nil: it holds any.
 	Check func(rows.Row) error
 	// Open begins a shard of rows that have these columns; nil: shards remain as JSON lines.
-	Open func(io.Writer, Shapes) (shardWriter, error)
+	Open func(io.Writer, Shapes) (ShardWriter, error)
 }
 
-// shardWriter writes the rows of one shard, one after the other.
-type shardWriter interface {
+// ShardWriter writes the rows of one shard, one after the other.
+type ShardWriter interface {
 	Write(rows.Row) error
 	// Close writes what comes after the last row. It does not close what is written to.
 	Close() error

@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -169,7 +169,7 @@ type shownData struct {
 	Parents    map[string]artifact.Ref `json:"parents"`
 	Spec       json.RawMessage         `json:"spec,omitempty"`
 	// Worst are the source files that lost the largest shares of their rows.
-	Worst []pipelines.FileAccount `json:"worst_files,omitempty"`
+	Worst []account.FileAccount `json:"worst_files,omitempty"`
 }
 
 func newDataShow() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -24,7 +24,7 @@ const fewFiles = 5
 
 // worstFiles are the source files of a version that lost the largest shares of their rows. There are none when the account of the step
 // that made it is no longer there, or it lost nothing.
-func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]pipelines.FileAccount, error) {
+func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]account.FileAccount, error) {
 	outputs, err := outputsOf(ctx, s, v)
 	if err != nil || outputs.Account.IsZero() {
 		return nil, err
@@ -33,10 +33,10 @@ func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]
 	if err != nil {
 		return nil, err
 	}
-	var worst []pipelines.FileAccount
+	var worst []account.FileAccount
 	for _, f := range manifest.Files {
 		err := linesOf(ctx, s, f, func(line []byte) error {
-			var a pipelines.FileAccount
+			var a account.FileAccount
 			if err := json.Unmarshal(line, &a); err != nil {
 				return fmt.Errorf("the account of %s: %w", v.Name, err)
 			}
@@ -73,15 +73,15 @@ func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out
 	return out, json.Unmarshal(record.Outputs, &out)
 }
 
-func lostShare(a pipelines.FileAccount) float64 { return 1 - float64(a.Kept)/float64(max(a.Read, 1)) }
+func lostShare(a account.FileAccount) float64 { return 1 - float64(a.Kept)/float64(max(a.Read, 1)) }
 
 // worse orders accounts: what lost the larger share first, and of equal shares more rows.
-func worse(a, b pipelines.FileAccount) int {
+func worse(a, b account.FileAccount) int {
 	return cmp.Or(cmp.Compare(lostShare(b), lostShare(a)), cmp.Compare(b.Read-b.Kept, a.Read-a.Kept), cmp.Compare(a.File, b.File))
 }
 
 // worstText writes them as a table, each with what it lost most rows for.
-func worstText(out io.Writer, worst []pipelines.FileAccount) error {
+func worstText(out io.Writer, worst []account.FileAccount) error {
 	if len(worst) == 0 {
 		return nil
 	}
@@ -94,7 +94,7 @@ func worstText(out io.Writer, worst []pipelines.FileAccount) error {
 }
 
 // mostly is what most of a file's lost rows were lost for.
-func mostly(a pipelines.FileAccount) string {
+func mostly(a account.FileAccount) string {
 	all := maps.Clone(a.Rejected)
 	if all == nil {
 		all = map[string]int64{}

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// aggregate is what a Combine computes of values.
-type aggregate interface {
+// Aggregate is what a Combine computes of values.
+type Aggregate interface {
 	// Check reports a value that Add cannot take. Nulls it takes for granted.
 	Check(v any) error
 	// Add takes in a value that is not null, or of a count of rows any.
@@ -22,15 +22,15 @@ type aggregate interface {
 	Value() (any, error)
 }
 
-var newAggregate = map[string]func() aggregate{
-	"sum":   func() aggregate { return &sumOf{} },
-	"mean":  func() aggregate { return &sumOf{mean: true} },
-	"min":   func() aggregate { return &extreme{sign: -1} },
-	"max":   func() aggregate { return &extreme{sign: 1} },
-	"count": func() aggregate { return &countOf{} },
-	"any":   func() aggregate { return &quantifier{decides: true} },
-	"all":   func() aggregate { return &quantifier{decides: false} },
-	"group": func() aggregate { return &listOf{} },
+var Aggregates = map[string]func() Aggregate{
+	"sum":   func() Aggregate { return &sumOf{} },
+	"mean":  func() Aggregate { return &sumOf{mean: true} },
+	"min":   func() Aggregate { return &extreme{sign: -1} },
+	"max":   func() Aggregate { return &extreme{sign: 1} },
+	"count": func() Aggregate { return &countOf{} },
+	"any":   func() Aggregate { return &quantifier{decides: true} },
+	"all":   func() Aggregate { return &quantifier{decides: false} },
+	"group": func() Aggregate { return &listOf{} },
 }
 
 // sumPrecision is enough bits for any sum of doubles and 64-bit integers to be exact: from the least that a double can be to 2^63 times

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ const maxExploded = 1_000_000
 type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
 // explodes compiles an Explode.
-func (c *rowTransform) explodes(t dsl.Transform, _ givens) error {
+func (c *Compiled) explodes(t dsl.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.Explode](t)
 	if err == nil {
-		c.explode, err = compileExplode(config)
+		c.Explode, err = compileExplode(config)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"encoding/json"
@@ -8,14 +8,14 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// threshold is how many of its rows a transform may reject. The workers of a process judge together, as the rows come; what all
+// Threshold is how many of its rows a transform may reject. The workers of a process judge together, as the rows come; what all
 // processes have counted is judged at the end.
-type threshold struct {
+type Threshold struct {
 	share float64
 }
 
-// compileThreshold reads a transform's error_handling; nil when it has none.
-func compileThreshold(t dsl.Transform) (*threshold, error) {
+// CompileThreshold reads a transform's error_handling; nil when it has none.
+func CompileThreshold(t dsl.Transform) (*Threshold, error) {
 	var c struct {
 		ErrorHandling *dsl.ErrorHandling `json:"error_handling"`
 	}
@@ -27,11 +27,11 @@ func compileThreshold(t dsl.Transform) (*threshold, error) {
 	if c.ErrorHandling == nil || c.ErrorHandling.Threshold == nil {
 		return nil, nil
 	}
-	return &threshold{share: float64(*c.ErrorHandling.Threshold)}, nil
+	return &Threshold{share: float64(*c.ErrorHandling.Threshold)}, nil
 }
 
-// judge returns an error when more was rejected than may be.
-func (h *threshold) judge(name string, seen, rejected int64) error {
+// Check returns an error when more was rejected than may be.
+func (h *Threshold) Check(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"fmt"
@@ -6,15 +6,16 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // maxAsserted bounds the rows of an AssertEqual.
 const maxAsserted = 10_000
 
-// assertion is a compiled AssertEqual: the rows that must come, and how often each. Each worker counts those that do; whether all have
+// Assertion is a compiled AssertEqual: the rows that must come, and how often each. Each worker counts those that do; whether all have
 // come is seen when the counts are added up.
-type assertion struct {
+type Assertion struct {
 	name  string
 	texts []string
 	want  []int64
@@ -22,16 +23,16 @@ type assertion struct {
 }
 
 // assertEqual compiles an AssertEqual.
-func (c *rowTransform) assertEqual(t dsl.Transform, _ givens) error {
+func (c *Compiled) assertEqual(t dsl.Transform, _ Deps) error {
 	a, err := compileAssert(t)
 	if err != nil {
 		return err
 	}
-	c.assertion, c.count = a, a.see
+	c.Assertion, c.Count = a, a.see
 	return nil
 }
 
-func compileAssert(t dsl.Transform) (*assertion, error) {
+func compileAssert(t dsl.Transform) (*Assertion, error) {
 	c, err := rows.DecodeConfig[dsl.AssertEqual](t)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func compileAssert(t dsl.Transform) (*assertion, error) {
 	if len(c.Elements) > maxAsserted {
 		return nil, fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(c.Elements), maxAsserted)
 	}
-	a := &assertion{name: t.Name, index: map[rows.Digest]int{}}
+	a := &Assertion{name: t.Name, index: map[rows.Digest]int{}}
 	for i, element := range c.Elements {
 		r, err := rows.Decode(element)
 		if err != nil {
@@ -65,7 +66,7 @@ func compileAssert(t dsl.Transform) (*assertion, error) {
 }
 
 // see counts a row, or fails when it is none of the expected.
-func (a *assertion) see(r rows.Row, count func(space, name string)) error {
+func (a *Assertion) see(r rows.Row, count func(space, name string)) error {
 	key, err := rows.KeyOf(map[string]any(r))
 	if err != nil {
 		return err
@@ -78,14 +79,14 @@ func (a *assertion) see(r rows.Row, count func(space, name string)) error {
 		}
 		return fault.New(fault.User, "%s: the row %s is not among the elements", a.name, rows.Clip(string(text), rows.MaxMessage))
 	}
-	count(countAsserted, a.counter(at))
+	count(account.CountAsserted, a.counter(at))
 	return nil
 }
 
-func (a *assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i) }
+func (a *Assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i) }
 
-// judge compares what came with what was expected.
-func (a *assertion) judge(got map[string]int64) error {
+// Check compares what came with what was expected.
+func (a *Assertion) Check(got map[string]int64) error {
 	for i, want := range a.want {
 		if n := got[a.counter(i)]; n != want {
 			return fault.New(fault.User, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)

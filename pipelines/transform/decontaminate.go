@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
 // process.
-func (c *rowTransform) decontaminate(t dsl.Transform, given givens) error {
+func (c *Compiled) decontaminate(t dsl.Transform, given Deps) error {
 	config, err := rows.DecodeConfig[dsl.Decontaminate](t)
 	if err != nil {
 		return err
@@ -26,11 +26,11 @@ func (c *rowTransform) decontaminate(t dsl.Transform, given givens) error {
 	if config.Ngram < 1 {
 		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
 	}
-	set, err := given.shared.HeldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(config) })
+	set, err := given.Shared.HeldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(config) })
 	if err != nil {
 		return err
 	}
-	c.apply = func(r rows.Row) error {
+	c.Apply = func(r rows.Row) error {
 		texts, err := rows.TextFields(r, config.Fields)
 		if err == nil && slices.ContainsFunc(texts, set.Shares) {
 			return rows.ErrDropped

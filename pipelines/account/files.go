@@ -1,4 +1,4 @@
-package pipelines
+package account
 
 import (
 	"bufio"
@@ -30,8 +30,8 @@ type FileAccount struct {
 	Rejected map[string]int64 `json:"rejected,omitempty"`
 }
 
-// fileCount is what a segment saw of one source file's rows, in one unit or in all that were merged.
-type fileCount struct {
+// FileCount is what a segment saw of one source file's rows, in one unit or in all that were merged.
+type FileCount struct {
 	File string `json:"file"`
 	Read int64  `json:"read,omitempty"`
 	// Reached counts the rows that came to a node that ends a segment, by its index, and that came out of it are counted off again.
@@ -40,38 +40,38 @@ type fileCount struct {
 	Rejected map[string]int64 `json:"rejected,omitempty"`
 }
 
-func newFileCount(name string) *fileCount {
-	return &fileCount{File: name, Reached: map[int]int64{}, Dropped: map[string]int64{}, Rejected: map[string]int64{}}
+func newFileCount(name string) *FileCount {
+	return &FileCount{File: name, Reached: map[int]int64{}, Dropped: map[string]int64{}, Rejected: map[string]int64{}}
 }
 
-// add adds the counts of other rows of the file.
-func (c *fileCount) add(o *fileCount) {
+// Add adds the counts of other rows of the file.
+func (c *FileCount) Add(o *FileCount) {
 	c.Read += o.Read
-	addCounts(c.Reached, o.Reached)
-	addCounts(c.Dropped, o.Dropped)
-	addCounts(c.Rejected, o.Rejected)
+	AddCounts(c.Reached, o.Reached)
+	AddCounts(c.Dropped, o.Dropped)
+	AddCounts(c.Rejected, o.Rejected)
 }
 
-// addCounts adds counts to others.
-func addCounts[K comparable](to, from map[K]int64) {
+// AddCounts adds counts to others.
+func AddCounts[K comparable](to, from map[K]int64) {
 	for key, n := range from {
 		to[key] += n
 	}
 }
 
-// fileCounts are those of one unit, which has the rows of a few files. One file's rows come together.
-type fileCounts struct {
-	all  map[string]*fileCount
-	last *fileCount
+// FileCounts are those of one unit, which has the rows of a few files. One file's rows come together.
+type FileCounts struct {
+	all  map[string]*FileCount
+	last *FileCount
 }
 
-// of returns the counts of a file.
-func (c *fileCounts) of(name string) *fileCount {
+// Of returns the counts of a file.
+func (c *FileCounts) Of(name string) *FileCount {
 	if c.last != nil && c.last.File == name {
 		return c.last
 	}
 	if c.all == nil {
-		c.all = map[string]*fileCount{}
+		c.all = map[string]*FileCount{}
 	}
 	if c.all[name] == nil {
 		c.all[name] = newFileCount(name)
@@ -80,33 +80,33 @@ func (c *fileCounts) of(name string) *fileCount {
 	return c.last
 }
 
-// add adds the counts of other rows.
-func (c *fileCounts) add(o fileCounts) {
+// Add adds the counts of other rows.
+func (c *FileCounts) Add(o FileCounts) {
 	for _, f := range o.all {
-		c.of(f.File).add(f)
+		c.Of(f.File).Add(f)
 	}
 }
 
-// total adds all files up in the counts of the job.
-func (c *fileCounts) total(counts ledger) {
+// Total adds all files up in the counts of the job.
+func (c *FileCounts) Total(counts Ledger) {
 	for _, f := range c.all {
-		counts[[2]string{countRead, allRead}] += f.Read
+		counts[[2]string{CountRead, AllRead}] += f.Read
 		for rule, n := range f.Dropped {
-			counts[[2]string{countDropped, rule}] += n
+			counts[[2]string{CountDropped, rule}] += n
 		}
 		for reason, n := range f.Rejected {
-			counts[[2]string{countRejected, reason}] += n
+			counts[[2]string{CountRejected, reason}] += n
 		}
 	}
 }
 
-// accountPath names the file with a unit's counts.
-func accountPath(work string, segment uint16, unit uint32) string {
+// UnitPath names the file with a unit's counts.
+func UnitPath(work string, segment uint16, unit uint32) string {
 	return filepath.Join(work, "account", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
 }
 
-// write writes the counts, sorted by file.
-func (c *fileCounts) write(path string) error {
+// Write writes the counts, sorted by file.
+func (c *FileCounts) Write(path string) error {
 	err := writeLines(path, func(line func(any) error) error {
 		for _, name := range slices.Sorted(maps.Keys(c.all)) {
 			if err := line(c.all[name]); err != nil {
@@ -133,15 +133,15 @@ func writeLines(path string, write func(line func(any) error) error) error {
 	return errors.Join(write(e.Encode), out.Flush(), f.Close())
 }
 
-// accountName names the file with the accounts of all files, in the work folder.
-const accountName = "account.jsonl"
+// FileName names the file with the accounts of all files, in the work folder.
+const FileName = "account.jsonl"
 
 // maxMerged bounds how many files are merged, and open, at a time.
 const maxMerged = 256
 
-// writeAccounts writes the account of each source file to path, and checks that each adds up and that all together are rows. What came to
+// WriteFiles writes the account of each source file to path, and checks that each adds up and that all together are rows. What came to
 // one of the cuts, whose names are by their nodes, and did not come out of it, was dropped there. Memory: a line of each of maxMerged files.
-func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error {
+func WriteFiles(work, path string, rows dsl.Rows, cuts map[int]string) error {
 	parts, err := os.ReadDir(filepath.Join(work, "account"))
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error 
 	for n := 0; len(paths) > maxMerged; n++ {
 		merged := filepath.Join(work, "account", "merged-"+strconv.Itoa(n))
 		err := writeLines(merged, func(line func(any) error) error {
-			return mergeCounts(paths[:maxMerged], func(c *fileCount) error { return line(c) })
+			return mergeCounts(paths[:maxMerged], func(c *FileCount) error { return line(c) })
 		})
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error 
 	}
 	var sum dsl.Rows
 	err = writeLines(path, func(line func(any) error) error {
-		return mergeCounts(paths, func(c *fileCount) error {
+		return mergeCounts(paths, func(c *FileCount) error {
 			a, err := c.settle(cuts, &sum)
 			if err != nil {
 				return err
@@ -178,7 +178,7 @@ func writeAccounts(work, path string, rows dsl.Rows, cuts map[int]string) error 
 }
 
 // settle makes the account of a file, and adds it to the sum.
-func (c *fileCount) settle(cuts map[int]string, sum *dsl.Rows) (FileAccount, error) {
+func (c *FileCount) settle(cuts map[int]string, sum *dsl.Rows) (FileAccount, error) {
 	a := FileAccount{File: c.File, Read: c.Read, Dropped: c.Dropped, Rejected: c.Rejected}
 	for at, n := range c.Reached {
 		if name, isCut := cuts[at]; !isCut {
@@ -207,7 +207,7 @@ func total(counts map[string]int64) (sum int64) {
 }
 
 // mergeCounts calls yield for each source file that one of the sorted files has, in order, with the sum of its counts.
-func mergeCounts(paths []string, yield func(*fileCount) error) (err error) {
+func mergeCounts(paths []string, yield func(*FileCount) error) (err error) {
 	var streams countStreams
 	for _, path := range paths {
 		f, openErr := os.Open(path)
@@ -227,7 +227,7 @@ func mergeCounts(paths []string, yield func(*fileCount) error) (err error) {
 	for len(streams) > 0 {
 		sum := newFileCount(streams[0].at.File)
 		for len(streams) > 0 && streams[0].at.File == sum.File {
-			sum.add(streams[0].at)
+			sum.Add(streams[0].at)
 			switch err := streams[0].next(); {
 			case err == nil:
 				heap.Fix(&streams, 0)
@@ -247,11 +247,11 @@ func mergeCounts(paths []string, yield func(*fileCount) error) (err error) {
 // countStream is a file of counts at one of its lines.
 type countStream struct {
 	lines *json.Decoder
-	at    *fileCount
+	at    *FileCount
 }
 
 func (s *countStream) next() error {
-	s.at = &fileCount{}
+	s.at = &FileCount{}
 	if err := s.lines.Decode(s.at); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the account of a unit: %w", err)
 	} else if err != nil {

@@ -1,4 +1,4 @@
-package pipelines
+package spill
 
 import (
 	"bufio"
@@ -14,34 +14,34 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// spillPath names the file that a segment writes one unit's rows to.
-func spillPath(work string, segment uint16, unit uint32) string {
+// Path names the file that a segment writes one unit's rows to.
+func Path(work string, segment uint16, unit uint32) string {
 	return filepath.Join(work, "spill", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
 }
 
-// spill is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, length of the origin's name (2), name,
+// File is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, length of the origin's name (2), name,
 // origin's offset (8); numbers in big endian.
-type spill struct {
+type File struct {
 	file *os.File
 	out  *bufio.Writer
 	at   uint64
 	rest []byte // of a row, without its JSON
 }
 
-// createSpill creates a spill file.
-func createSpill(path string) (*spill, error) {
+// Create creates a spill file.
+func Create(path string) (*File, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("create a spill file: %w", err)
 	}
-	return &spill{file: f, out: bufio.NewWriterSize(f, 64<<10)}, nil
+	return &File{file: f, out: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
 // spillHead is what lies between the offset of a row and its JSON.
 const spillHead = 4
 
-// add appends a row and returns its offset.
-func (s *spill) add(from rows.Origin, text []byte) (offset uint64, err error) {
+// Add appends a row and returns its offset.
+func (s *File) Add(from rows.Origin, text []byte) (offset uint64, err error) {
 	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], uint32(len(text)))
 	_, _ = s.out.Write(s.rest) // an error stays with the writer and comes with the last
 	_, _ = s.out.Write(text)
@@ -56,8 +56,8 @@ func (s *spill) add(from rows.Origin, text []byte) (offset uint64, err error) {
 	return offset, nil
 }
 
-// take appends rows as another spill file has them.
-func (s *spill) take(rows io.Reader) error {
+// Take appends rows as another spill file has them.
+func (s *File) Take(rows io.Reader) error {
 	n, err := io.Copy(s.out, rows)
 	s.at += uint64(n)
 	if err != nil {
@@ -66,23 +66,23 @@ func (s *spill) take(rows io.Reader) error {
 	return nil
 }
 
-// size is the length of what is in it, and path its name.
-func (s *spill) size() uint64 { return s.at }
-func (s *spill) path() string { return s.file.Name() }
+// Size is the length of what is in it, and path its name.
+func (s *File) Size() uint64 { return s.at }
+func (s *File) Name() string { return s.file.Name() }
 
-// flush writes what is in the buffer.
-func (s *spill) flush() error { return s.out.Flush() }
+// Flush writes what is in the buffer.
+func (s *File) Flush() error { return s.out.Flush() }
 
-// close writes what is in the buffer, and closes the file.
-func (s *spill) close() error {
+// Close writes what is in the buffer, and closes the file.
+func (s *File) Close() error {
 	if err := errors.Join(s.out.Flush(), s.file.Close()); err != nil {
 		return fmt.Errorf("write a spill file: %w", err)
 	}
 	return nil
 }
 
-// readSpill calls yield for the rows at these offsets, which are sorted. The text is valid until yield returns.
-func readSpill(path string, offsets []uint64, yield func(offset uint64, from rows.Origin, text []byte) error) error {
+// Read calls yield for the rows at these offsets, which are sorted. The text is valid until yield returns.
+func Read(path string, offsets []uint64, yield func(offset uint64, from rows.Origin, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read a spill file: %w", err)

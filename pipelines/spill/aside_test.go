@@ -1,4 +1,4 @@
-package pipelines
+package spill
 
 import (
 	"bytes"
@@ -14,13 +14,13 @@ import (
 )
 
 // drawMarks draws marks of few keys, in packs.
-func drawMarks(rt *rapid.T) [][]mark {
-	drawn := rapid.Custom(func(rt *rapid.T) mark {
-		return mark{
-			key:    rows.DigestOf([]byte{rapid.Byte().Draw(rt, "key")}),
-			tie:    rows.DigestOf([]byte{rapid.ByteRange(0, 3).Draw(rt, "tie")}),
-			order:  rapid.SliceOfN(rapid.ByteRange(0, 2), 0, 3).Draw(rt, "order"),
-			offset: uint64(rapid.Byte().Draw(rt, "offset")),
+func drawMarks(rt *rapid.T) [][]Mark {
+	drawn := rapid.Custom(func(rt *rapid.T) Mark {
+		return Mark{
+			Key:    rows.DigestOf([]byte{rapid.Byte().Draw(rt, "key")}),
+			Tie:    rows.DigestOf([]byte{rapid.ByteRange(0, 3).Draw(rt, "tie")}),
+			Order:  rapid.SliceOfN(rapid.ByteRange(0, 2), 0, 3).Draw(rt, "order"),
+			Offset: uint64(rapid.Byte().Draw(rt, "offset")),
 		}
 	})
 	return rapid.SliceOf(rapid.SliceOf(drawn)).Draw(rt, "packs")
@@ -30,28 +30,28 @@ func drawMarks(rt *rapid.T) [][]mark {
 func TestBestMarks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		packs := drawMarks(rt)
-		byKey := map[rows.Digest][]packedMark{}
-		best, total := bestMarks{}, 0
+		byKey := map[rows.Digest][]Packed{}
+		best, total := BestMarks{}, 0
 		for _, m := range slices.Concat(packs...) {
-			p := packedMark(m.append(nil))
-			byKey[m.key] = append(byKey[m.key], p)
-			best.add(p)
+			p := Packed(m.Append(nil))
+			byKey[m.Key] = append(byKey[m.Key], p)
+			best.Add(p)
 			total++
 		}
 		want := map[rows.Digest][]byte{}
 		for key, list := range byKey {
-			want[key] = slices.MinFunc(list, packedMark.compare)
+			want[key] = slices.MinFunc(list, Packed.Compare)
 		}
 		got := map[rows.Digest][]byte{}
-		best.each(func(m packedMark, several bool) {
-			key := m.mark().key
+		best.Each(func(m Packed, several bool) {
+			key := m.Mark().Key
 			got[key] = m
 			if several != (len(byKey[key]) > 1) {
 				rt.Errorf("several is %t for %d marks", several, len(byKey[key]))
 			}
 		})
-		if diff := cmp.Diff(want, got); diff != "" || best.others != int64(total-len(want)) {
-			rt.Error(best.others, total, diff)
+		if diff := cmp.Diff(want, got); diff != "" || best.Others != int64(total-len(want)) {
+			rt.Error(best.Others, total, diff)
 		}
 	})
 }
@@ -63,24 +63,24 @@ func TestDivide(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var packs []pack
+		var packs []Pack
 		var want, got [][]byte
 		for _, list := range drawMarks(rt) {
 			var data []byte
 			for _, m := range list {
-				p := m.append(nil)
+				p := m.Append(nil)
 				want = append(want, p)
 				data = append(data, p...)
 			}
-			packs = append(packs, pack{"0", data})
+			packs = append(packs, Pack{"0", data})
 		}
-		stored, err := putAside(work, "marks/all", packs)
+		stored, err := PutAside(work, "marks/all", packs)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var refs []reference
+		var refs []Reference
 		for _, p := range stored {
-			refs = append(refs, p.data)
+			refs = append(refs, p.Data)
 		}
 		divided, err := divide(work, "marks/parts", refs, rapid.IntRange(1, 9).Draw(rt, "parts"))
 		if err != nil {
@@ -89,8 +89,8 @@ func TestDivide(t *testing.T) {
 		var last []byte
 		for _, part := range divided {
 			before := last
-			err := fetch(work, part, func(batch []byte) error {
-				return marks(batch, func(m packedMark) {
+			err := Fetch(work, part, func(batch []byte) error {
+				return EachMark(batch, func(m Packed) {
 					got = append(got, bytes.Clone(m))
 					if bytes.Compare(m[:16], before) < 0 {
 						rt.Errorf("the key %x is in a later part than %x", m[:16], before)

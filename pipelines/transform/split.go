@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// splitter assigns rows to parts.
-type splitter struct {
+// Splitter assigns rows to parts.
+type Splitter struct {
 	parts []partShare
 	key   *dsl.RowProgram
 }
@@ -22,15 +22,15 @@ type partShare struct {
 	upper float64
 }
 
-// allRows is the splitter of a sink without Split.
-var allRows = splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
+// AllRows is the splitter of a sink without Split.
+var AllRows = Splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
 
-func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
+func CompileSplit(t dsl.Transform, params map[string]any) (*Splitter, error) {
 	c, err := rows.DecodeConfig[dsl.Split](t)
 	if err != nil {
 		return nil, err
 	}
-	s := &splitter{}
+	s := &Splitter{}
 	if s.key, err = dsl.CompileRow(c.Key, params); err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
@@ -56,8 +56,8 @@ func compileSplit(t dsl.Transform, params map[string]any) (*splitter, error) {
 	return s, nil
 }
 
-// names are those of the parts.
-func (s *splitter) names() []string {
+// Names are those of the parts.
+func (s *Splitter) Names() []string {
 	names := make([]string, len(s.parts))
 	for i, p := range s.parts {
 		names[i] = p.name
@@ -65,11 +65,11 @@ func (s *splitter) names() []string {
 	return names
 }
 
-// keyed reports whether the part depends on the row.
-func (s *splitter) keyed() bool { return s.key != nil }
+// Keyed reports whether the part depends on the row.
+func (s *Splitter) Keyed() bool { return s.key != nil }
 
-// part returns the part a row is in: the one whose interval the hash of its key falls into.
-func (s *splitter) part(r rows.Row) (string, error) {
+// Part returns the part a row is in: the one whose interval the hash of its key falls into.
+func (s *Splitter) Part(r rows.Row) (string, error) {
 	if s.key == nil {
 		return s.parts[0].name, nil
 	}

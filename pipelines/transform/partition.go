@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 )
 
 // partition compiles a Partition.
-func (c *rowTransform) partition(t dsl.Transform, given givens) (err error) {
-	c.route, err = compilePartition(t, given.params)
+func (c *Compiled) partition(t dsl.Transform, given Deps) (err error) {
+	c.Route, err = compilePartition(t, given.Params)
 	return err
 }
 

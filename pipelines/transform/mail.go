@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/rows"
-	"github.com/sluiceml/sluice/pipelines/text/htmltext"
 	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
 
@@ -38,24 +37,5 @@ func compileDecodeMail(c dsl.DecodeMail, _ map[string]any) (rowFunc, error) {
 			r["date"] = m.Date.Format(time.RFC3339)
 		}
 		return nil
-	}, nil
-}
-
-// compileHTMLToText converts HTML fields.
-func compileHTMLToText(c dsl.HTMLToText, params map[string]any) (rowFunc, error) {
-	convert, err := mapText(c.Fields, htmltext.Convert)
-	if err != nil || c.When == "" {
-		return convert, err
-	}
-	when, err := compileCondition("when", c.When, params)
-	if err != nil {
-		return nil, err
-	}
-	return func(r rows.Row) error {
-		ok, err := when(r)
-		if err != nil || !ok {
-			return err
-		}
-		return convert(r)
 	}, nil
 }

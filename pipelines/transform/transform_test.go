@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 // apply compiles a transform and applies it to a row.
 func apply(t *testing.T, typ, config, rowText string) (rows.Row, error) {
 	t.Helper()
-	c, err := compileTransform(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, givens{
-		params: map[string]any{"limit": int64(3)}, secrets: map[string]string{"KEY": "secret"},
+	c, err := Compile(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, Deps{
+		Params: map[string]any{"limit": int64(3)}, Secrets: map[string]string{"KEY": "secret"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +27,10 @@ func apply(t *testing.T, typ, config, rowText string) (rows.Row, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.count != nil {
-		return r, c.count(r, func(string, string) {})
+	if c.Count != nil {
+		return r, c.Count(r, func(string, string) {})
 	}
-	return r, c.apply(r)
+	return r, c.Apply(r)
 }
 
 func TestTransforms(t *testing.T) {
@@ -122,11 +122,11 @@ func TestNormalizeIsStable(t *testing.T) {
 	for _, config := range []string{
 		`{"fields": ["a"]}`, `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"fields": ["a"], "whitespace": "keep"}`,
 	} {
-		c, err := compileTransform(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, givens{})
+		c, err := Compile(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := c.apply
+		f := c.Apply
 		rapid.Check(t, func(rt *rapid.T) {
 			r := rows.Row{"a": rapid.String().Draw(rt, "text")}
 			if err := f(r); err != nil {

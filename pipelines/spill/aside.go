@@ -1,4 +1,4 @@
-package pipelines
+package spill
 
 import (
 	"bufio"
@@ -13,26 +13,26 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// pack is data that is grouped by a key.
-type pack struct {
-	key  string
-	data []byte
+// Pack is data that is grouped by a key.
+type Pack struct {
+	Key  string
+	Data []byte
 }
 
-// putAside writes the data of packs to a file of the work folder and returns references in its place. That is all that Beam groups, since
+// PutAside writes the data of packs to a file of the work folder and returns references in its place. That is all that Beam groups, since
 // runners hold what they group in memory.
-func putAside(work, name string, packs []pack) ([]pack, error) {
+func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
 		return nil, fmt.Errorf("put marks aside: %w", err)
 	}
 	out := bufio.NewWriterSize(f, 64<<10)
-	refs := make([]pack, len(packs))
+	refs := make([]Pack, len(packs))
 	at := uint64(0)
 	for i, p := range packs {
-		_, _ = out.Write(p.data) // an error stays with the writer
-		refs[i] = pack{p.key, newReference(at, len(p.data), name)}
-		at += uint64(len(p.data))
+		_, _ = out.Write(p.Data) // an error stays with the writer
+		refs[i] = Pack{p.Key, newReference(at, len(p.Data), name)}
+		at += uint64(len(p.Data))
 	}
 	if err := errors.Join(out.Flush(), f.Close()); err != nil {
 		return nil, fmt.Errorf("put marks aside: %w", err)
@@ -40,17 +40,17 @@ func putAside(work, name string, packs []pack) ([]pack, error) {
 	return refs, nil
 }
 
-// reference says where something was put aside: 8 bytes each for offset and length, big endian, and the file's name.
-type reference []byte
+// Reference says where something was put aside: 8 bytes each for offset and length, big endian, and the file's name.
+type Reference []byte
 
-func newReference(at uint64, size int, name string) reference {
+func newReference(at uint64, size int, name string) Reference {
 	ref := binary.BigEndian.AppendUint64(nil, at)
 	return append(binary.BigEndian.AppendUint64(ref, uint64(size)), name...)
 }
 
-// collect takes the references of a group out of Beam's hands, which are good for as long as it says.
-func collect(packed func(*[]byte) bool) ([]reference, error) {
-	var refs []reference
+// Collect takes the references of a group out of Beam's hands, which are good for as long as it says.
+func Collect(packed func(*[]byte) bool) ([]Reference, error) {
+	var refs []Reference
 	var ref []byte
 	for packed(&ref) {
 		if len(ref) < 16 {
@@ -62,12 +62,12 @@ func collect(packed func(*[]byte) bool) ([]reference, error) {
 }
 
 // size is how long what was put aside is.
-func (r reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
+func (r Reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
 
-// countMarks is how many marks without order and bands there are.
-func countMarks(refs []reference) int64 { return sizeOfAll(refs) / markHead }
+// CountMarks is how many marks without order and bands there are.
+func CountMarks(refs []Reference) int64 { return sizeOfAll(refs) / markHead }
 
-func sizeOfAll(refs []reference) (size int64) {
+func sizeOfAll(refs []Reference) (size int64) {
 	for _, r := range refs {
 		size += r.size()
 	}
@@ -77,14 +77,14 @@ func sizeOfAll(refs []reference) (size int64) {
 // maxGroup is how many bytes of marks are in memory at a time, about, of a group that can be divided.
 const maxGroup = 32 << 20
 
-// parts calls yield with the references of a group of marks: with all at once, or when these are too many for the memory with those of one
+// InParts calls yield with the references of a group of marks: with all at once, or when these are too many for the memory with those of one
 // range of keys after the other, in their order.
-func parts(work, group string, refs []reference, yield func([]reference) error) error {
+func InParts(work, group string, refs []Reference, yield func([]Reference) error) error {
 	n := min(1+sizeOfAll(refs)/maxGroup, maxParts)
 	if n == 1 {
 		return yield(refs)
 	}
-	divided, err := divide(work, asideName("marks", "parts-"+group), refs, int(n))
+	divided, err := divide(work, AsideName("marks", "parts-"+group), refs, int(n))
 	if err != nil {
 		return fmt.Errorf("divide marks: %w", err)
 	}
@@ -103,12 +103,12 @@ const (
 )
 
 // divide writes the marks of a group to a file, n ranges of keys apart, and returns the references of each.
-func divide(work, name string, refs []reference, n int) ([][]reference, error) {
+func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
 		return nil, err
 	}
-	divided := make([][]reference, n)
+	divided := make([][]Reference, n)
 	blocks := make([][]byte, n)
 	at := uint64(0)
 	flush := func(i int) error {
@@ -118,9 +118,9 @@ func divide(work, name string, refs []reference, n int) ([][]reference, error) {
 		blocks[i] = blocks[i][:0]
 		return err
 	}
-	err = fetch(work, refs, func(batch []byte) error {
+	err = Fetch(work, refs, func(batch []byte) error {
 		var failed error
-		err := marks(batch, func(m packedMark) {
+		err := EachMark(batch, func(m Packed) {
 			i := int(rows.Digest(m[:16]).Fraction() * float64(n))
 			if blocks[i] = append(blocks[i], m...); len(blocks[i]) >= partBlock {
 				failed = errors.Join(failed, flush(i))
@@ -134,8 +134,8 @@ func divide(work, name string, refs []reference, n int) ([][]reference, error) {
 	return divided, errors.Join(err, f.Close())
 }
 
-// fetch calls yield with what references stand for, one after the other.
-func fetch(work string, refs []reference, yield func([]byte) error) error {
+// Fetch calls yield with what references stand for, one after the other.
+func Fetch(work string, refs []Reference, yield func([]byte) error) error {
 	for _, ref := range refs {
 		data := make([]byte, ref.size())
 		if err := readAt(filepath.Join(work, string(ref[16:])), data, binary.BigEndian.Uint64(ref)); err != nil {
@@ -158,5 +158,5 @@ func readAt(path string, data []byte, offset uint64) error {
 	return err
 }
 
-// asideName names the file for what is put aside for a key, in a folder of the work folder.
-func asideName(folder, key string) string { return folder + "/" + strings.ReplaceAll(key, "/", "-") }
+// AsideName names the file for what is put aside for a key, in a folder of the work folder.
+func AsideName(folder, key string) string { return folder + "/" + strings.ReplaceAll(key, "/", "-") }

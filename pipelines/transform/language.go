@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
-func (c *rowTransform) language(t dsl.Transform, _ givens) error {
+func (c *Compiled) language(t dsl.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.DetectLanguage](t)
 	if err != nil {
 		return err
@@ -32,9 +32,9 @@ func (c *rowTransform) language(t dsl.Transform, _ givens) error {
 		}
 	}
 	if len(config.Keep) > 0 {
-		c.rules = []string{t.Name}
+		c.Rules = []string{t.Name}
 	}
-	c.apply = func(r rows.Row) error {
+	c.Apply = func(r rows.Row) error {
 		texts, err := rows.TextFields(r, []string{config.Field})
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"crypto/hmac"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/pii"
 )
@@ -17,7 +18,7 @@ import (
 const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
-func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
+func (c *Compiled) maskPII(t dsl.Transform, given Deps) error {
 	config, err := rows.DecodeConfig[dsl.MaskPII](t)
 	if err != nil {
 		return err
@@ -39,16 +40,16 @@ func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 	with := maskLabel
 	switch action {
 	case "hash":
-		key := given.secrets[config.Key]
+		key := given.Secrets[config.Key]
 		if key == "" {
 			return fmt.Errorf("key: the step has no secret %q; hashes without a key could be undone by trying", config.Key)
 		}
 		with = func(m pii.Match) string { return hashLabel(m, key) }
 	case "drop":
-		c.rules = []string{t.Name}
+		c.Rules = []string{t.Name}
 	}
-	c.masks = finder.Kinds()
-	c.count = func(r rows.Row, add func(space, name string)) error {
+	c.Masks = finder.Kinds()
+	c.Count = func(r rows.Row, add func(space, name string)) error {
 		texts, err := rows.TextFields(r, config.Fields)
 		if err != nil {
 			return err
@@ -57,7 +58,7 @@ func (c *rowTransform) maskPII(t dsl.Transform, given givens) error {
 		for i, name := range config.Fields {
 			matches := finder.Find(texts[i])
 			for _, m := range matches {
-				add(countMasked, m.Kind)
+				add(account.CountMasked, m.Kind)
 			}
 			drop = drop || action == "drop" && len(matches) > 0
 			if r[name] != nil {

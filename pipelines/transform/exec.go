@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 )
 
 // exec compiles an Exec, which has a program answer for the rows.
-func (c *rowTransform) exec(t dsl.Transform, given givens) error {
+func (c *Compiled) exec(t dsl.Transform, given Deps) error {
 	c.prefix = t.Name + "/" // its rules are the program's, which may call one as another transform's
 	config, err := rows.DecodeConfig[dsl.Exec](t)
 	if err != nil {
@@ -17,6 +17,6 @@ func (c *rowTransform) exec(t dsl.Transform, given givens) error {
 	if len(config.Command) == 0 {
 		return errors.New("command: say what to run")
 	}
-	c.program, err = given.shared.Pool(t.Name, config)
+	c.Program, err = given.Shared.Pool(t.Name, config)
 	return err
 }

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
-func (c *rowTransform) quality(t dsl.Transform, _ givens) error {
+func (c *Compiled) quality(t dsl.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.QualityFilter](t)
 	if err != nil {
 		return err
@@ -22,9 +22,9 @@ func (c *rowTransform) quality(t dsl.Transform, _ givens) error {
 		return err
 	}
 	for _, rule := range filter.Rules() {
-		c.rules = append(c.rules, c.prefix+rule)
+		c.Rules = append(c.Rules, c.prefix+rule)
 	}
-	c.apply = func(r rows.Row) error {
+	c.Apply = func(r rows.Row) error {
 		texts, err := rows.TextFields(r, []string{config.Field})
 		if err != nil || r[config.Field] == nil {
 			return err

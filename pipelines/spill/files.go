@@ -1,0 +1,74 @@
+package spill
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// maxOpenSpills bounds how many spill files one worker has open.
+const maxOpenSpills = 256
+
+// Files reads single rows of spill files.
+type Files struct {
+	work string
+	open map[ID]*os.File
+}
+
+func NewFiles(work string) *Files {
+	return &Files{work: work, open: map[ID]*os.File{}}
+}
+
+// file returns the file that a row lies in.
+func (s *Files) file(id ID) (*os.File, error) {
+	f, ok := s.open[id]
+	if ok {
+		return f, nil
+	}
+	if len(s.open) == maxOpenSpills {
+		s.Close()
+	}
+	f, err := os.Open(Path(s.work, id.Segment, id.Unit))
+	if err != nil {
+		return nil, fmt.Errorf("read a spill file: %w", err)
+	}
+	s.open[id] = f
+	return f, nil
+}
+
+// Record returns a row's JSON and where it was read.
+func (s *Files) Record(m Mark) (from rows.Origin, text []byte, err error) {
+	f, err := s.file(ID{m.Segment, m.Unit})
+	if err != nil {
+		return from, nil, err
+	}
+	whole := io.NewSectionReader(f, int64(m.Offset), int64(spillHead+m.Size+2+math.MaxUint16+8))
+	r := recordReader{r: bufio.NewReaderSize(whole, spillHead+int(m.Size)+512)}
+	if _, err := r.next(); err != nil {
+		return from, nil, fmt.Errorf("read a spill file: %w", err)
+	}
+	return r.from, r.text, nil
+}
+
+// Read reads the JSON of the row at an offset, which is as long as text.
+func (s *Files) Read(id ID, offset uint64, text []byte) error {
+	f, err := s.file(id)
+	if err != nil {
+		return err
+	}
+	if _, err := f.ReadAt(text, int64(offset)+spillHead); err != nil {
+		return fmt.Errorf("read a spill file: %w", err)
+	}
+	return nil
+}
+
+func (s *Files) Close() {
+	for id, f := range s.open {
+		f.Close()
+		delete(s.open, id)
+	}
+}

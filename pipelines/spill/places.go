@@ -1,0 +1,59 @@
+package spill
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+)
+
+// ID names a spill file.
+type ID struct {
+	Segment uint16
+	Unit    uint32
+}
+
+// Places collects the places of rows in spill files: packed, the segment in 2 bytes and then offsets of 8 bytes, big endian.
+type Places map[ID][]byte
+
+func (p Places) Add(m Mark) {
+	id := ID{m.Segment, m.Unit}
+	b := p[id]
+	if b == nil {
+		b = binary.BigEndian.AppendUint16(nil, m.Segment)
+	}
+	p[id] = binary.BigEndian.AppendUint64(b, m.Offset)
+}
+
+// PutAside puts the places of a group aside and returns references to them, under the units' numbers: all that is kept of a unit is worked
+// on together.
+func (p Places) PutAside(work, group string) ([]Pack, error) {
+	packs := make([]Pack, 0, len(p))
+	for id, packed := range p {
+		packs = append(packs, Pack{strconv.FormatUint(uint64(id.Unit), 10), packed})
+	}
+	return PutAside(work, AsideName("places", group), packs)
+}
+
+// ReadPlaces reads what was emitted for one unit: offsets by segment, sorted.
+func ReadPlaces(work string, packed func(*[]byte) bool) (map[uint16][]uint64, error) {
+	refs, err := Collect(packed)
+	if err != nil {
+		return nil, err
+	}
+	found := map[uint16][]uint64{}
+	err = Fetch(work, refs, func(batch []byte) error {
+		if len(batch)%8 != 2 {
+			return errors.New("a list of offsets is cut off")
+		}
+		segment := binary.BigEndian.Uint16(batch)
+		for i := 2; i < len(batch); i += 8 {
+			found[segment] = append(found[segment], binary.BigEndian.Uint64(batch[i:]))
+		}
+		return nil
+	})
+	for _, list := range found {
+		slices.Sort(list)
+	}
+	return found, err
+}

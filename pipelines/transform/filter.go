@@ -1,0 +1,42 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// compileFilter drops rows.
+func compileFilter(c dsl.Filter, params map[string]any) (rowFunc, error) {
+	keep, err := compileCondition("keep", c.Keep, params)
+	if err != nil {
+		return nil, err
+	}
+	return func(r rows.Row) error {
+		ok, err := keep(r)
+		if err == nil && !ok {
+			return rows.ErrDropped
+		}
+		return err
+	}, nil
+}
+
+// compileCondition compiles a bool expression over a row; errors in a row are rejections.
+func compileCondition(key string, e dsl.Expr, params map[string]any) (func(rows.Row) (bool, error), error) {
+	p, err := dsl.CompileRow(e, params)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return func(r rows.Row) (bool, error) {
+		v, err := p.Eval(r)
+		if err != nil {
+			return false, rows.RejectEval(key, err)
+		}
+		b, ok := v.(bool)
+		if !ok {
+			return false, rows.Reject("expression", "%s: got %T, not a bool", key, v)
+		}
+		return b, nil
+	}, nil
+}

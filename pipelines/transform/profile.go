@@ -1,0 +1,50 @@
+package transform
+
+import (
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// Columns are computed for the profile, by name.
+type Columns map[string]*dsl.RowProgram
+
+// profiles compiles a Profile.
+func (c *Compiled) profiles(t dsl.Transform, given Deps) error {
+	config, err := rows.DecodeConfig[dsl.ProfileRows](t)
+	if err == nil {
+		c.Profile, err = CompileColumns(config.Columns, given.Params)
+	}
+	return err
+}
+
+func CompileColumns(computed map[string]dsl.Expr, params map[string]any) (Columns, error) {
+	all := make(Columns, len(computed))
+	for name, e := range computed {
+		var err error
+		if all[name], err = dsl.CompileRow(e, params); err != nil {
+			return nil, fault.New(fault.Invalid, "profile: column %s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
+// Describe adds a row to the profile of its shard.
+func (c Columns) Describe(to *profile.Profile, part string, r rows.Row) error {
+	var computed map[string]any
+	for name, program := range c {
+		if computed == nil {
+			computed = make(map[string]any, len(c))
+		}
+		v, err := program.Eval(r)
+		if err != nil { // the row was kept: what cannot be computed of it is one of the column's nulls
+			v = nil
+		}
+		computed[name] = v
+	}
+	if err := to.Add(part, r, computed); err != nil {
+		return fault.New(fault.User, "%w", err)
+	}
+	return nil
+}
