@@ -3,6 +3,10 @@
 //
 // Run starts the child (the same executable, by the hidden argument Arg) and Main is what the child does.
 //
+// This package has the job, the child, the plan, the segments and their units of work. What they are made of lies below: package rows is
+// what all share, format reads and writes files, transform is what the transforms do to a row, spill is what lies on the disk between two
+// segments, and account counts. Of these none knows Beam.
+//
 // # How the rows flow
 //
 // Beam moves ranges of files and digests, never rows. The graph of transforms is cut where rows must be compared with others: at each

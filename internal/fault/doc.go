@@ -1,2 +1,2 @@
-// Package fault says what kind of thing went wrong, and whose it is to mend.
+// Package fault says of an error what kind of thing went wrong: the spec, the data, or the machine.
 package fault

@@ -70,7 +70,7 @@ func Sum(work string) (Ledger, error) {
 const CountReused = "reused"
 
 // The namespaces of the counts. In each a count's name is the rule, the reason, the part, the kind, the
-// transform or allRead.
+// transform or AllRead.
 const (
 	CountRead     = "read"
 	CountKept     = "kept"

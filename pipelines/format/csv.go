@@ -22,7 +22,7 @@ type csvReader struct {
 
 	fields []byte // of the record, one after the other
 	ends   []int  // of each field in fields
-	text   []byte // of the record as it stands there, at most maxDeadText and a bit
+	text   []byte // of the record as it stands there, at most rows.MaxText and a bit
 	state  csvState
 	ahead  linesAhead // of the record, while more than its first is read
 }

@@ -26,7 +26,7 @@ func (l line) opaque() bool {
 	return errors.As(l.err, &why) && (why.Reason == rows.ReasonDamaged || why.Reason == "too_long")
 }
 
-// lineReader reads the lines of a content of any encoding, holding one of at most maxRow bytes.
+// lineReader reads the lines of a content of any encoding, holding one of at most rows.MaxSize bytes.
 type lineReader struct {
 	charset charset
 
@@ -95,7 +95,7 @@ func (l *lineReader) skip(limit int64) error {
 	return nil
 }
 
-// fill reads the next line into raw, without its LF. Of a line longer than maxRow it keeps the start and reports that it is not whole.
+// fill reads the next line into raw, without its LF. Of a line longer than rows.MaxSize it keeps the start and reports that it is not whole.
 func (l *lineReader) fill() (whole bool, err error) {
 	l.raw = l.raw[:0]
 	start := l.at

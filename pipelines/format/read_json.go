@@ -15,6 +15,7 @@ const (
 	formatDeadLetter = "dead_letter"
 )
 
+// CompileReadJSON compiles a ReadFromJson.
 func CompileReadJSON(c dsl.ReadFromJSON) (Reader, error) {
 	format, err := rows.OneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
 	if err != nil {

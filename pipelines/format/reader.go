@@ -27,14 +27,14 @@ type Record struct {
 	// Offset of its first byte in the file's content; in files of other than text the number of the row in the file.
 	Offset int64
 	Row    rows.Row
-	// Text is what can be shown of a record that is no row, and rejected then a rejection. Valid until the next record.
+	// Text is what can be shown of a record that is no row, and Rejected then a rejection. Valid until the next record.
 	Text     []byte
 	Rejected error
 }
 
 // Format reads the rows of one kind of file. It may be used from several goroutines.
 type Format interface {
-	// Cut divides a file of more than unitBytes into pieces.
+	// Cut divides a file of more than UnitSize into pieces.
 	Cut(ctx context.Context, whole Piece) ([]Piece, error)
 	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
 	Read(ctx context.Context, p Piece, yield func(Record) error) error

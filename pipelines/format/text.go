@@ -14,7 +14,7 @@ type textFile struct {
 	charset charset
 }
 
-// cutLines divides a text into pieces of at most unitBytes, unless it can only be read from its start.
+// cutLines divides a text into pieces of at most UnitSize, unless it can only be read from its start.
 func (t textFile) cutLines(ctx context.Context, whole Piece) ([]Piece, error) {
 	apart := false
 	err := t.fromStart(ctx, whole.File, func(c *content, lines *lineReader) error {

@@ -21,6 +21,7 @@ type ShardFormat struct {
 
 // ShardWriter writes the rows of one shard, one after the other.
 type ShardWriter interface {
+	// Write writes a row.
 	Write(rows.Row) error
 	// Close writes what comes after the last row. It does not close what is written to.
 	Close() error

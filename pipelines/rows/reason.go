@@ -8,7 +8,7 @@ import (
 // ReasonDamaged is the reason of the row of a file at which it cannot be read any further: what follows is lost.
 const ReasonDamaged = "damaged"
 
-// maxDead bounds the text of an element that is no row, and of a message, in bytes.
+// What is shown of a rejection is bounded, in bytes: the text of what is no row, and the message.
 const (
 	MaxText    = 64 << 10
 	MaxMessage = 1 << 10

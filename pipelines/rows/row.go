@@ -24,6 +24,7 @@ type Rejection struct {
 
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
+// Reject makes the rejection of a row.
 func Reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
@@ -42,6 +43,7 @@ type Dropped struct{ Rule string }
 
 func (*Dropped) Error() string { return "dropped by a rule" }
 
+// ErrDropped is that of a transform which is but one rule.
 var ErrDropped error = &Dropped{}
 
 // Decode reads one JSON object, in UTF-8. Its errors are rejections. What is an object, and cannot be kept as it is written, is
@@ -69,7 +71,7 @@ func Decode(text []byte) (Row, error) {
 	return object, nil
 }
 
-// DecodeMended is decodeRow with U+FFFD in place of what is half a character.
+// DecodeMended is Decode with U+FFFD in place of what is half a character.
 func DecodeMended(text []byte) (Row, error) {
 	r, err := Decode(text)
 	if why := (*Rejection)(nil); r != nil && errors.As(err, &why) && why.Reason == ReasonEncoding {
@@ -97,6 +99,7 @@ func Append(to []byte, r Row) ([]byte, error) {
 // squared.
 type Digest [16]byte
 
+// DigestOf returns the digest of a text.
 func DigestOf(text []byte) Digest {
 	sum := sha256.Sum256(text)
 	return Digest(sum[:16])
@@ -121,6 +124,7 @@ func KeyOf(v any) (Digest, error) {
 	return DigestOf(text), nil
 }
 
+// TooLong returns the rejection of a row whose text is longer than MaxSize; nil when it is not.
 func TooLong(text []byte) error {
 	if len(text) > MaxSize {
 		return Reject("too_long", "the row has more than %d bytes", MaxSize)

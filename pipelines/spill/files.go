@@ -19,6 +19,7 @@ type Files struct {
 	open map[ID]*os.File
 }
 
+// NewFiles reads from the spill files of a work folder. Close it.
 func NewFiles(work string) *Files {
 	return &Files{work: work, open: map[ID]*os.File{}}
 }
@@ -66,6 +67,7 @@ func (s *Files) Read(id ID, offset uint64, text []byte) error {
 	return nil
 }
 
+// Close closes the files that are open.
 func (s *Files) Close() {
 	for id, f := range s.open {
 		f.Close()

@@ -16,6 +16,7 @@ type ID struct {
 // Places collects the places of rows in spill files: packed, the segment in 2 bytes and then offsets of 8 bytes, big endian.
 type Places map[ID][]byte
 
+// Add adds the place of a row.
 func (p Places) Add(m Mark) {
 	id := ID{m.Segment, m.Unit}
 	b := p[id]

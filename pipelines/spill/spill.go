@@ -66,8 +66,10 @@ func (s *File) Take(rows io.Reader) error {
 	return nil
 }
 
-// Size is the length of what is in it, and path its name.
+// Size is the length of what is in it.
 func (s *File) Size() uint64 { return s.at }
+
+// Name is its path.
 func (s *File) Name() string { return s.file.Name() }
 
 // Flush writes what is in the buffer.

@@ -22,6 +22,7 @@ type Aggregate interface {
 	Value() (any, error)
 }
 
+// Aggregates make the aggregate of a function, by its name.
 var Aggregates = map[string]func() Aggregate{
 	"sum":   func() Aggregate { return &sumOf{} },
 	"mean":  func() Aggregate { return &sumOf{mean: true} },

@@ -19,6 +19,7 @@ func (c *Compiled) profiles(t dsl.Transform, given Deps) error {
 	return err
 }
 
+// CompileColumns compiles the expressions of a profile.
 func CompileColumns(computed map[string]dsl.Expr, params map[string]any) (Columns, error) {
 	all := make(Columns, len(computed))
 	for name, e := range computed {

@@ -25,6 +25,7 @@ type partShare struct {
 // AllRows is the splitter of a sink without Split.
 var AllRows = Splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
 
+// CompileSplit compiles a Split.
 func CompileSplit(t dsl.Transform, params map[string]any) (*Splitter, error) {
 	c, err := rows.DecodeConfig[dsl.Split](t)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
 
-// rowFunc transforms one row in place. A dropped drops it, a rejection sends it to the dead letter (the row is then as it came
+// rowFunc transforms one row in place. A rows.Dropped drops it, a rows.Rejection sends it to the dead letter (the row is then as it came
 // in), any other error ends the job. It may be called from several goroutines.
 type rowFunc func(rows.Row) error
 
-// Compiled is a compiled transform that sees one row at a time: it has one of apply, count, route, explode, profile and program.
+// Compiled is a compiled transform that sees one row at a time: it has one of Apply, Count, Route, Explode, Profile and Program.
 type Compiled struct {
-	name  string
-	Apply rowFunc
+	name string
 
+	Apply rowFunc
 	// Count is a rowFunc that counts in namespaces of its own.
 	Count func(r rows.Row, add func(space, name string)) error
 	// Route names the output that a row goes to.
