@@ -56,7 +56,7 @@ func (u *unitWork) cached(p format.Piece, key string, read func() error) error {
 	}
 	before, files := u.unitResult, u.files
 	u.unitResult, u.files = newUnitResult(), account.FileCounts{}
-	spillAt, deadAt := u.spill.Size(), u.dead.at
+	spillAt, deadAt := u.spill.Size(), u.dead.At
 	u.caching = true
 	err := read()
 	if err == nil {
@@ -93,12 +93,12 @@ func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error)
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
 // is no reason to fail.
 func (u *unitWork) store(path string, p format.Piece, spillAt uint64, deadAt int64) error {
-	if err := errors.Join(u.spill.Flush(), u.dead.flush()); err != nil {
+	if err := errors.Join(u.spill.Flush(), u.dead.Flush()); err != nil {
 		return err
 	}
 	head := cachedPiece{
 		Marks: map[groupKey][]byte{}, Counts: u.counts, Profiles: map[string][]byte{}, File: u.files.Of(p.File.Name),
-		Spill: int64(u.spill.Size() - spillAt), Dead: u.dead.at - deadAt,
+		Spill: int64(u.spill.Size() - spillAt), Dead: u.dead.At - deadAt,
 	}
 	for group, packed := range u.marks {
 		moved, err := move(packed, 0, 0, -spillAt)
@@ -145,7 +145,7 @@ func (u *unitWork) write(path string, head cachedPiece, spillAt uint64, deadAt i
 		err = copyRange(out, u.spill.Name(), int64(spillAt), head.Spill)
 	}
 	if err == nil && head.Dead > 0 {
-		err = copyRange(out, u.dead.path, deadAt, head.Dead)
+		err = copyRange(out, u.dead.Path, deadAt, head.Dead)
 	}
 	if err == nil {
 		_, err = buffered.Write(sum.Sum(nil))
@@ -205,7 +205,7 @@ func (u *unitWork) reuse(path string, p format.Piece) error {
 	if head.Dead == 0 {
 		return nil
 	}
-	return u.dead.take(io.LimitReader(rows, head.Dead))
+	return u.dead.Take(io.LimitReader(rows, head.Dead))
 }
 
 // readEntry checks an entry and returns its head, and what follows.

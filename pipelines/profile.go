@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 func init() { register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{}) }
@@ -46,7 +47,7 @@ func writeProfile(work string, p *profile.Profile) error {
 }
 
 func writeJSON(path string, v any) error {
-	return createSynced(path, func(w io.Writer) error {
+	return spill.CreateSynced(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // publish moves what is whole to where it belongs, the dataset last. When that fails nothing stays there.
@@ -24,7 +25,7 @@ func publish(job Job, out dsl.CleanOutput) (err error) {
 	}()
 	if out.Rows.Rejected > 0 {
 		dead := filepath.Join(job.WorkDir, "rejected")
-		if err := mergeDeadLetters(job.WorkDir, dead); err != nil {
+		if err := spill.MergeDeadLetters(job.WorkDir, dead); err != nil {
 			return err
 		}
 		if err := moveFolder(dead, job.DeadLetterDir); err != nil {

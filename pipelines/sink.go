@@ -1,14 +1,11 @@
 package pipelines
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -233,7 +230,7 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Refe
 		f.session.rowsKept(n)
 		done(int64(n))
 	}
-	err := createSynced(linesPath(path), func(out io.Writer) error {
+	err := spill.CreateSynced(linesPath(path), func(out io.Writer) error {
 		return spill.InParts(f.work, key, refs, func(refs []spill.Reference) error {
 			rows, err := shardRows(f.work, refs)
 			if err != nil {
@@ -246,14 +243,4 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Refe
 		err = writeJSON(shapesPath(path), w.shapes)
 	}
 	return p, err
-}
-
-// createSynced creates a file, has it written through a buffer and waits until it is on the disk.
-func createSynced(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(f, 256<<10)
-	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
 }

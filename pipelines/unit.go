@@ -27,7 +27,7 @@ type unitWork struct {
 	plan    *plan
 	session *session
 	spill   *spill.File
-	dead    deadLetter
+	dead    spill.DeadLetter
 	files   account.FileCounts
 	work    string                // folder
 	account string                // the path of the file for them
@@ -60,7 +60,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 		plan:       s.plan,
 		session:    s.session,
 		spill:      sp,
-		dead:       deadLetter{path: deadPath(s.job.WorkDir, s.Index, unit)},
+		dead:       spill.DeadLetter{Path: spill.DeadPath(s.job.WorkDir, s.Index, unit)},
 		feeds:      map[int]*program.Feed{},
 		cache:      s.job.Cache,
 	}, nil
@@ -70,7 +70,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 func (u *unitWork) close() error {
 	u.stopFeeds()
 	u.files.Total(u.counts)
-	return errors.Join(u.spill.Close(), u.dead.close(), u.files.Write(u.account))
+	return errors.Join(u.spill.Close(), u.dead.Close(), u.files.Write(u.account))
 }
 
 // putMarksAside writes the unit's marks to a file, and keeps references to them.
@@ -248,7 +248,7 @@ func (u *unitWork) reject(transform string, from rows.Origin, element any, err e
 		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.Offset, from.Name, err)
 	}
 	u.files.Of(from.Name).Rejected[transform+"/"+why.Reason]++
-	return u.dead.add(deadRow{
+	return u.dead.Add(spill.DeadRow{
 		Element: element, Transform: transform, Reason: why.Reason, Message: why.Message, Source: from.Name, Offset: from.Offset,
 	})
 }

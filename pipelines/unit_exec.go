@@ -16,7 +16,7 @@ func (u *unitWork) ask(at int, from rows.Origin, r rows.Row) error {
 			return u.answered(n, from, r, program.Answer{Reject: "reserved_field", Message: "a row for a program must have no field " + field})
 		}
 	}
-	u.dead.unordered = true
+	u.dead.Unordered = true
 	text, err := rows.Encode(r)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (u *unitWork) drain() error {
 			}
 		}
 	}
-	return u.dead.order()
+	return u.dead.Order()
 }
 
 // stopFeeds gives the programs back.

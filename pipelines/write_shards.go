@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // linesPath is where the JSON lines of a shard are written: the shard's own path, or one beside it while they are not converted.
@@ -97,7 +98,7 @@ func convertShard(ctx context.Context, path string, form format.ShardFormat, col
 		return err
 	}
 	done := progress.shard(info.Size())
-	err = createSynced(path, func(w io.Writer) error {
+	err = spill.CreateSynced(path, func(w io.Writer) error {
 		shard, err := form.Open(w, columns)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package spill
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -73,4 +74,14 @@ func (s *Files) Close() {
 		f.Close()
 		delete(s.open, id)
 	}
+}
+
+// CreateSynced creates a file, has it written through a buffer and waits until it is on the disk.
+func CreateSynced(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
 }

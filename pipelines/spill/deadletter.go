@@ -1,4 +1,4 @@
-package pipelines
+package spill
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// deadRow is a rejected row as the dead letter holds it, one JSON object a line.
-type deadRow struct {
+// DeadRow is a rejected row as the dead letter holds it, one JSON object a line.
+type DeadRow struct {
 	// Element is the row as it came to the transform, or its text when that is no JSON object.
 	Element any `json:"element"`
 	// Transform is the name of the transform that rejected it, Reason one of few words, Message the case at hand.
@@ -29,19 +29,19 @@ type deadRow struct {
 	Offset int64  `json:"offset"`
 }
 
-// deadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
-func deadPath(work string, segment int, unit uint32) string {
+// DeadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
+func DeadPath(work string, segment int, unit uint32) string {
 	return filepath.Join(work, "dead", fmt.Sprintf("%03d-%010d", segment, unit))
 }
 
-// deadLetter collects the rejected rows of one unit. There is no file without any.
-type deadLetter struct {
-	path string
+// DeadLetter collects the rejected rows of one unit. There is no file without any.
+type DeadLetter struct {
+	Path string
 	file *os.File
 	out  *bufio.Writer
-	at   int64 // the length of what is in it
-	// unordered says that rows come in any order, and loose are those that were added since and not yet put into theirs.
-	unordered bool
+	At   int64 // the length of what is in it
+	// Unordered says that rows come in any order, and loose are those that were added since and not yet put into theirs.
+	Unordered bool
 	loose     []deadPlace
 }
 
@@ -51,7 +51,7 @@ type deadPlace struct {
 	at, size int64
 }
 
-func (d *deadLetter) add(r deadRow) error {
+func (d *DeadLetter) Add(r DeadRow) error {
 	r.Message = rows.Clip(r.Message, rows.MaxMessage)
 	var line bytes.Buffer
 	e := json.NewEncoder(&line)
@@ -59,30 +59,30 @@ func (d *deadLetter) add(r deadRow) error {
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
-	if d.unordered {
-		d.loose = append(d.loose, deadPlace{rows.Origin{Name: r.Source, Offset: r.Offset}, d.at, int64(line.Len())})
+	if d.Unordered {
+		d.loose = append(d.loose, deadPlace{rows.Origin{Name: r.Source, Offset: r.Offset}, d.At, int64(line.Len())})
 	}
-	return d.take(&line)
+	return d.Take(&line)
 }
 
-// order puts the loose rows into the order in which they were read, and those that were made of one row into that of their text: what a
+// Order puts the loose rows into the order in which they were read, and those that were made of one row into that of their text: what a
 // program answers when is not the same each time.
-func (d *deadLetter) order() error {
+func (d *DeadLetter) Order() error {
 	loose := d.loose
 	d.loose = nil
 	if len(loose) < 2 {
 		return nil
 	}
-	if err := d.flush(); err != nil {
+	if err := d.Flush(); err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
-	f, err := os.OpenFile(d.path, os.O_RDWR, 0)
+	f, err := os.OpenFile(d.Path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("order the dead letter: %w", err)
 	}
 	defer f.Close()
 	start := loose[0].at
-	sorted, err := os.Create(d.path + ".order") // it is gone before the files of the folder are merged
+	sorted, err := os.Create(d.Path + ".order") // it is gone before the files of the folder are merged
 	if err != nil {
 		return fmt.Errorf("order the dead letter: %w", err)
 	}
@@ -90,7 +90,7 @@ func (d *deadLetter) order() error {
 	defer sorted.Close()
 	err = copyOrdered(sorted, f, loose)
 	if err == nil {
-		_, err = io.Copy(io.NewOffsetWriter(f, start), io.NewSectionReader(sorted, 0, d.at-start))
+		_, err = io.Copy(io.NewOffsetWriter(f, start), io.NewSectionReader(sorted, 0, d.At-start))
 	}
 	if err != nil {
 		return fmt.Errorf("order the dead letter: %w", err)
@@ -125,32 +125,32 @@ func copyOrdered(to io.Writer, from io.ReaderAt, rows []deadPlace) error {
 	return out.Flush()
 }
 
-// take appends rows as another dead letter has them.
-func (d *deadLetter) take(rows io.Reader) error {
+// Take appends rows as another dead letter has them.
+func (d *DeadLetter) Take(rows io.Reader) error {
 	if d.file == nil {
-		f, err := os.Create(d.path)
+		f, err := os.Create(d.Path)
 		if err != nil {
 			return fmt.Errorf("create the dead letter: %w", err)
 		}
 		d.file, d.out = f, bufio.NewWriterSize(f, 16<<10)
 	}
 	n, err := io.Copy(d.out, rows)
-	d.at += n
+	d.At += n
 	if err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}
 	return nil
 }
 
-// flush writes what is in the buffer.
-func (d *deadLetter) flush() error {
+// Flush writes what is in the buffer.
+func (d *DeadLetter) Flush() error {
 	if d.file == nil {
 		return nil
 	}
 	return d.out.Flush()
 }
 
-func (d *deadLetter) close() error {
+func (d *DeadLetter) Close() error {
 	if d.file == nil {
 		return nil
 	}
@@ -160,8 +160,8 @@ func (d *deadLetter) close() error {
 	return nil
 }
 
-// mergeDeadLetters makes one file of all there are, in the order of the input.
-func mergeDeadLetters(work, dir string) error {
+// MergeDeadLetters makes one file of all there are, in the order of the input.
+func MergeDeadLetters(work, dir string) error {
 	parts, err := filepath.Glob(filepath.Join(work, "dead", "*"))
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func mergeDeadLetters(work, dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("create the dead letter: %w", err)
 	}
-	return createSynced(filepath.Join(dir, "rejected.jsonl"), func(w io.Writer) error {
+	return CreateSynced(filepath.Join(dir, "rejected.jsonl"), func(w io.Writer) error {
 		for _, part := range parts {
 			if err := copyFile(w, part); err != nil {
 				return err
