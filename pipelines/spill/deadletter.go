@@ -36,10 +36,11 @@ func DeadPath(work string, segment int, unit uint32) string {
 
 // DeadLetter collects the rejected rows of one unit. There is no file without any.
 type DeadLetter struct {
+	// Path is where its file is to be, and At the length of what is in it.
 	Path string
+	At   int64
 	file *os.File
 	out  *bufio.Writer
-	At   int64 // the length of what is in it
 	// Unordered says that rows come in any order, and loose are those that were added since and not yet put into theirs.
 	Unordered bool
 	loose     []deadPlace
@@ -51,6 +52,7 @@ type deadPlace struct {
 	at, size int64
 }
 
+// Add appends a row.
 func (d *DeadLetter) Add(r DeadRow) error {
 	r.Message = rows.Clip(r.Message, rows.MaxMessage)
 	var line bytes.Buffer
@@ -150,6 +152,7 @@ func (d *DeadLetter) Flush() error {
 	return d.out.Flush()
 }
 
+// Close writes what is in the buffer, and closes the file.
 func (d *DeadLetter) Close() error {
 	if d.file == nil {
 		return nil
