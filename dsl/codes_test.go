@@ -2,9 +2,7 @@ package dsl
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,7 +56,7 @@ func TestCodesComplete(t *testing.T) {
 	}
 }
 
-// reportedCodes reads this package for the codes that are handed to what reports findings.
+// reportedCodes reads this package and those below it for the codes that are handed to what reports findings.
 func reportedCodes(t *testing.T) []string {
 	t.Helper()
 	// The place of the code among the arguments, by function; results and fields that carry codes are found by their type or name.
@@ -71,23 +69,12 @@ func reportedCodes(t *testing.T) []string {
 			}
 		}
 	}
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
-		}
-		tree, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, tree := range sources(t, 0) {
 		ast.Inspect(tree, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				if sel, ok := n.Fun.(*ast.SelectorExpr); ok {
-					if i, ok := arguments[sel.Sel.Name]; ok && i < len(n.Args) {
+				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && !isPackage(sel.X, "fmt") {
+					if i, ok := arguments[strings.ToLower(sel.Sel.Name)]; ok && i < len(n.Args) {
 						text(n.Args[i])
 						if index, ok := n.Args[i].(*ast.IndexExpr); ok { // of a map of codes
 							for _, e := range index.X.(*ast.CompositeLit).Elts {
@@ -97,7 +84,7 @@ func reportedCodes(t *testing.T) []string {
 					}
 				}
 			case *ast.KeyValueExpr:
-				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "code" {
+				if key, ok := n.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, "code") {
 					text(n.Value)
 				}
 			case *ast.FuncDecl:
@@ -115,4 +102,9 @@ func reportedCodes(t *testing.T) []string {
 	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
+}
+
+func isPackage(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
 }

@@ -1,30 +1,21 @@
 package dsl
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// comments are the doc comments of this package's structs: of a type under "Type", of a field under "Type.Field".
+// comments are the doc comments of the structs of this package and of those below it: of a type under "Type", of a field under "Type.Field".
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
-		}
-		tree, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, tree := range sources(t, parser.ParseComments) {
 		ast.Inspect(tree, func(n ast.Node) bool {
 			decl, ok := n.(*ast.GenDecl)
 			if !ok {
@@ -39,6 +30,27 @@ func comments(t *testing.T) map[string]string {
 		})
 	}
 	return found
+}
+
+// sources are the files of this package and of those below it, without tests.
+func sources(t *testing.T, mode parser.Mode) []*ast.File {
+	t.Helper()
+	var trees []*ast.File
+	err := filepath.WalkDir(".", func(path string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() && f.Name() == "testdata" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if f.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), path, nil, mode)
+		trees = append(trees, tree)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trees
 }
 
 func addComments(found map[string]string, decl *ast.GenDecl, spec *ast.TypeSpec) {

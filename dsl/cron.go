@@ -74,8 +74,12 @@ func parseCron(text string) (c cron, err *cronError) {
 		words, offsets = append([]string{"0"}, words...), append([]int{0}, offsets...)
 	case 6:
 	default:
+		has := fmt.Sprintf("it has %d fields", len(words))
+		if len(words) == 1 {
+			has = "it has 1 field"
+		}
 		return c, &cronError{
-			0, fmt.Sprintf("it has %s", plural(len(words), "field")),
+			0, has,
 			"five fields are minute, hour, day of month, month, day of week; with six, seconds come first",
 		}
 	}

@@ -10,6 +10,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// Bounds on what is in a document, as in source.go.
+const (
+	maxDepth      = 100      // nested values
+	maxAliased    = 10_000   // values reached through aliases
+	maxAliasDepth = 20       // aliases within aliases
+	maxText       = 16 << 10 // bytes of a text with ${}
+	maxExprs      = 10_000   // expressions
+	maxSteps      = 5_000
+)
+
 // decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
 type decoder struct {
 	src     *source
@@ -210,6 +220,14 @@ func (d *decoder) inAliased(n *yaml.Node) bool {
 		d.src.errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
 	}
 	return d.aliased < 0
+}
+
+// foreignWords are keys of other systems with ours.
+var foreignWords = map[string]string{
+	"if": "when", "condition": "when", "depends": "needs", "deps": "needs", "depends_on": "needs", "dependencies": "needs",
+	"cmd": "command", "args": "command", "entrypoint": "command", "with": "inputs", "arguments": "inputs", "uses": "a kind key such as `run` or `train`",
+	"outs": "outputs", "artifacts": "outputs", "retryStrategy": "retry", "retries": "retry", "environment": "env", "parameters": "params",
+	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
 }
 
 func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) {

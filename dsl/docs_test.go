@@ -69,7 +69,7 @@ func TestDocs(t *testing.T) {
 	var env File
 	for _, b := range blocksOf(t, guide) {
 		if b.isEnvironment() {
-			env = File{b.file, b.source}
+			env = File{Name: b.file, Source: b.source}
 		}
 	}
 	if env.Source == nil {
@@ -85,9 +85,9 @@ func TestDocs(t *testing.T) {
 			counts[b.page]++
 			var diags Diagnostics
 			if b.isEnvironment() {
-				_, diags = LoadEnvironment(File{b.page, b.source})
+				_, diags = LoadEnvironment(File{Name: b.page, Source: b.source})
 			} else {
-				_, diags = Compile(File{b.page, b.source}, env, pageFiles(blocks))
+				_, diags = Compile(File{Name: b.page, Source: b.source}, env, pageFiles(blocks))
 			}
 			if found := diags.Text(false); found != "" {
 				t.Errorf("%s, the block at line %d:\n%s", b.page, b.line, found)

@@ -204,7 +204,7 @@ var searchVars = Vars{
 
 func compileSearch(t *testing.T) *Program {
 	t.Helper()
-	p, diags := Compile(File{"p.yaml", []byte(search)}, File{"env.yaml", []byte(searchEnv)}, nil)
+	p, diags := Compile(File{Name: "p.yaml", Source: []byte(search)}, File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}

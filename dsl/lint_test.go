@@ -66,7 +66,7 @@ func TestLint(t *testing.T) {
 			}
 			a := archive{parsed}
 			pipeline := strings.ReplaceAll(string(a.file("pipeline.yaml")), "<TAB>", "\t")
-			program, diags := Compile(File{"pipeline.yaml", []byte(pipeline)}, File{"env.yaml", a.file("env.yaml")}, a)
+			program, diags := Compile(File{Name: "pipeline.yaml", Source: []byte(pipeline)}, File{Name: "env.yaml", Source: a.file("env.yaml")}, a)
 			if (program == nil) != diags.HasErrors() {
 				t.Errorf("program is nil: %v, has errors: %v", program == nil, diags.HasErrors())
 			}

@@ -37,7 +37,7 @@ steps:
 
 func compileParams(t *testing.T) *Program {
 	t.Helper()
-	p, diags := Compile(File{"p.yaml", []byte(typedParams)}, File{"env.yaml", []byte(searchEnv)}, nil)
+	p, diags := Compile(File{Name: "p.yaml", Source: []byte(typedParams)}, File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}

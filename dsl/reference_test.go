@@ -334,7 +334,7 @@ func TestRepositoryExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		linted++
-		if _, diags := Compile(File{path, data}, File{"environment.yaml", env}, folder(filepath.Dir(path))); len(diags) > 0 {
+		if _, diags := Compile(File{Name: path, Source: data}, File{Name: "environment.yaml", Source: env}, folder(filepath.Dir(path))); len(diags) > 0 {
 			t.Errorf("%s", diags.Text(false))
 		}
 	}

@@ -19,14 +19,8 @@ const MaxSource = 512 << 10
 
 // Bounds on what is in a document.
 const (
-	maxDepth      = 100    // nested values
-	maxAliased    = 10_000 // values reached through aliases
-	maxAliasDepth = 20     // aliases within aliases
-	maxFindings   = 1000
-	maxLine       = 16 << 10 // bytes of a line
-	maxText       = 16 << 10 // bytes of a text with ${}
-	maxExprs      = 10_000   // expressions
-	maxSteps      = 5_000
+	maxFindings = 1000
+	maxLine     = 16 << 10 // bytes of a line
 )
 
 // source is a document's text with its findings.

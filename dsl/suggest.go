@@ -65,11 +65,3 @@ func editDistance(a, b string) int {
 	}
 	return last[len(b)]
 }
-
-// foreignWords are keys of other systems with ours.
-var foreignWords = map[string]string{
-	"if": "when", "condition": "when", "depends": "needs", "deps": "needs", "depends_on": "needs", "dependencies": "needs",
-	"cmd": "command", "args": "command", "entrypoint": "command", "with": "inputs", "arguments": "inputs", "uses": "a kind key such as `run` or `train`",
-	"outs": "outputs", "artifacts": "outputs", "retryStrategy": "retry", "retries": "retry", "environment": "env", "parameters": "params",
-	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
-}

@@ -24,7 +24,7 @@ steps:
 		`"${inputs.raw.path}/*"`: true, `["${inputs.raw.path}/a", "${inputs.raw.path}/b"]`: true,
 		`/data/*.jsonl`: false, `["${inputs.raw.path}/a", /data/b]`: false, `"${params.files}"`: false, `["${params.files}", "${inputs.raw.path}/a"]`: false,
 	} {
-		program, diags := Compile(File{"pipeline.yaml", []byte(strings.ReplaceAll(text, "PATH", path))}, File{}, nil)
+		program, diags := Compile(File{Name: "pipeline.yaml", Source: []byte(strings.ReplaceAll(text, "PATH", path))}, File{}, nil)
 		if diags.HasErrors() {
 			t.Fatalf("%s: %s", path, diags.Text(false))
 		}
