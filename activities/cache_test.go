@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -395,7 +396,7 @@ func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
         - {type: WriteToJson}
     secrets: {KEY: hash-key}
 `
-	env := dsl.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: e\nsecrets: {hash-key: {env: TEST_HASH_KEY}}\n")}
+	env := document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: e\nsecrets: {hash-key: {env: TEST_HASH_KEY}}\n")}
 	b := newBenchIn(t, pipeline, env)
 	b.begin("r1")
 	key := func(value string) (string, map[string]string) {

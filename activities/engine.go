@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -82,7 +83,7 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 			return nil, err
 		}
 		folder := &workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}
-		program, diags := dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{Name: sub.EnvFile, Source: sub.Environment}, folder)
+		program, diags := dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, document.File{Name: sub.EnvFile, Source: sub.Environment}, folder)
 		if folder.failed != nil {
 			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
 		}
@@ -99,7 +100,7 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 }
 
 // given are the run's parameters: those a parent run gives, or those of a command line.
-func (s *submitted) given(program *dsl.Program) (map[string]any, dsl.Diagnostics) {
+func (s *submitted) given(program *dsl.Program) (map[string]any, document.Diagnostics) {
 	if s.Values != nil {
 		return program.ChildParams(s.Values)
 	}

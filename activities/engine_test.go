@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -27,10 +28,10 @@ type bench struct {
 
 func newBench(t *testing.T, pipeline string) *bench {
 	t.Helper()
-	return newBenchIn(t, pipeline, dsl.File{})
+	return newBenchIn(t, pipeline, document.File{})
 }
 
-func newBenchIn(t *testing.T, pipeline string, env dsl.File) *bench {
+func newBenchIn(t *testing.T, pipeline string, env document.File) *bench {
 	t.Helper()
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
@@ -40,8 +41,8 @@ func newBenchIn(t *testing.T, pipeline string, env dsl.File) *bench {
 	sub := contract.Submission{
 		File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline), EnvFile: env.Name, Environment: env.Source,
 	}
-	var diags dsl.Diagnostics
-	if b.program, diags = dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, env, nil); b.program == nil {
+	var diags document.Diagnostics
+	if b.program, diags = dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, env, nil); b.program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
 	raw, err := json.Marshal(sub)

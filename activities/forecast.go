@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -132,7 +133,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 		files = []artifact.File{}
 	}
 	f.sub = &submitted{Submission: f.Submission, program: f.Program, files: files}
-	var bad dsl.Diagnostics
+	var bad document.Diagnostics
 	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return contract.Error(contract.ErrInvalid, bad.Text(false), nil)
 	}

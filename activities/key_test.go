@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -110,7 +111,7 @@ func (k keyed) parts(t *testing.T, step string) map[string]string {
 // partsIn are those of a step's key in a store.
 func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 	t.Helper()
-	program, diags := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(k.pipeline)}, dsl.File{Name: k.envFile, Source: []byte(k.env)}, keyedFolder{})
+	program, diags := dsl.Compile(document.File{Name: "p.yaml", Source: []byte(k.pipeline)}, document.File{Name: k.envFile, Source: []byte(k.env)}, keyedFolder{})
 	if program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}

@@ -6,13 +6,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestUsers: what a person decides as is user:NAME, and a list of those who may is never empty because a group is.
 func TestUsers(t *testing.T) {
 	program, diags := dsl.Compile(
-		dsl.File{Name: "p.yaml", Source: []byte("sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [echo]}}}\n")},
-		dsl.File{Name: "e.yaml", Source: []byte(`sluice: environment/v1
+		document.File{Name: "p.yaml", Source: []byte("sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [echo]}}}\n")},
+		document.File{Name: "e.yaml", Source: []byte(`sluice: environment/v1
 name: e
 people: {"group:data": {users: [bert, "user:anna"]}, "group:leads": {oidc: ml-leads}}
 `)}, nil)

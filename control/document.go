@@ -9,12 +9,12 @@ import (
 	"regexp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
 // beside the pipeline.
-func ReadDocuments(pipeline, env string) (p, e dsl.File, err error) {
+func ReadDocuments(pipeline, env string) (p, e document.File, err error) {
 	p.Name = pipeline
 	if p.Source, err = ReadDocument(pipeline); err != nil {
 		return p, e, fmt.Errorf("read the pipeline: %w", err)
@@ -83,5 +83,5 @@ func ReadDocument(path string) (_ []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(io.LimitReader(f, dsl.MaxSource+1))
+	return io.ReadAll(io.LimitReader(f, document.MaxSource+1))
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 func TestReadDocument(t *testing.T) {
@@ -23,7 +23,7 @@ func TestReadDocument(t *testing.T) {
 	if got, err := ReadDocument(write("p.yaml", "name: p\n")); err != nil || string(got) != "name: p\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := ReadDocument(write("large.yaml", strings.Repeat("#", dsl.MaxSource+10))); err != nil || len(got) != dsl.MaxSource+1 {
+	if got, err := ReadDocument(write("large.yaml", strings.Repeat("#", document.MaxSource+10))); err != nil || len(got) != document.MaxSource+1 {
 		t.Errorf("of a large file %d bytes were read, %v", len(got), err)
 	}
 	if _, err := ReadDocument(filepath.Join(dir, "none")); !os.IsNotExist(err) {

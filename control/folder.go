@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Folder is a pipeline's folder, where the files that it names must be. It implements dsl.Workspace.
@@ -16,7 +17,7 @@ type Folder struct {
 }
 
 // OpenFolder returns the folder of a pipeline that is checked against an environment, which may be empty.
-func OpenFolder(pipeline string, env dsl.File) (*Folder, error) {
+func OpenFolder(pipeline string, env document.File) (*Folder, error) {
 	dir := filepath.Dir(pipeline)
 	var keys []string
 	if e, _ := dsl.LoadEnvironment(env); env.Source != nil && e != nil { // what is wrong with it is said where the pipeline is checked

@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -63,7 +64,7 @@ type Snapshot struct {
 }
 
 // LintError says why a pipeline was not started.
-type LintError struct{ Diagnostics dsl.Diagnostics }
+type LintError struct{ Diagnostics document.Diagnostics }
 
 func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // absentError: an expression read what has no value.
@@ -79,7 +81,7 @@ func (o *object) named(name string) (ref.Val, error) {
 }
 
 // checkAbsent reports reads of what may be absent that are not optional. It reports whether there were none.
-func (e *expression) checkAbsent(src *source, ts *typeSystem) bool {
+func (e *expression) checkAbsent(src *document.Source, ts *typeSystem) bool {
 	ok := true
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.SelectKind || x.AsSelect().IsTestOnly() {

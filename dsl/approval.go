@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Approval waits for a person. A rejection fails the step with the error type gate.
@@ -81,13 +84,13 @@ func (f Field) celType() *cel.Type {
 }
 
 func (spec *Approval) check(c *checker, s *step) {
-	c.checkWho(lookup(s.body, "who"))
+	c.checkWho(document.Lookup(s.body, "who"))
 	reserved := fieldNames(fieldsOf(reflect.TypeFor[ApprovalOutput]()))
-	for key, n := range mappingOf(s.body, "fields") {
+	for key, n := range document.Entries(s.body, "fields") {
 		f, ok := spec.Fields[key.Value]
 		switch {
 		case slices.Contains(reserved, key.Value):
-			c.src.errorf(key, "reserved", "call it something else", "`%s` is an output of every approval", key.Value)
+			c.src.Errorf(key, "reserved", "call it something else", "`%s` is an output of every approval", key.Value)
 		case ok && n.Kind == yaml.MappingNode:
 			f.check(c, key, n)
 		}
@@ -95,17 +98,17 @@ func (spec *Approval) check(c *checker, s *step) {
 }
 
 func (f Field) check(c *checker, key, n *yaml.Node) {
-	values, byDefault := lookup(n, "values"), lookup(n, "default")
+	values, byDefault := document.Lookup(n, "values"), document.Lookup(n, "default")
 	switch {
 	case f.Type == "enum" && len(f.Values) == 0 && (values == nil || values.Kind == yaml.SequenceNode):
-		c.src.errorf(key, "field", "add `values: [a, b]`", "the enum `%s` has no values", key.Value)
+		c.src.Errorf(key, "field", "add `values: [a, b]`", "the enum `%s` has no values", key.Value)
 	case f.Type != "enum" && f.Type != "" && values != nil:
-		c.src.errorf(keyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, article(f.Type))
+		c.src.Errorf(document.KeyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, article(f.Type))
 	case byDefault != nil && f.Required:
-		c.src.errorf(keyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
+		c.src.Errorf(document.KeyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
 	case byDefault != nil && f.celType() != nil:
 		if _, err := f.convert(written(f.Default)); err != nil {
-			c.src.errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
+			c.src.Errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
 		}
 	}
 }
@@ -121,7 +124,7 @@ func (spec *Approval) CheckFields(given map[string]string) (map[string]any, erro
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := spec.Fields[name]; !ok {
 			message := fmt.Sprintf("`%s` is not a field of this approval", name)
-			if hint := suggest(name, names); hint != "" {
+			if hint := nearest.Hint(name, names); hint != "" {
 				message += ": " + hint
 			}
 			bad = append(bad, errors.New(message))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // chainOf writes a pipeline of n steps, each reading the one before it, each with a gate.
@@ -35,7 +37,7 @@ func BenchmarkCompile(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			source := chainOf(n)
 			for b.Loop() {
-				if p, diags := Compile(File{Name: "chain.yaml", Source: source}, File{}, nil); p == nil {
+				if p, diags := Compile(document.File{Name: "chain.yaml", Source: source}, document.File{}, nil); p == nil {
 					b.Fatal(diags)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -17,7 +18,7 @@ const BlockStep = "clean"
 
 // CompileBlock is Compile of a file that holds nothing but a cleaning: the keys of a clean step's block, and beside them `params`, `env`
 // and `secrets`, as a pipeline and its steps have them. Findings are at their place in that file.
-func CompileBlock(block File, env File, ws Workspace) (*Program, Diagnostics) {
+func CompileBlock(block document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
 	return compileRoot(block, env, ws, true)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -19,7 +20,7 @@ transforms:
   - {type: Filter, config: {keep: "row.text.size() >= params.min"}}
   - {type: WriteToJson, config: {shards: 2}}
 `
-	program, findings := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(source)}, dsl.File{}, nil)
+	program, findings := dsl.CompileBlock(document.File{Name: "b.yaml", Source: []byte(source)}, document.File{}, nil)
 	if len(findings) > 0 {
 		t.Fatal(findings.Text(false))
 	}
@@ -51,7 +52,7 @@ transforms:
 func TestCombineShort(t *testing.T) {
 	spec := func(combine string) string {
 		text := "transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Combine, config: {group_by: k, combine: " + combine + "}}\n  - {type: WriteToJson}\n"
-		program, diags := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(text)}, dsl.File{}, nil)
+		program, diags := dsl.CompileBlock(document.File{Name: "b.yaml", Source: []byte(text)}, document.File{}, nil)
 		if program == nil {
 			t.Fatal(diags.Text(false))
 		}
@@ -83,7 +84,7 @@ func TestBlockFindings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			program, findings := dsl.CompileBlock(dsl.File{Name: "b.yaml", Source: []byte(test.source)}, dsl.File{}, nil)
+			program, findings := dsl.CompileBlock(document.File{Name: "b.yaml", Source: []byte(test.source)}, document.File{}, nil)
 			if program != nil || !strings.Contains(findings.Text(false), test.want) {
 				t.Errorf("want %s, got:\n%s", test.want, findings.Text(false))
 			}
@@ -109,7 +110,7 @@ steps:
     clean:
       transforms: [{type: ReadFromJson, config: {path: "${item}"}}, {type: WriteToJson}]
 `
-	program, findings := dsl.Compile(dsl.File{Name: "p.yaml", Source: []byte(source)}, dsl.File{}, nil)
+	program, findings := dsl.Compile(document.File{Name: "p.yaml", Source: []byte(source)}, document.File{}, nil)
 	if findings.HasErrors() {
 		t.Fatal(findings.Text(false))
 	}

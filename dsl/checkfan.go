@@ -4,32 +4,35 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // checkFan reports what types alone do not say of a step that runs more than once.
 func (c *checker) checkFan(s *step) {
 	var fans []*yaml.Node
 	for _, name := range []Fan{FanMatrix, FanForeach, FanRepeat} {
-		if lookup(s.node, string(name)) != nil {
-			fans = append(fans, keyNode(s.node, string(name)))
+		if document.Lookup(s.node, string(name)) != nil {
+			fans = append(fans, document.KeyNode(s.node, string(name)))
 		}
 	}
 	if len(fans) > 1 {
-		c.src.errorf(fans[1], "one-of", "keep one of them", "a step has one of `matrix`, `foreach` and `repeat`, and `%s` has `%s` already", s.ID, fans[0].Value)
+		c.src.Errorf(fans[1], "one-of", "keep one of them", "a step has one of `matrix`, `foreach` and `repeat`, and `%s` has `%s` already", s.ID, fans[0].Value)
 	}
 	if s.matrix != nil {
 		c.checkMatrix(s)
 	}
 	// A default that a step has no use for is no mistake of the step's.
 	for _, name := range []string{"max_parallel", "require"} {
-		if lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
-			c.src.errorf(keyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%s` runs once, and `%s` is of instances", s.ID, name)
-		} else if lookup(s.own, name) != nil && s.fan == FanRepeat {
-			c.src.errorf(keyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
+		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
+			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%s` runs once, and `%s` is of instances", s.ID, name)
+		} else if document.Lookup(s.own, name) != nil && s.fan == FanRepeat {
+			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
 		}
 	}
 	if s.listed() && len(s.Publish) > 0 {
-		c.src.errorf(keyNode(s.node, "publish"), "instances", "publish from a step that takes one: ${steps."+s.ID+".best(x, ...)}",
+		c.src.Errorf(document.KeyNode(s.node, "publish"), "instances", "publish from a step that takes one: ${steps."+s.ID+".best(x, ...)}",
 			"the instances of `%s` would publish under the same name", s.ID)
 	}
 }
@@ -40,7 +43,7 @@ func (c *checker) checkMatrix(s *step) {
 	for _, entry := range m.exclude {
 		for _, key := range entry.keys {
 			if len(m.axes.keys) > 0 && !slices.Contains(m.axes.keys, key) {
-				c.src.errorf(keyNode(entry.node, key), "matrix", suggest(key, m.axes.keys), "`%s` is not an axis of the matrix", key)
+				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.keys), "`%s` is not an axis of the matrix", key)
 			}
 		}
 	}
@@ -48,39 +51,39 @@ func (c *checker) checkMatrix(s *step) {
 
 // checkHolds reports who is to decide and does not exist, and a hold that never comes.
 func (c *checker) checkHolds(s *step) {
-	gates := lookup(s.node, "gate")
+	gates := document.Lookup(s.node, "gate")
 	if gates == nil || gates.Kind == yaml.SequenceNode && len(gates.Content) != len(s.Gate) {
 		return // a check was too broken to be read, and was reported
 	}
 	for i, g := range s.Gate {
 		at := gates
 		if gates.Kind == yaml.SequenceNode {
-			at = lookup(gates, i)
+			at = document.Lookup(gates, i)
 		}
-		hold := lookup(at, "hold")
+		hold := document.Lookup(at, "hold")
 		switch {
 		case hold == nil:
 		case g.OnFail != OnFailHold:
-			c.src.errorf(keyNode(at, "hold"), "hold", "write `on_fail: hold`", "nobody is asked: the check says on_fail: %s", g.OnFail)
+			c.src.Errorf(document.KeyNode(at, "hold"), "hold", "write `on_fail: hold`", "nobody is asked: the check says on_fail: %s", g.OnFail)
 		default:
-			c.checkWho(lookup(hold, "who"))
+			c.checkWho(document.Lookup(hold, "who"))
 		}
 	}
 }
 
 // checkCache reports steps that must not be left out.
 func (c *checker) checkCache(s *step) {
-	at := lookup(s.own, "cache")
+	at := document.Lookup(s.own, "cache")
 	if at == nil || !s.Cache.Enabled {
 		return
 	}
 	if s.section != SectionMain {
-		c.src.warnf(keyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
+		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
 	}
 	if s.Kind != KindRollout && s.Kind != KindApproval {
 		return
 	}
-	c.src.errorf(keyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))
+	c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))
 }
 
 // withPrograms are the kinds that run the user's programs.
@@ -92,12 +95,12 @@ func (c *checker) checkVariables(s *step) {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if lookup(s.own, key) != nil && !(s.Kind == KindClean && cleanReads(s, key)) {
+		if document.Lookup(s.own, key) != nil && !(s.Kind == KindClean && cleanReads(s, key)) {
 			hint := "remove it"
 			if s.Kind == KindPipeline {
 				hint = "write it at the child's steps"
 			}
-			c.src.errorf(keyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", article(string(s.Kind)), key)
+			c.src.Errorf(document.KeyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", article(string(s.Kind)), key)
 		}
 	}
 }
@@ -106,9 +109,9 @@ func (c *checker) checkVariables(s *step) {
 func (c *checker) checkSecrets(s *step) {
 	secrets, _ := s.secrets.(entries)
 	for i, variable := range secrets.keys {
-		at := lookup(s.node, "secrets", variable)
-		if lookup(s.node, "env", variable) != nil {
-			c.src.errorf(keyNode(lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is under `env` too", variable)
+		at := document.Lookup(s.node, "secrets", variable)
+		if document.Lookup(s.node, "env", variable) != nil {
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is under `env` too", variable)
 		}
 		switch v := secrets.values[i].(type) {
 		case literal:
@@ -118,7 +121,7 @@ func (c *checker) checkSecrets(s *step) {
 				v.expr.report(c.src, leadingSpace(v.expr.text), "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
 			}
 		default:
-			c.src.errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")
+			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")
 		}
 	}
 }

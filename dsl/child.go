@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // ChildPipeline runs another pipeline as a child: exactly one of file and steps. The child sees its own params and nothing else of its
@@ -44,16 +46,16 @@ func (*ChildPipeline) outputTypes(*typeSystem, string) map[string]*cel.Type {
 }
 
 func (spec *ChildPipeline) check(c *checker, s *step) {
-	key := keyNode(s.node, string(KindPipeline))
+	key := document.KeyNode(s.node, string(KindPipeline))
 	kind := exactlyOne(c.src, key, s.body, "a child pipeline", "file", "steps")
-	if at := lookup(s.body, "outputs"); at != nil && kind == "file" {
-		c.src.errorf(keyNode(s.body, "outputs"), "one-of", "write them into "+spec.File, "a child that is a file declares its outputs itself")
+	if at := document.Lookup(s.body, "outputs"); at != nil && kind == "file" {
+		c.src.Errorf(document.KeyNode(s.body, "outputs"), "one-of", "write them into "+spec.File, "a child that is a file declares its outputs itself")
 	}
 	if ch := c.children[s]; ch != nil {
 		c.checkGiven(s, ch)
 	}
 	if kind == "file" && spec.File == "" {
-		c.src.errorf(lookup(s.body, "file"), "required", "name a pipeline", "the name of the file is empty")
+		c.src.Errorf(document.Lookup(s.body, "file"), "required", "name a pipeline", "the name of the file is empty")
 	}
 }
 
@@ -63,15 +65,15 @@ func (spec *ChildPipeline) complete(s *step) error {
 	if !ok || written.document == nil {
 		return nil
 	}
-	document := written.document
+	doc := written.document
 	if len(written.untyped) > 0 {
-		left := maxPlain
-		document = plain(document, &left)
+		left := document.MaxPlain
+		doc = document.Plain(doc, &left)
 		for _, name := range written.untyped {
-			*lookup(document, "params", name) = *declaration(&yaml.Node{}, paramFor(spec.Params[name]))
+			*document.Lookup(doc, "params", name) = *declaration(&yaml.Node{}, paramFor(spec.Params[name]))
 		}
 	}
-	source, err := yaml.Marshal(document)
+	source, err := yaml.Marshal(doc)
 	spec.Source = string(source)
 	return err
 }

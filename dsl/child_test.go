@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -52,7 +53,7 @@ steps:
 func compileArchive(t *testing.T, text string) (*Program, archive) {
 	t.Helper()
 	a := archive{txtar.Parse([]byte(text))}
-	p, diags := Compile(File{Name: "p.yaml", Source: a.file("p.yaml")}, File{}, a)
+	p, diags := Compile(document.File{Name: "p.yaml", Source: a.file("p.yaml")}, document.File{}, a)
 	if len(diags) > 0 {
 		t.Fatal(diags.Text(false))
 	}
@@ -141,9 +142,9 @@ func resolveChild(t *testing.T, p *Program, id string, vars Vars) *ChildPipeline
 	return spec.(*ChildPipeline)
 }
 
-func childProgram(t *testing.T, name string, source []byte, ws Workspace) *Program {
+func childProgram(t *testing.T, name string, source []byte, ws document.Workspace) *Program {
 	t.Helper()
-	p, diags := Compile(File{Name: name, Source: source}, File{}, ws)
+	p, diags := Compile(document.File{Name: name, Source: source}, document.File{}, ws)
 	if p == nil {
 		t.Fatalf("%s\n%s", source, diags.Text(false))
 	}
@@ -199,8 +200,8 @@ func TestPlain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var shared *yaml.Node
 		tree := drawTree(t, 4, &shared)
-		left := maxPlain
-		text, err := yaml.Marshal(plain(tree, &left))
+		left := document.MaxPlain
+		text, err := yaml.Marshal(document.Plain(tree, &left))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +258,7 @@ func TestChildAliases(t *testing.T) {
 	for range 20 {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{{Kind: yaml.AliasNode, Alias: n}, {Kind: yaml.AliasNode, Alias: n}}}
 	}
-	if left := maxPlain; plain(n, &left) == nil || left >= 0 {
+	if left := document.MaxPlain; document.Plain(n, &left) == nil || left >= 0 {
 		t.Error("a million values were written")
 	}
 }

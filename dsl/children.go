@@ -10,6 +10,9 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Bounds on children of children.
@@ -23,11 +26,11 @@ var childOutputsType = reflect.TypeFor[ChildOutputs]()
 // family is what a pipeline and its children share while they are compiled.
 type family struct {
 	env   *Environment
-	ws    Workspace
+	ws    document.Workspace
 	base  string // of the files' names in findings
 	files map[string]*compiledChild
 	count int
-	diags Diagnostics // of the children that are files
+	diags document.Diagnostics // of the children that are files
 	// inline are the children written in place.
 	inline []inlineChild
 }
@@ -39,12 +42,12 @@ type inlineChild struct {
 
 // writeOut makes documents of the children written in place, once nothing is wrong with them. Together they are bounded.
 func (f *family) writeOut() error {
-	left := maxPlain
+	left := document.MaxPlain
 	for _, child := range f.inline {
-		child.spec.document = plain(child.root, &left)
+		child.spec.document = document.Plain(child.root, &left)
 	}
 	if left < 0 {
-		return fmt.Errorf("the aliases in child pipelines stand for more than %d values", maxPlain)
+		return fmt.Errorf("the aliases in child pipelines stand for more than %d values", document.MaxPlain)
 	}
 	return nil
 }
@@ -76,7 +79,7 @@ func (f *family) compile(l *loader, generation int) *checker {
 	return c
 }
 
-func newFamily(root string, env *Environment, ws Workspace) *family {
+func newFamily(root string, env *Environment, ws document.Workspace) *family {
 	return &family{env: env, ws: ws, base: path.Dir(root), files: map[string]*compiledChild{}}
 }
 
@@ -87,10 +90,10 @@ func (c *checker) compileChildren() {
 	for _, s := range c.steps {
 		switch spec, ok := s.known.(*ChildPipeline); {
 		case !ok || s.body.Kind != yaml.MappingNode:
-		case lookup(s.body, "steps") == nil:
+		case document.Lookup(s.body, "steps") == nil:
 			c.setOutputs(s, c.compileFile(s, spec))
 		case len(waiting) == maxChildren:
-			c.src.errorf(s.key, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
+			c.src.Errorf(s.key, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
 			c.setOutputs(s, nil)
 			return
 		default:
@@ -176,11 +179,11 @@ func (c *checker) setOutputs(s *step, ch *compiledChild) {
 
 // compileFile compiles the child that a step names; nil when nothing can be said of it.
 func (c *checker) compileFile(s *step, spec *ChildPipeline) *compiledChild {
-	at := lookup(s.body, "file")
+	at := document.Lookup(s.body, "file")
 	if at == nil || spec.File == "" || c.ws == nil {
 		return nil
 	}
-	if !isInside(spec.File) || !c.ws.Exists(path.Clean(spec.File)) {
+	if !document.IsInside(spec.File) || !c.ws.Exists(path.Clean(spec.File)) {
 		c.checkFile(s, spec.File, "file")
 		return nil
 	}
@@ -193,14 +196,14 @@ func (c *checker) compileFile(s *step, spec *ChildPipeline) *compiledChild {
 		}
 		data, err := c.ws.ReadFile(name)
 		if err != nil {
-			c.src.errorf(at, "missing-file", "", "%q cannot be read: %s", spec.File, err)
+			c.src.Errorf(at, "missing-file", "", "%q cannot be read: %s", spec.File, err)
 			return nil
 		}
 		ch = c.family.compileFile(name, data, c.generation+1)
 	}
 	switch {
 	case ch.open:
-		c.src.errorf(at, "cycle", "a pipeline cannot be its own child", "%q runs itself again, by way of this step", spec.File)
+		c.src.Errorf(at, "cycle", "a pipeline cannot be its own child", "%q runs itself again, by way of this step", spec.File)
 		return nil
 	case !c.mayBeDeep(at, ch.height):
 		return nil
@@ -217,7 +220,7 @@ func (c *checker) mayBeDeep(at *yaml.Node, below int) bool {
 	if c.generation+1+below <= maxGenerations {
 		return true
 	}
-	c.src.errorf(at, "limit", "make one pipeline of two", "children of children go deeper than %d", maxGenerations)
+	c.src.Errorf(at, "limit", "make one pipeline of two", "children of children go deeper than %d", maxGenerations)
 	return false
 }
 
@@ -228,7 +231,7 @@ func (c *checker) mayHaveChild(at *yaml.Node) bool {
 	}
 	c.family.count++
 	if c.family.count == maxChildren+1 {
-		c.src.errorf(at, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
+		c.src.Errorf(at, "limit", "run one child with `foreach`", "there are more than %d child pipelines", maxChildren)
 	}
 	return c.family.count <= maxChildren
 }
@@ -237,13 +240,13 @@ func (c *checker) mayHaveChild(at *yaml.Node) bool {
 func (f *family) compileFile(name string, data []byte, generation int) *compiledChild {
 	ch := &compiledChild{name: name, open: true}
 	f.files[name] = ch
-	src := newSource(File{Name: path.Join(f.base, name), Source: data})
+	src := document.New(document.File{Name: path.Join(f.base, name), Source: data})
 	l := &loader{src: src}
 	if l.load(data) {
 		f.compile(l, generation).describe(ch)
 	}
-	ch.open, ch.broken = false, src.diags.HasErrors()
-	f.diags = append(f.diags, src.diags...)
+	ch.open, ch.broken = false, src.Findings.HasErrors()
+	f.diags = append(f.diags, src.Findings...)
 	return ch
 }
 
@@ -262,7 +265,7 @@ func (c *checker) describe(ch *compiledChild) {
 
 // compileInline compiles a child written in place; nil when nothing can be said of it.
 func (c *checker) compileInline(s *step) *compiledChild {
-	steps := lookup(s.body, "steps")
+	steps := document.Lookup(s.body, "steps")
 	given := c.compileGiven(s)
 	if !c.mayHaveChild(steps) {
 		return nil
@@ -320,7 +323,7 @@ func expressionsIn(v value) (all []*expression) {
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
 func (c *checker) inlineDocument(s *step, spec *ChildPipeline, steps *yaml.Node, given entries) *yaml.Node {
 	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
-	for key, n := range mappingOf(s.body, "params") {
+	for key, n := range document.Entries(s.body, "params") {
 		v := given.get(key.Value)
 		if v == nil {
 			continue // reported
@@ -333,10 +336,10 @@ func (c *checker) inlineDocument(s *step, spec *ChildPipeline, steps *yaml.Node,
 	}
 	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column, Content: []*yaml.Node{
 		textNode(s.key, "sluice"), textNode(s.key, "pipeline/v1"), textNode(s.key, "name"), textNode(s.key, childName(c.pipeline.Name, s.ID)),
-		textNode(s.key, "params"), params, keyNode(s.body, "steps"), steps,
+		textNode(s.key, "params"), params, document.KeyNode(s.body, "steps"), steps,
 	}}
-	if outputs := lookup(s.body, "outputs"); outputs != nil {
-		root.Content = append(root.Content, keyNode(s.body, "outputs"), outputs)
+	if outputs := document.Lookup(s.body, "outputs"); outputs != nil {
+		root.Content = append(root.Content, document.KeyNode(s.body, "outputs"), outputs)
 	}
 	return root
 }
@@ -356,9 +359,9 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (Param, bool) {
 		return p, true
 	case t.Kind() == types.DynKind: // its expression was reported, or reads a child that is not known
 	case isOptional(t):
-		c.src.errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
+		c.src.Errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
 	default:
-		c.src.errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", article(typeName(t)))
+		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", article(typeName(t)))
 	}
 	return Param{Type: "string"}, false
 }
@@ -367,25 +370,25 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (Param, bool) {
 func (c *checker) checkGiven(s *step, ch *compiledChild) {
 	body, _ := s.spec.(entries)
 	given, _ := body.get("params").(entries)
-	for key, n := range mappingOf(s.body, "params") {
+	for key, n := range document.Entries(s.body, "params") {
 		decl, ok := ch.params[key.Value]
-		c.d.valuesAsText(given, key.Value, lookup(s.body, "params"), decl.Type, decl.Items)
+		c.d.valuesAsText(given, key.Value, document.Lookup(s.body, "params"), decl.Type, decl.Items)
 		v := given.get(key.Value)
 		switch {
 		case !ok:
-			c.src.errorf(key, "param", suggest(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
+			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
 		case v == nil: // reported
 		case len(expressionsIn(v)) == 0 && !isArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, known(v))
 		default:
 			if t := typeOf(v); !decl.takes(t) {
-				c.src.errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", article(typeName(t)), key.Value, ch.name, article(decl.Type))
+				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", article(typeName(t)), key.Value, ch.name, article(decl.Type))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
-		if lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
-			c.src.errorf(keyNode(s.node, string(KindPipeline)), "required", "write `params: {"+name+": ...}`",
+		if document.Lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
+			c.src.Errorf(document.KeyNode(s.node, string(KindPipeline)), "required", "write `params: {"+name+": ...}`",
 				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 		}
 	}

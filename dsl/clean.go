@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -127,7 +128,7 @@ type transformChecker interface {
 
 // checkTransform demands that the shares of a split are the whole.
 func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	parts := lookup(config, "parts")
+	parts := document.Lookup(config, "parts")
 	if parts == nil || parts.Kind != yaml.MappingNode {
 		return
 	}
@@ -139,12 +140,12 @@ func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 			return // reported where it stands
 		}
 		if share <= 0 {
-			c.src.errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
+			c.src.Errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
 		}
 		sum += float64(share)
 	}
 	if math.Abs(sum-1) > 1e-9 {
-		c.src.errorf(parts, "share", "", "the parts add up to %s, not to 100%%", Share(sum))
+		c.src.Errorf(parts, "share", "", "the parts add up to %s, not to 100%%", Share(sum))
 	}
 }
 
@@ -152,8 +153,8 @@ func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
 func cleanReads(s *step, key string) bool {
 	all, _ := transformNodes(s.body)
 	return slices.ContainsFunc(all, func(n *yaml.Node) bool {
-		typ := lookup(n, "type")
-		return typ != nil && (typ.Value == "Exec" || typ.Value == "MaskPII" && key == "secrets" && lookup(n, "config", "key") != nil)
+		typ := document.Lookup(n, "type")
+		return typ != nil && (typ.Value == "Exec" || typ.Value == "MaskPII" && key == "secrets" && document.Lookup(n, "config", "key") != nil)
 	})
 }
 
@@ -163,38 +164,38 @@ func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
 
 // check demands a graph in which all rows go from files to files.
 func (spec *Clean) check(c *checker, s *step) {
-	list := lookup(s.body, "transforms")
+	list := document.Lookup(s.body, "transforms")
 	if list == nil {
-		c.src.errorf(s.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")
+		c.src.Errorf(s.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")
 	}
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return
 	}
 	if len(list.Content) == 0 {
-		c.src.errorf(list, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
+		c.src.Errorf(list, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
 		return
 	}
 	g := c.graphOf(s)
 	names := map[string]int{}
 	for i, n := range g.nodes {
-		typ := lookup(n, "type")
+		typ := document.Lookup(n, "type")
 		if typ == nil {
 			continue
 		}
-		config := lookup(n, "config")
+		config := document.Lookup(n, "config")
 		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
 			t.checkTransform(c, s, config)
 		}
-		c.checkErrorHandling(lookup(config, "error_handling"))
+		c.checkErrorHandling(document.Lookup(config, "error_handling"))
 		if strings.HasPrefix(typ.Value, "ReadFrom") {
-			c.checkPatterns(lookup(config, "path"))
+			c.checkPatterns(document.Lookup(config, "path"))
 		}
 		label, at := g.all[i].label(), typ
-		if name := lookup(n, "name"); name != nil {
+		if name := document.Lookup(n, "name"); name != nil {
 			at = name
 		}
 		if line, twice := names[label]; twice {
-			c.src.errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
+			c.src.Errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
 			continue
 		}
 		names[label] = at.Line

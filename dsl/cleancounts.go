@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // zeroCounts are the outputs of a kind that count by name, with what a name stands for under which nothing was counted.
@@ -34,7 +37,7 @@ func (c *checker) countsOf(s *step) map[string]*cleanCounts {
 	}
 	counts := map[string]*cleanCounts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}, "profiles": {}}
 	for at := range g.all {
-		w, config := &g.all[at], lookup(g.nodes[at], "config")
+		w, config := &g.all[at], document.Lookup(g.nodes[at], "config")
 		counts["reasons"].prefixes = append(counts["reasons"].prefixes, w.label()+"/")
 		counts["rules"].add(ruleNames(w, config))
 		if w.writes() {
@@ -61,11 +64,11 @@ func ruleNames(w *wiring, config *yaml.Node) (names, prefixes []string) {
 	case "Combine", "Decontaminate", "Deduplicate", "Explode", "Filter", "Sample":
 		return []string{w.label()}, nil
 	case "DetectLanguage":
-		if lookup(config, "keep") != nil {
+		if document.Lookup(config, "keep") != nil {
 			return []string{w.label()}, nil
 		}
 	case "MaskPII":
-		if action := lookup(config, "action"); action != nil && action.Value == "drop" {
+		if action := document.Lookup(config, "action"); action != nil && action.Value == "drop" {
 			return []string{w.label()}, nil
 		}
 	case "Exec":
@@ -75,7 +78,7 @@ func ruleNames(w *wiring, config *yaml.Node) (names, prefixes []string) {
 		if w.label() != w.typ {
 			own = w.label() + "/"
 		}
-		for n := range scalarsBelow(lookup(config, "rules")) {
+		for n := range document.Scalars(document.Lookup(config, "rules")) {
 			prefixes = append(prefixes, own+n.Value+"/")
 		}
 	}
@@ -85,13 +88,13 @@ func ruleNames(w *wiring, config *yaml.Node) (names, prefixes []string) {
 // maskedKinds are the kinds that a MaskPII counts.
 func maskedKinds(config *yaml.Node) []string {
 	var kinds []string
-	for n := range scalarsBelow(lookup(config, "kinds")) {
+	for n := range document.Scalars(document.Lookup(config, "kinds")) {
 		kinds = append(kinds, n.Value)
 	}
 	if len(kinds) == 0 {
 		kinds = slices.Clone(piiKinds)
 	}
-	for name := range mappingOf(config, "patterns") {
+	for name := range document.Entries(config, "patterns") {
 		kinds = append(kinds, name.Value)
 	}
 	return kinds
@@ -112,7 +115,7 @@ func (c *checker) checkCounts(e *expression, s *step) {
 		}
 		counts := c.countsOf(of)[path[0].name]
 		if name := path[1].name; counts != nil && !counts.has(name) {
-			hint := suggest(name, slices.Concat(counts.names, counts.prefixes))
+			hint := nearest.Hint(name, slices.Concat(counts.names, counts.prefixes))
 			verb := "counts no "
 			if path[0].name == "profiles" {
 				verb = "has no "

@@ -9,18 +9,20 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestCodesExamples: the wrong example of a code has that finding, the right one has none.
 func TestCodesExamples(t *testing.T) {
-	for _, c := range Codes() {
+	for _, c := range document.Codes() {
 		if c.Title == "" || c.Text == "" || (c.Wrong == "") != (c.Right == "") {
 			t.Errorf("%s is not explained in full", c.Name)
 		}
 		if c.Wrong == "" {
 			continue
 		}
-		if diags := lintExample(c.Wrong); !slices.ContainsFunc(diags, func(d Diagnostic) bool { return d.Code == c.Name }) && c.Name != "empty" {
+		if diags := lintExample(c.Wrong); !slices.ContainsFunc(diags, func(d document.Diagnostic) bool { return d.Code == c.Name }) && c.Name != "empty" {
 			t.Errorf("%s: the wrong example says\n%s", c.Name, diags.Text(false))
 		}
 		if diags := lintExample(c.Right); len(diags) > 0 {
@@ -29,15 +31,15 @@ func TestCodesExamples(t *testing.T) {
 	}
 }
 
-func lintExample(text string) Diagnostics {
+func lintExample(text string) document.Diagnostics {
 	switch {
 	case strings.HasPrefix(text, "sluice: environment/"):
-		_, diags := LoadEnvironment(File{Name: "example", Source: []byte(text)})
+		_, diags := LoadEnvironment(document.File{Name: "example", Source: []byte(text)})
 		return diags
 	case !strings.HasPrefix(text, "sluice:"):
 		text = "sluice: pipeline/v1\nname: example\nsteps:\n  " + strings.TrimSpace(strings.ReplaceAll(text, "\n", "\n  ")) + "\n"
 	}
-	_, diags := Compile(File{Name: "example", Source: []byte(text)}, File{}, archive{&txtar.Archive{Files: []txtar.File{{Name: "score"}, {Name: "fit"}, {Name: "key.pem"}}}})
+	_, diags := Compile(document.File{Name: "example", Source: []byte(text)}, document.File{}, archive{&txtar.Archive{Files: []txtar.File{{Name: "score"}, {Name: "fit"}, {Name: "key.pem"}}}})
 	return diags
 }
 
@@ -45,11 +47,11 @@ func lintExample(text string) Diagnostics {
 func TestCodesComplete(t *testing.T) {
 	used := reportedCodes(t)
 	for _, code := range used {
-		if _, _, ok := Explain(code); !ok {
+		if _, _, ok := document.Explain(code); !ok {
 			t.Errorf("the code %q is not in codes.yaml", code)
 		}
 	}
-	for _, c := range Codes() {
+	for _, c := range document.Codes() {
 		if !slices.Contains(used, c.Name) {
 			t.Errorf("nothing reports the code %q", c.Name)
 		}

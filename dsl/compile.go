@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -192,12 +194,12 @@ func (ts *typeSystem) engineType() *cel.Type {
 }
 
 func (spec *CompileModel) check(c *checker, s *step) {
-	variants := lookup(s.body, "variants")
+	variants := document.Lookup(s.body, "variants")
 	if variants == nil || variants.Kind != yaml.MappingNode {
 		return
 	}
 	if len(variants.Content) == 0 {
-		c.src.errorf(variants, "variant", "such as fp32: {onnx: {}}", "there are no variants to build")
+		c.src.Errorf(variants, "variant", "such as fp32: {onnx: {}}", "there are no variants to build")
 	}
 	for i := 0; i+1 < len(variants.Content); i += 2 {
 		if name, body := variants.Content[i], variants.Content[i+1]; body.Kind == yaml.MappingNode {
@@ -205,19 +207,19 @@ func (spec *CompileModel) check(c *checker, s *step) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(spec.Variants))
-	if at := lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
-		c.src.errorf(at, "variant", suggest(spec.Select, append(names, "fastest", "smallest")), "%q is neither fastest, smallest nor a variant", spec.Select)
+	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
+		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is neither fastest, smallest nor a variant", spec.Select)
 	}
 }
 
 // checkVariant reports a variant that nothing builds, and keys that its precision has no use for.
 func (c *checker) checkVariant(name, body *yaml.Node) {
-	onnx, tensorrt := lookup(body, "onnx"), lookup(body, "tensorrt")
+	onnx, tensorrt := document.Lookup(body, "onnx"), document.Lookup(body, "tensorrt")
 	switch {
 	case onnx == nil && tensorrt == nil:
-		c.src.errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
+		c.src.Errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
 	case onnx != nil && tensorrt != nil:
-		c.src.errorf(name, "variant", "make it two variants", "the variant `%s` has both `onnx` and `tensorrt`", name.Value)
+		c.src.Errorf(name, "variant", "make it two variants", "the variant `%s` has both `onnx` and `tensorrt`", name.Value)
 	case onnx != nil && onnx.Kind == yaml.MappingNode:
 		c.checkONNXVariant(onnx)
 	case tensorrt != nil && tensorrt.Kind == yaml.MappingNode:
@@ -233,40 +235,40 @@ func (c *checker) checkNames(list *yaml.Node) {
 	for i, at := range list.Content {
 		switch {
 		case at.Value == "":
-			c.src.errorf(at, "variant", "", "a name is empty")
+			c.src.Errorf(at, "variant", "", "a name is empty")
 		case slices.ContainsFunc(list.Content[:i], func(other *yaml.Node) bool { return other.Value == at.Value }):
-			c.src.errorf(at, "variant", "", "`%s` is listed twice", at.Value)
+			c.src.Errorf(at, "variant", "", "`%s` is listed twice", at.Value)
 		}
 	}
 }
 
 func (c *checker) checkONNXVariant(onnx *yaml.Node) {
 	precision := scalarOf(onnx, "precision")
-	c.checkNames(lookup(onnx, "keep_fp32"))
-	if at := lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
-		c.src.errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
+	c.checkNames(document.Lookup(onnx, "keep_fp32"))
+	if at := document.Lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
+		c.src.Errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
 	}
-	if at := lookup(onnx, "calibration"); at != nil && precision != "int8" {
-		c.src.errorf(at, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
+	if at := document.Lookup(onnx, "calibration"); at != nil && precision != "int8" {
+		c.src.Errorf(at, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
-	portable := precision == "fp16" || lookup(onnx, "calibration") != nil
-	if at := lookup(onnx, "optimize"); at != nil && portable && (at.Value == "extended" || at.Value == "all") {
-		c.src.errorf(at, "variant", "write `optimize: basic`, or leave it out",
+	portable := precision == "fp16" || document.Lookup(onnx, "calibration") != nil
+	if at := document.Lookup(onnx, "optimize"); at != nil && portable && (at.Value == "extended" || at.Value == "all") {
+		c.src.Errorf(at, "variant", "write `optimize: basic`, or leave it out",
 			"`optimize: %s` cannot be combined with `precision: fp16` or `calibration`", at.Value)
 	}
 }
 
 func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
-	precision, calibration := scalarOf(tensorrt, "precision"), lookup(tensorrt, "calibration")
+	precision, calibration := scalarOf(tensorrt, "precision"), document.Lookup(tensorrt, "calibration")
 	switch {
 	case precision == "int8" && calibration == nil:
-		c.src.errorf(lookup(tensorrt, "precision"), "variant", "add `calibration: {dataset: ...}`",
+		c.src.Errorf(document.Lookup(tensorrt, "precision"), "variant", "add `calibration: {dataset: ...}`",
 			"`precision: int8` needs rows to calibrate with")
 	case precision != "int8" && calibration != nil:
-		c.src.errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
+		c.src.Errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
-	c.checkNames(lookup(tensorrt, "inputs"))
-	shapes := lookup(tensorrt, "shapes")
+	c.checkNames(document.Lookup(tensorrt, "inputs"))
+	shapes := document.Lookup(tensorrt, "shapes")
 	if shapes == nil || shapes.Kind != yaml.MappingNode {
 		return
 	}
@@ -275,27 +277,27 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 		return // missing, or not lists of numbers, which is reported
 	}
 	for _, input := range slices.Sorted(maps.Keys(opt)) {
-		at := lookup(shapes, "opt", input)
+		at := document.Lookup(shapes, "opt", input)
 		switch a, b, z := low[input], opt[input], high[input]; {
 		case a == nil || z == nil:
-			c.src.errorf(at, "variant", "", "`min`, `opt` and `max` must have the same inputs, and `%s` is not in all of them", input)
+			c.src.Errorf(at, "variant", "", "`min`, `opt` and `max` must have the same inputs, and `%s` is not in all of them", input)
 		case len(a) != len(b) || len(b) != len(z):
-			c.src.errorf(at, "variant", "", "`%s` has %d dimensions in `min`, %d in `opt` and %d in `max`", input, len(a), len(b), len(z))
+			c.src.Errorf(at, "variant", "", "`%s` has %d dimensions in `min`, %d in `opt` and %d in `max`", input, len(a), len(b), len(z))
 		case slices.Min(slices.Concat(a, []int{1})) < 1:
-			c.src.errorf(lookup(shapes, "min", input), "variant", "", "`%s`: no dimension may be less than 1", input)
+			c.src.Errorf(document.Lookup(shapes, "min", input), "variant", "", "`%s`: no dimension may be less than 1", input)
 		case !ascending(a, b) || !ascending(b, z):
-			c.src.errorf(at, "variant", "", "`%s`: no dimension may be less than in `min` or more than in `max`", input)
+			c.src.Errorf(at, "variant", "", "`%s`: no dimension may be less than in `min` or more than in `max`", input)
 		}
 	}
 	if len(low) > len(opt) || len(high) > len(opt) {
-		c.src.errorf(lookup(shapes, "opt"), "variant", "", "`min`, `opt` and `max` must have the same inputs")
+		c.src.Errorf(document.Lookup(shapes, "opt"), "variant", "", "`min`, `opt` and `max` must have the same inputs")
 	}
 }
 
 // dimensionsOf reads a mapping of inputs to dimensions; nil where it is not one.
 func dimensionsOf(shapes *yaml.Node, key string) map[string][]int {
 	var dims map[string][]int
-	if at := lookup(shapes, key); at == nil || at.Decode(&dims) != nil {
+	if at := document.Lookup(shapes, key); at == nil || at.Decode(&dims) != nil {
 		return nil
 	}
 	return dims
@@ -312,7 +314,7 @@ func ascending(low, high []int) bool {
 
 // scalarOf is the text of a key of a mapping; empty where there is none.
 func scalarOf(mapping *yaml.Node, key string) string {
-	if at := lookup(mapping, key); at != nil && at.Kind == yaml.ScalarNode {
+	if at := document.Lookup(mapping, key); at != nil && at.Kind == yaml.ScalarNode {
 		return at.Value
 	}
 	return ""

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Bounds on what is in a document, as in source.go.
@@ -22,7 +25,7 @@ const (
 
 // decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
 type decoder struct {
-	src     *source
+	src     *document.Source
 	scope   scope // of the expressions met
 	exprs   []*expression
 	met     int  // expressions so far, of all steps
@@ -42,7 +45,7 @@ type decoder struct {
 // decoder.
 type form func(n *yaml.Node, r rules) (v value, done bool)
 
-func newDecoder(src *source, fixed bool) *decoder {
+func newDecoder(src *document.Source, fixed bool) *decoder {
 	return &decoder{
 		src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{},
 		misspelt: map[*yaml.Node]bool{},
@@ -54,13 +57,13 @@ func (d *decoder) enter(n *yaml.Node) (target *yaml.Node, leave func(), ok bool)
 	through := 0
 	if n.Kind == yaml.AliasNode {
 		if d.inAlias >= maxAliasDepth {
-			d.src.errorf(n, "limit", "write the value out", "the alias `*%s` holds itself, or aliases nest too deeply", n.Value)
+			d.src.Errorf(n, "limit", "write the value out", "the alias `*%s` holds itself, or aliases nest too deeply", n.Value)
 			return nil, nil, false
 		}
 		n, through = n.Alias, 1
 	}
 	if d.depth >= maxDepth {
-		d.src.errorf(n, "limit", "", "values nest deeper than %d", maxDepth)
+		d.src.Errorf(n, "limit", "", "values nest deeper than %d", maxDepth)
 		return nil, nil, false
 	}
 	if !d.checkTag(n) {
@@ -75,10 +78,10 @@ var coreTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!map"
 
 // checkTag refuses everything outside YAML's core schema: an unquoted `!x` would silently lose its meaning.
 func (d *decoder) checkTag(n *yaml.Node) bool {
-	runes := d.src.characters(n.Line)
+	runes := d.src.Characters(n.Line)
 	tagged := n.Style&yaml.TaggedStyle != 0 || n.Column <= len(runes) && n.Column > 0 && runes[n.Column-1] == '!'
 	if n.Tag == "!!merge" {
-		d.src.errorf(n, "tag", "write the keys out, or use an alias for a whole value", "merge keys (`<<`) are not part of YAML 1.2")
+		d.src.Errorf(n, "tag", "write the keys out, or use an alias for a whole value", "merge keys (`<<`) are not part of YAML 1.2")
 		return false
 	}
 	if !tagged && n.Tag != "!!binary" {
@@ -92,10 +95,10 @@ func (d *decoder) checkTag(n *yaml.Node) bool {
 		if n.Style&yaml.TaggedStyle != 0 {
 			meant = strings.TrimSpace(n.Tag + " " + n.Value)
 		}
-		d.src.errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
+		d.src.Errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
 		return false
 	}
-	d.src.errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
+	d.src.Errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
 	return false
 }
 
@@ -129,7 +132,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 	case t == exprType:
 		return d.expression(n, r)
 	case t == refType:
-		d.src.errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
+		d.src.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
 		return nil
 	case t == rawType:
 		return d.free(n)
@@ -157,7 +160,7 @@ var rawType = reflect.TypeFor[json.RawMessage]()
 // structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
 func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) value {
 	if n.Kind != yaml.MappingNode {
-		d.src.errorf(n, "type", "its keys are "+strings.Join(fieldNames(fieldsOf(t)), ", "), "a mapping is expected here, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "its keys are "+strings.Join(fieldNames(fieldsOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out entries
@@ -182,7 +185,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 			if len(f.rules.enum) == 1 {
 				hint = "write `" + f.name + ": " + f.rules.enum[0] + "`"
 			}
-			d.src.errorf(n, "required", hint, "`%s` is missing", f.name)
+			d.src.Errorf(n, "required", hint, "`%s` is missing", f.name)
 		}
 	}
 	return out
@@ -198,12 +201,12 @@ func (d *decoder) eachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 		}
 		if key.Kind != yaml.ScalarNode || !d.checkTag(key) {
 			if key.Kind != yaml.ScalarNode {
-				d.src.errorf(key, "type", "", "a key must be a plain word")
+				d.src.Errorf(key, "type", "", "a key must be a plain word")
 			}
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
-			d.src.errorf(key, "duplicate", "remove one of them", "the key `%s` is already in line %d", key.Value, line)
+			d.src.Errorf(key, "duplicate", "remove one of them", "the key `%s` is already in line %d", key.Value, line)
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -217,7 +220,7 @@ func (d *decoder) inAliased(n *yaml.Node) bool {
 		return false
 	}
 	if d.aliased--; d.aliased == -1 {
-		d.src.errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
+		d.src.Errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
 	}
 	return d.aliased < 0
 }
@@ -232,11 +235,11 @@ var foreignWords = map[string]string{
 
 func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) {
 	if slices.Contains(notYetKeys[t], key.Value) {
-		d.src.errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
+		d.src.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
 	names := append(fieldNames(fields), d.beside[t]...)
-	hint, meant := suggest(key.Value, names), nearest(key.Value, names)
+	hint, meant := nearest.Hint(key.Value, names), nearest.To(key.Value, names)
 	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
 		hint, meant = "Sluice uses `"+ours+"`", ours
 		if strings.Contains(ours, " ") {
@@ -244,17 +247,17 @@ func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) 
 		}
 	}
 	d.meant[n] = append(d.meant[n], meant)
-	d.src.errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
+	d.src.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
 }
 
 // missing reports whether a mapping lacks a key, and no key in it was a misspelling of it.
 func (d *decoder) missing(n *yaml.Node, key string) bool {
-	return lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
+	return document.Lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
 }
 
 func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r rules) value {
 	if n.Kind != yaml.MappingNode {
-		d.src.errorf(n, "type", "", "a mapping is expected here, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out entries
@@ -282,7 +285,7 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 			hint += ": in an expression a hyphen is a subtraction"
 		}
 	}
-	d.src.errorf(n, "name", hint, "%q is not a name", n.Value)
+	d.src.Errorf(n, "name", hint, "%q is not a name", n.Value)
 	return false
 }
 
@@ -292,7 +295,7 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.single:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		d.src.errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	out := list{}
@@ -308,7 +311,7 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
 				continue
 			}
 			if seen[c.Value] {
-				d.src.errorf(c, "duplicate", "remove one of them", "`%s` is in the list twice", c.Value)
+				d.src.Errorf(c, "duplicate", "remove one of them", "`%s` is in the list twice", c.Value)
 				continue
 			}
 			seen[c.Value] = true

@@ -10,12 +10,15 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // scalar reads a literal.
 func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.src.errorf(n, "type", "", "%s is expected here, not %s", want{typ: t}, nodeKind(n))
+		d.src.Errorf(n, "type", "", "%s is expected here, not %s", want{typ: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
@@ -25,7 +28,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 			err = fmt.Errorf("%q may be read as a part of 1 and in percent: write which part of the traffic it is in percent, such as 10%%", n.Value)
 		}
 		if err != nil {
-			d.src.errorf(n, map[reflect.Type]string{
+			d.src.Errorf(n, map[reflect.Type]string{
 				durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp",
 			}[t], "", "%s", err)
 			return nil
@@ -34,7 +37,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.src.errorf(n, "type", spellingHint(err), "%s", err)
+		d.src.Errorf(n, "type", spellingHint(err), "%s", err)
 		return nil
 	}
 	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
@@ -48,7 +51,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
 func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
-	mismatch := fmt.Errorf("%s is expected here, not %s", want{typ: t}, nodeKind(n))
+	mismatch := fmt.Errorf("%s is expected here, not %s", want{typ: t}, document.NodeKind(n))
 	switch t.Kind() {
 	case reflect.String:
 		return n.Value, nil
@@ -87,9 +90,9 @@ func (d *decoder) inEnum(n *yaml.Node, s string, r rules) bool {
 	case len(r.enum) == 0 || slices.Contains(r.enum, s):
 		return true
 	case len(r.enum) == 1:
-		d.src.errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
+		d.src.Errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
 	default:
-		d.src.errorf(n, "enum", didYouMean(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
+		d.src.Errorf(n, "enum", nearest.DidYouMean(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
 	}
 	return false
 }
@@ -106,9 +109,9 @@ func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
 	}
 	switch {
 	case r.min != nil && x < *r.min:
-		d.src.errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, formatDouble(*r.min))
+		d.src.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, formatDouble(*r.min))
 	case r.max != nil && x > *r.max:
-		d.src.errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, formatDouble(*r.max))
+		d.src.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, formatDouble(*r.max))
 	default:
 		return true
 	}
@@ -118,11 +121,11 @@ func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
 // expression reads a CEL expression that stands without ${}.
 func (d *decoder) expression(n *yaml.Node, r rules) value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.src.errorf(n, "type", "", "an expression is expected here, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	if strings.Contains(n.Value, "${") {
-		d.src.errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
+		d.src.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
 	w := want{}
@@ -137,7 +140,7 @@ func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *ex
 	e := &expression{text: text, node: n, start: start, scope: s, want: w}
 	if d.met++; d.met > maxExprs {
 		if d.met == maxExprs+1 {
-			d.src.errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
+			d.src.Errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
 		}
 		return e // no run starts, so that nobody misses it
 	}
@@ -148,28 +151,28 @@ func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *ex
 // interpolate reads a scalar that holds ${}.
 func (d *decoder) interpolate(n *yaml.Node, w want) value {
 	if len(n.Value) > maxText {
-		d.src.errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
+		d.src.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
 		return nil
 	}
 	parts, err := splitText(n.Value)
 	if err != nil {
 		var at *splitError
 		errors.As(err, &at)
-		line, col := d.src.locate(n, at.offset)
-		d.src.add(SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
+		line, col := d.src.Locate(n, at.offset)
+		d.src.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
 		return nil
 	}
 	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.isExpr })
 	switch {
 	case exprs && d.fixed:
-		d.src.errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
+		d.src.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
 	case !exprs && w.isText():
 		return literal{joinLiterals(parts)}
 	case len(parts) == 1 && parts[0].isExpr:
 		return hole{d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
 	case !w.isText():
-		d.src.errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
+		d.src.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
 		return nil
 	}
 	var out text

@@ -5,6 +5,9 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Defaults are merged into the steps when a document is read, and nothing of them is left: under `step` the keys every step may have,
@@ -13,14 +16,14 @@ type Defaults struct{}
 
 // withDefaults returns a mapping with the keys it lacks taken from the defaults of that name. They keep their places in the document.
 func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
-	defaults := lookup(l.defaults, name)
+	defaults := document.Lookup(l.defaults, name)
 	if defaults == nil || defaults.Kind != yaml.MappingNode || n.Kind != yaml.MappingNode {
 		return n
 	}
 	merged := *n
 	merged.Content = slices.Clone(n.Content)
 	for i := 0; i+1 < len(defaults.Content); i += 2 {
-		if key := defaults.Content[i]; child(n, key.Value) == nil {
+		if key := defaults.Content[i]; document.Child(n, key.Value) == nil {
 			merged.Content = append(merged.Content, key, defaults.Content[i+1])
 		}
 	}
@@ -32,7 +35,7 @@ func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
 func (l *loader) checkDefaults(n *yaml.Node) {
 	d := l.d
 	if n.Kind != yaml.MappingNode {
-		l.src.errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in the place of `step`", "a mapping is expected here, not %s", nodeKind(n))
+		l.src.Errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in the place of `step`", "a mapping is expected here, not %s", document.NodeKind(n))
 		return
 	}
 	outer := d.exprs
@@ -53,7 +56,7 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		info := kindByName(key.Value)
 		if info == nil {
 			names := append(kindNames(), "step")
-			l.src.errorf(key, "unknown-key", suggest(key.Value, names), "`%s` is neither `step` nor a kind", key.Value)
+			l.src.Errorf(key, "unknown-key", nearest.Hint(key.Value, names), "`%s` is neither `step` nor a kind", key.Value)
 			return
 		}
 		outer := d.scope

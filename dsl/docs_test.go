@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // yamlBlock is a block of YAML in a document. What its first line calls it, if it does, is the file it stands for.
@@ -66,10 +68,10 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(pages) < 5 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
-	var env File
+	var env document.File
 	for _, b := range blocksOf(t, guide) {
 		if b.isEnvironment() {
-			env = File{Name: b.file, Source: b.source}
+			env = document.File{Name: b.file, Source: b.source}
 		}
 	}
 	if env.Source == nil {
@@ -83,11 +85,11 @@ func TestDocs(t *testing.T) {
 		blocks := blocksOf(t, page)
 		for _, b := range blocks {
 			counts[b.page]++
-			var diags Diagnostics
+			var diags document.Diagnostics
 			if b.isEnvironment() {
-				_, diags = LoadEnvironment(File{Name: b.page, Source: b.source})
+				_, diags = LoadEnvironment(document.File{Name: b.page, Source: b.source})
 			} else {
-				_, diags = Compile(File{Name: b.page, Source: b.source}, env, pageFiles(blocks))
+				_, diags = Compile(document.File{Name: b.page, Source: b.source}, env, pageFiles(blocks))
 			}
 			if found := diags.Text(false); found != "" {
 				t.Errorf("%s, the block at line %d:\n%s", b.page, b.line, found)

@@ -3,6 +3,9 @@ package dsl
 import (
 	"maps"
 	"slices"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // checkEnvelope reports what types alone do not say of the keys every step has.
@@ -13,28 +16,28 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkVariables(s)
 	c.checkSecrets(s)
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
-		c.src.errorf(placeOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
+		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
-	if at := lookup(s.own, "timeout"); at != nil && s.Kind == KindApproval {
-		c.src.errorf(keyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
+	if at := document.Lookup(s.own, "timeout"); at != nil && s.Kind == KindApproval {
+		c.src.Errorf(document.KeyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
 			"a timeout of the step `%s` would fail it, whatever its `default` says", s.ID)
 	}
-	if at := lookup(s.node, "timeout"); at != nil {
+	if at := document.Lookup(s.node, "timeout"); at != nil {
 		if d, err := ParseDuration(at.Value); err == nil && d == 0 {
-			c.src.errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
+			c.src.Errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
 		}
 	}
 	outputs := c.ts.objects["steps."+s.ID]
 	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {
 		t, ok := outputs.fields[name]
-		at := lookup(s.node, "publish", name)
+		at := document.Lookup(s.node, "publish", name)
 		switch {
 		case !ok:
-			c.src.errorf(keyNode(lookup(s.node, "publish"), name), "output", suggest(name, typeNames(outputs)), "`%s` is not %s", name, outputs.what)
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, typeNames(outputs)), "`%s` is not %s", name, outputs.what)
 		case typeName(t) != "dataset" && typeName(t) != "model":
-			c.src.errorf(keyNode(lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, article(typeName(t)))
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, article(typeName(t)))
 		case !isDocumentName(s.Publish[name]):
-			c.src.errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
+			c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
 		}
 	}
 }

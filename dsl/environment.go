@@ -2,6 +2,8 @@ package dsl
 
 import (
 	"reflect"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Environment names the store, the compute pools and the serving targets; pipelines name pools and targets only.
@@ -42,8 +44,8 @@ func DefaultEnvironment() *Environment {
 }
 
 // loadEnvironment reads an environment document; nil after it has reported why it cannot.
-func loadEnvironment(src *source, data []byte) *Environment {
-	root := src.parse(data)
+func loadEnvironment(src *document.Source, data []byte) *Environment {
+	root := src.Parse(data)
 	if root == nil {
 		return nil
 	}
@@ -54,7 +56,7 @@ func loadEnvironment(src *source, data []byte) *Environment {
 	}
 	env := new(Environment)
 	if err := fill(env, known(v)); err != nil {
-		src.errorf(root, "type", "", "%s", err)
+		src.Errorf(root, "type", "", "%s", err)
 		return nil
 	}
 	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", poolDrivers)
@@ -70,12 +72,12 @@ func loadEnvironment(src *source, data []byte) *Environment {
 
 // LoadEnvironment reads and checks an environment document by itself, for what needs no pipeline. It is nil when a finding is an
 // error.
-func LoadEnvironment(file File) (*Environment, Diagnostics) {
-	src := newSource(file)
+func LoadEnvironment(file document.File) (*Environment, document.Diagnostics) {
+	src := document.New(file)
 	env := loadEnvironment(src, file.Source)
-	src.diags.sort()
-	if src.diags.HasErrors() {
-		return nil, src.diags
+	src.Findings.Sort()
+	if src.Findings.HasErrors() {
+		return nil, src.Findings
 	}
-	return env, src.diags
+	return env, src.Findings
 }

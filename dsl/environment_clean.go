@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // CleanSettings limit the cleaning's child process and say where its Beam graph runs: at most one of Flink, Spark and Dataflow.
@@ -39,10 +41,10 @@ type JobService struct {
 }
 
 // checkRunner reports two runners, and addresses that are none.
-func checkRunner(src *source, root *yaml.Node) {
-	clean := lookup(root, "clean")
+func checkRunner(src *document.Source, root *yaml.Node) {
+	clean := document.Lookup(root, "clean")
 	first := ""
-	for key, n := range mappingOf(root, "clean") {
+	for key, n := range document.Entries(root, "clean") {
 		address := ""
 		switch key.Value {
 		case "flink":
@@ -53,11 +55,11 @@ func checkRunner(src *source, root *yaml.Node) {
 			continue
 		}
 		if first != "" {
-			src.errorf(key, "one-of", "keep one of them", "a cleaning runs on one runner, and `%s` is there already", first)
+			src.Errorf(key, "one-of", "keep one of them", "a cleaning runs on one runner, and `%s` is there already", first)
 		}
 		first = key.Value
-		if at := lookup(clean, key.Value, address); n.Kind == yaml.MappingNode && at != nil && at.Kind == yaml.ScalarNode && !hostPort(at.Value) {
-			src.errorf(at, "url", "write host:port, such as flink.example.com:8081", "%q is not where a cluster can be reached", at.Value)
+		if at := document.Lookup(clean, key.Value, address); n.Kind == yaml.MappingNode && at != nil && at.Kind == yaml.ScalarNode && !hostPort(at.Value) {
+			src.Errorf(at, "url", "write host:port, such as flink.example.com:8081", "%q is not where a cluster can be reached", at.Value)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // What may be bought of a pool.
@@ -72,8 +74,8 @@ var poolDrivers = []string{"local", "kubernetes", "ec2"}
 var targetDrivers = []string{"embedded", "kserve"}
 
 // eachDriver reports pools or targets that have no driver, or two.
-func eachDriver(src *source, root *yaml.Node, section, what, example string, drivers []string) {
-	for key, body := range mappingOf(root, section) {
+func eachDriver(src *document.Source, root *yaml.Node, section, what, example string, drivers []string) {
+	for key, body := range document.Entries(root, section) {
 		if body.Kind != yaml.MappingNode {
 			continue
 		}
@@ -85,11 +87,11 @@ func eachDriver(src *source, root *yaml.Node, section, what, example string, dri
 			case first == "":
 				first = driver.Value
 			default:
-				src.errorf(driver, "one-of", "keep one of them", "a %s has one driver, and `%s` is there already", what, first)
+				src.Errorf(driver, "one-of", "keep one of them", "a %s has one driver, and `%s` is there already", what, first)
 			}
 		}
 		if first == "" {
-			src.errorf(key, "driver", "give it one of "+strings.Join(drivers, ", ")+", such as "+example, "the %s `%s` has no driver", what, key.Value)
+			src.Errorf(key, "driver", "give it one of "+strings.Join(drivers, ", ")+", such as "+example, "the %s `%s` has no driver", what, key.Value)
 		}
 	}
 }

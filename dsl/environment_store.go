@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -17,8 +18,8 @@ type StoreSpec struct {
 }
 
 // checkStore reports an address that no store can have.
-func checkStore(src *source, root *yaml.Node, env *Environment) {
-	at := lookup(lookup(root, "store"), "url")
+func checkStore(src *document.Source, root *yaml.Node, env *Environment) {
+	at := document.Lookup(document.Lookup(root, "store"), "url")
 	if at == nil {
 		return
 	}
@@ -26,9 +27,9 @@ func checkStore(src *source, root *yaml.Node, env *Environment) {
 	url := env.Store.URL
 	if objectstore.IsAddress(url) {
 		if _, err := objectstore.ParseFolder(url); err != nil {
-			src.errorf(at, "url", hint, "no store can be there: %v", err)
+			src.Errorf(at, "url", hint, "no store can be there: %v", err)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
-		src.errorf(at, "url", hint, "%q is no address of a store", url)
+		src.Errorf(at, "url", hint, "%q is no address of a store", url)
 	}
 }

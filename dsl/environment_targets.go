@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -63,35 +64,35 @@ func (t Target) Ports() []int {
 }
 
 // checkTargets reports two targets on one port, models where KServe cannot be, and addresses that are none.
-func checkTargets(src *source, root *yaml.Node, env *Environment) {
+func checkTargets(src *document.Source, root *yaml.Node, env *Environment) {
 	taken := map[int]string{}
-	for key, body := range mappingOf(root, "targets") {
+	for key, body := range document.Entries(root, "targets") {
 		target := env.Targets[key.Value]
 		for _, port := range target.Ports() {
 			switch other, ok := taken[port]; {
 			case ok && other == key.Value:
-				src.errorf(key, "port", "give it another `metrics_port`", "the target `%s` has port %d for its model and for its metrics", key.Value, port)
+				src.Errorf(key, "port", "give it another `metrics_port`", "the target `%s` has port %d for its model and for its metrics", key.Value, port)
 			case ok:
-				src.errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
+				src.Errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
 			}
 			taken[port] = key.Value
 		}
 		if target.KServe != nil {
-			checkKServe(src, key, lookup(body, "kserve"), *target.KServe, env.Store.URL)
+			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
 		}
 	}
 }
 
-func checkKServe(src *source, key, body *yaml.Node, t KServeTarget, store string) {
+func checkKServe(src *document.Source, key, body *yaml.Node, t KServeTarget, store string) {
 	if t.Models == "" {
 		if !objectstore.IsAddress(store) {
-			src.errorf(key, "required", "write such as `models: s3://bucket/folder`, or have the store in a bucket",
+			src.Errorf(key, "required", "write such as `models: s3://bucket/folder`, or have the store in a bucket",
 				"KServe has nowhere to read the models of `%s` from", key.Value)
 		}
 	} else if _, err := objectstore.ParseFolder(t.Models); err != nil {
-		src.errorf(lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
+		src.Errorf(document.Lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
 	}
-	if at := lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
-		src.errorf(at, "url", "write such as http://10.0.0.5", "%q is no address of an ingress", t.Ingress)
+	if at := document.Lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
+		src.Errorf(at, "url", "write such as http://10.0.0.5", "%q is no address of an ingress", t.Ingress)
 	}
 }

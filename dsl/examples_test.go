@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // The examples of keys in docs/reference.md and schema.json are taken from the documents in testdata/examples, which TestExamples
@@ -64,13 +66,13 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 		eachEntry(n, func(_ string, step *yaml.Node) { collectStep(found, step) })
 	case t == defaultsType:
 		collectStep(found, n)
-		collectExamples(found, child(n, "step"), reflect.TypeFor[Envelope]())
+		collectExamples(found, document.Child(n, "step"), reflect.TypeFor[Envelope]())
 	case n == nil:
 	case t == gateType && n.Kind == yaml.MappingNode:
 		collectExamples(found, n, t.Elem())
 	case t == transformType:
 		collectFields(found, n, t)
-		if typ, config := child(n, "type"), child(n, "config"); typ != nil && transformSpecs[typ.Value] != nil {
+		if typ, config := document.Child(n, "type"), document.Child(n, "config"); typ != nil && transformSpecs[typ.Value] != nil {
 			collectExamples(found, config, reflect.TypeOf(transformSpecs[typ.Value]))
 		}
 	case t.Kind() == reflect.Struct:
@@ -87,7 +89,7 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 func collectStep(found map[string]example, n *yaml.Node) {
 	collectFields(found, n, reflect.TypeFor[Envelope]())
 	for _, k := range kinds {
-		if body := child(n, string(k.kind)); body != nil {
+		if body := document.Child(n, string(k.kind)); body != nil {
 			collectExamples(found, body, reflect.TypeOf(k.new()).Elem())
 		}
 	}
@@ -95,7 +97,7 @@ func collectStep(found map[string]example, n *yaml.Node) {
 
 func collectFields(found map[string]example, n *yaml.Node, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
-		v := child(n, f.name)
+		v := document.Child(n, f.name)
 		if v == nil {
 			continue
 		}

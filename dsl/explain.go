@@ -9,10 +9,13 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
-func (e *expression) reportSyntax(src *source, issues *cel.Issues) {
+func (e *expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	first := issues.Errors()[0]
 	message, _, _ := strings.Cut(first.Message, "\n")
 	message = strings.TrimPrefix(message, "Syntax error: ")
@@ -40,7 +43,7 @@ var (
 
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
 type explainer struct {
-	src  *source
+	src  *document.Source
 	ts   *typeSystem
 	vars map[string]*cel.Type
 	e    *expression
@@ -102,7 +105,7 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	if slices.Contains(instanceNames, name) {
 		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
 	}
-	hint = suggest(name, slices.Collect(maps.Keys(x.vars)))
+	hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
 	if steps := x.ts.objects["steps"]; steps != nil && steps.fields[name] != nil {
 		hint = "write `steps." + name + "`"
 	} else if params := x.ts.objects["params"]; params != nil && params.fields[name] != nil {
@@ -138,7 +141,7 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	if len(owner.fields) == 0 && owner.code == "output" {
 		return owner.code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
 	}
-	return owner.code, text, suggest(name, typeNames(owner))
+	return owner.code, text, nearest.Hint(name, typeNames(owner))
 }
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // maxCost bounds one evaluation of an expression of a pipeline, in operations: about 100 ms.
@@ -94,7 +96,7 @@ func extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (
 }
 
 // compile checks e in env and readies it for evaluation. Errors go to src.
-func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map[string]*cel.Type) {
+func (e *expression) compile(src *document.Source, ts *typeSystem, env *cel.Env, vars map[string]*cel.Type) {
 	e.tried = true
 	parsed, issues := env.Parse(e.text)
 	if issues.Err() != nil {
@@ -110,8 +112,8 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 	}
 	e.tree = checked.NativeRep()
 	if message, hint := e.want.accepts(checked.OutputType()); message != "" {
-		line, col := src.locate(e.node, e.start+leadingSpace(e.text))
-		src.add(SeverityError, line, col, "type", hint, message)
+		line, col := src.Locate(e.node, e.start+leadingSpace(e.text))
+		src.Add(document.SeverityError, line, col, "type", hint, message)
 		return
 	}
 	if !e.checkAbsent(src, ts) {
@@ -134,9 +136,9 @@ func (e *expression) compile(src *source, ts *typeSystem, env *cel.Env, vars map
 }
 
 // report adds an error at a character of the expression.
-func (e *expression) report(src *source, offset int, code, hint, message string) {
-	line, col := src.locate(e.node, e.start+offset)
-	src.add(SeverityError, line, col, code, hint, message)
+func (e *expression) report(src *document.Source, offset int, code, hint, message string) {
+	line, col := src.Locate(e.node, e.start+offset)
+	src.Add(document.SeverityError, line, col, code, hint, message)
 }
 
 // offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
@@ -233,15 +235,15 @@ func (e *expression) parsed(env *cel.Env) []reference {
 }
 
 // lint warns about what is allowed and seldom meant.
-func (e *expression) lint(src *source) {
+func (e *expression) lint(src *document.Source) {
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Divide {
 			return
 		}
 		args := x.AsCall().Args()
 		if e.tree.GetType(args[0].ID()).Kind() == types.IntKind && e.tree.GetType(args[1].ID()).Kind() == types.IntKind {
-			line, col := src.locate(e.node, e.start+e.offset(x.ID()))
-			src.add(SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
+			line, col := src.Locate(e.node, e.start+e.offset(x.ID()))
+			src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
 		}
 	}))
 }

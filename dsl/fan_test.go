@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // fanned is a pipeline of one step `a` that fans out as it is told, and one that reads it.
@@ -115,7 +117,7 @@ func TestMatrixProduct(t *testing.T) {
 		for _, x := range excluded {
 			exclude = append(exclude, fmt.Sprintf("{x0: %d}", x))
 		}
-		p, diags := Compile(File{Name: "p.yaml", Source: []byte(fanned("matrix: {"+fan.String()+"exclude: ["+strings.Join(exclude, ", ")+"]}", "steps.a.size()"))}, File{}, nil)
+		p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(fanned("matrix: {"+fan.String()+"exclude: ["+strings.Join(exclude, ", ")+"]}", "steps.a.size()"))}, document.File{}, nil)
 		if p == nil {
 			t.Fatal(diags)
 		}
@@ -204,7 +206,7 @@ var searchVars = Vars{
 
 func compileSearch(t *testing.T) *Program {
 	t.Helper()
-	p, diags := Compile(File{Name: "p.yaml", Source: []byte(search)}, File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
+	p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(search)}, document.File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}

@@ -201,7 +201,7 @@ func (c *checker) expandFixed(m *matrix) {
 	size := 1
 	for _, axis := range m.axes.values {
 		if size *= len(axis.(list)); size > maxInstances {
-			c.src.errorf(m.node, "limit", "", "%s", errTooMany)
+			c.src.Errorf(m.node, "limit", "", "%s", errTooMany)
 			return
 		}
 	}
@@ -210,12 +210,12 @@ func (c *checker) expandFixed(m *matrix) {
 	}
 	all, err := m.combinations(nil)
 	if err != nil {
-		c.src.errorf(m.node, "limit", "", "%s", err)
+		c.src.Errorf(m.node, "limit", "", "%s", err)
 		return
 	}
 	m.fixed = all
 	if len(all) == 0 && len(m.axes.keys) > 0 {
-		c.src.errorf(m.node, "matrix", "", "`exclude` leaves no combination")
+		c.src.Errorf(m.node, "matrix", "", "`exclude` leaves no combination")
 	}
 }
 

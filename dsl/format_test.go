@@ -12,6 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestFormat compares the whole text for each case in testdata/format: `in`, and what it becomes in `want`; without a `want` it
@@ -34,7 +36,7 @@ func TestFormat(t *testing.T) {
 			if a.file("want") == nil {
 				want = in
 			}
-			got, diags := Format(File{Name: "in", Source: []byte(in)})
+			got, diags := document.Format(document.File{Name: "in", Source: []byte(in)})
 			if len(diags) > 0 {
 				t.Fatal(diags)
 			}
@@ -49,7 +51,7 @@ func TestFormat(t *testing.T) {
 // TestFormatKeepsOurs: the documents of the repository are laid out already.
 func TestFormatKeepsOurs(t *testing.T) {
 	for path, data := range goodDocuments(t) {
-		got, diags := Format(File{Name: path, Source: data})
+		got, diags := document.Format(document.File{Name: path, Source: data})
 		if len(diags) > 0 {
 			t.Fatal(diags)
 		}
@@ -73,7 +75,7 @@ func TestFormatOddEnds(t *testing.T) {
 		"a: |-\n\n\n    x\n":          "a: |-\n\n\n  x\n",
 		"# only\na: 1 #   x":          "# only\na: 1 #   x\n",
 	} {
-		got, diags := Format(File{Name: "in", Source: []byte(in)})
+		got, diags := document.Format(document.File{Name: "in", Source: []byte(in)})
 		if len(diags) > 0 || string(got) != want {
 			t.Errorf("%q became %q, want %q: %s", in, got, want, diags)
 		}
@@ -90,7 +92,7 @@ func TestFormatRefuses(t *testing.T) {
 		"a: 1\n---\nb: 2\n": "error[documents]",
 		"a: \"x\u2028y\"\n": "in:1:6: error[format]",
 	} {
-		got, diags := Format(File{Name: "in", Source: []byte(in)})
+		got, diags := document.Format(document.File{Name: "in", Source: []byte(in)})
 		if got != nil || !strings.Contains(diags.Text(false), want) {
 			t.Errorf("%q became %q, with %s, want %s", in, got, diags, want)
 		}
@@ -99,11 +101,11 @@ func TestFormatRefuses(t *testing.T) {
 
 // checkFormat: the layout of a layout is that layout, it means the same, and no comment is lost.
 func checkFormat(t interface{ Fatalf(string, ...any) }, in []byte) {
-	out, diags := Format(File{Name: "in", Source: in})
+	out, diags := document.Format(document.File{Name: "in", Source: in})
 	if out == nil {
 		t.Fatalf("%q is not laid out: %s", in, diags)
 	}
-	again, diags := Format(File{Name: "out", Source: out})
+	again, diags := document.Format(document.File{Name: "out", Source: out})
 	if string(again) != string(out) {
 		t.Fatalf("%q became %q, and that %q: %s", in, out, again, diags)
 	}
@@ -198,7 +200,7 @@ func FuzzFormat(f *testing.F) {
 		if len(data) > 1<<14 {
 			t.Skip()
 		}
-		out, diags := Format(File{Name: "f.yaml", Source: data})
+		out, diags := document.Format(document.File{Name: "f.yaml", Source: data})
 		if (out == nil) != diags.HasErrors() {
 			t.Fatalf("no text: %v; %s", out == nil, diags)
 		}

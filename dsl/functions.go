@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
@@ -59,7 +61,7 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if at[2] >= 0 && isNamespace(before[at[2]:at[3]], known) {
 		name, start = before[at[2]:at[5]], at[2]
 	}
-	x.e.report(x.src, len([]rune(before[:start])), "function", didYouMean(name, known), "there is no function `"+name+"`")
+	x.e.report(x.src, len([]rune(before[:start])), "function", nearest.DidYouMean(name, known), "there is no function `"+name+"`")
 	return true
 }
 

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // FuzzCompile: no document panics, takes long, or is told of a place that is not in it.
@@ -35,14 +37,14 @@ func FuzzCompile(f *testing.F) {
 			t.Skip()
 		}
 		began := time.Now()
-		program, diags := Compile(File{Name: "f.yaml", Source: data}, File{}, nil)
+		program, diags := Compile(document.File{Name: "f.yaml", Source: data}, document.File{}, nil)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %s", took)
 		}
 		if (program == nil) != diags.HasErrors() {
 			t.Errorf("program is nil: %v; %s", program == nil, diags)
 		}
-		lines := newSource(File{Source: data}).lines
+		lines := document.New(document.File{Source: data}).Lines
 		for _, d := range diags {
 			if d.Line < 1 || d.Line > len(lines) || d.Col < 1 || utf8.Valid(data) && d.Col > utf8.RuneCountInString(lines[d.Line-1])+1 {
 				t.Errorf("%d:%d is no place: %s", d.Line, d.Col, d.Message)

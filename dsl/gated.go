@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -76,13 +77,13 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
 	lineage := c.modelLineage(s)
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
-	at := keyNode(s.node, string(s.Kind))
+	at := document.KeyNode(s.node, string(s.Kind))
 	if !gated && mustWait {
 		hint := "gate a step it waits for, or say `ungated: true`"
 		if s.Kind == KindPipeline {
 			hint = "gate a step it waits for: the child's own gates do not judge what it is given"
 		}
-		c.src.errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)
+		c.src.Errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)
 		return
 	}
 	for _, judge := range c.steps {
@@ -90,7 +91,7 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 			continue
 		}
 		if model := c.judged(judge, lineage); model != "" {
-			c.src.errorf(at, "ungated", "add `needs: ["+judge.ID+"]` to `"+s.ID+"`",
+			c.src.Errorf(at, "ungated", "add `needs: ["+judge.ID+"]` to `"+s.ID+"`",
 				"`%s` %s the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, verb, model, judge.ID)
 		}
 	}
@@ -111,7 +112,7 @@ func (c *checker) checkPublish(s *step) {
 	}
 	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
 	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
-		c.src.errorf(keyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
+		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}
 }
 

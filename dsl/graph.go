@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // addEdges gathers what each step needs: its explicit needs, and the steps its expressions read. A gate's are among them: what it may
@@ -41,12 +44,12 @@ func (c *checker) checkNeed(s *step, id string) {
 	at := needNode(s, id)
 	switch {
 	case id == s.ID:
-		c.src.errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
+		c.src.Errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
 	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
-		c.src.errorf(at, "step", suggest(id, c.otherIDs(s)), "there is no step `%s`", id)
+		c.src.Errorf(at, "step", nearest.Hint(id, c.otherIDs(s)), "there is no step `%s`", id)
 	case c.byID[id].section != s.section:
-		c.otherSection(s, c.byID[id], func(hint, message string) { c.src.errorf(at, "section", hint, "%s", message) })
+		c.otherSection(s, c.byID[id], func(hint, message string) { c.src.Errorf(at, "section", hint, "%s", message) })
 	default:
 		return
 	}
@@ -54,7 +57,7 @@ func (c *checker) checkNeed(s *step, id string) {
 }
 
 func needNode(s *step, id string) *yaml.Node {
-	needs := lookup(s.node, "needs")
+	needs := document.Lookup(s.node, "needs")
 	if needs.Kind == yaml.SequenceNode {
 		for _, item := range needs.Content {
 			if item.Value == id {
@@ -62,7 +65,7 @@ func needNode(s *step, id string) *yaml.Node {
 			}
 		}
 	}
-	return keyNode(needs, id)
+	return document.KeyNode(needs, id)
 }
 
 func (c *checker) otherIDs(s *step) []string {
@@ -118,8 +121,8 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 		s.needs[id] = need
 	}
 	if need == NeedPassed && c.byID[id].when != nil && s.when == nil {
-		line, col := c.src.locate(e.node, e.start+e.offset(r.root))
-		c.src.add(SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
+		line, col := c.src.Locate(e.node, e.start+e.offset(r.root))
+		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
 	}
 }
@@ -212,7 +215,7 @@ func (c *checker) reportCycle(waiting []int) {
 	if c.reportGateCycle(path) {
 		return
 	}
-	c.src.errorf(path[0].key, "cycle", "remove one of these references or `needs`", "the steps wait for each other: %s → %s", strings.Join(names, " → "), names[0])
+	c.src.Errorf(path[0].key, "cycle", "remove one of these references or `needs`", "the steps wait for each other: %s → %s", strings.Join(names, " → "), names[0])
 }
 
 // reportGateCycle reports a cycle, told in the order of the flow, that a gate closes: one that reads a step which runs after its own.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestGraphOrder: whatever the edges and the order in the document, a step comes after all it needs, and of two that could both be
@@ -29,7 +31,7 @@ func TestGraphOrder(t *testing.T) {
 		for _, i := range order {
 			writeStep(&b, i, needs[i])
 		}
-		p, diags := Compile(File{Name: "g.yaml", Source: []byte(b.String())}, File{}, nil)
+		p, diags := Compile(document.File{Name: "g.yaml", Source: []byte(b.String())}, document.File{}, nil)
 		if p == nil {
 			t.Fatalf("%s\n%s", diags, b.String())
 		}
@@ -149,7 +151,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, diags := Compile(File{Name: "p.yaml", Source: []byte(tt.source)}, File{}, nil)
+			_, diags := Compile(document.File{Name: "p.yaml", Source: []byte(tt.source)}, document.File{}, nil)
 			if !strings.Contains(diags.Error(), tt.want) {
 				t.Errorf("got %s", diags)
 			}

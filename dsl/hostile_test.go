@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestHostile: what is too large, too deep or no text is refused in words, and soon. The time is no measure of speed: it only keeps
@@ -67,15 +69,15 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
-			_, diags := Compile(File{Name: "x", Source: []byte(c.text)}, File{}, nil)
+			_, diags := Compile(document.File{Name: "x", Source: []byte(c.text)}, document.File{}, nil)
 			text := diags.Text(false)
 			if c.want == "" && len(diags) > 0 || !strings.Contains(text, c.want) {
 				t.Errorf("want %q, got %.400s", c.want, text)
 			}
-			if len(diags) > maxFindings+1 {
+			if len(diags) > document.MaxFindings+1 {
 				t.Errorf("%d findings", len(diags))
 			}
-			Format(File{Name: "x", Source: []byte(c.text)})
+			document.Format(document.File{Name: "x", Source: []byte(c.text)})
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("it took %s", took)
 			}

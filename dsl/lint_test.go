@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 var update = flag.Bool("update", false, "write what the linter says as what it should say")
@@ -66,7 +68,7 @@ func TestLint(t *testing.T) {
 			}
 			a := archive{parsed}
 			pipeline := strings.ReplaceAll(string(a.file("pipeline.yaml")), "<TAB>", "\t")
-			program, diags := Compile(File{Name: "pipeline.yaml", Source: []byte(pipeline)}, File{Name: "env.yaml", Source: a.file("env.yaml")}, a)
+			program, diags := Compile(document.File{Name: "pipeline.yaml", Source: []byte(pipeline)}, document.File{Name: "env.yaml", Source: a.file("env.yaml")}, a)
 			if (program == nil) != diags.HasErrors() {
 				t.Errorf("program is nil: %v, has errors: %v", program == nil, diags.HasErrors())
 			}

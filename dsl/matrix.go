@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // maxInstances bounds the instances of one step.
@@ -42,7 +44,7 @@ func (m *matrix) known() any {
 // readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
 func readMatrix(d *decoder, n *yaml.Node) *matrix {
 	if n.Kind != yaml.MappingNode {
-		d.src.errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", document.NodeKind(n))
 		return nil
 	}
 	m := &matrix{node: n}
@@ -67,7 +69,7 @@ func readMatrix(d *decoder, n *yaml.Node) *matrix {
 		e.scope = scopeOnce
 	}
 	if len(n.Content) == 0 {
-		d.src.errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
+		d.src.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
 	}
 	return m
 }
@@ -83,10 +85,10 @@ func readAxis(d *decoder, n *yaml.Node) value {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
 		return d.interpolate(n, want{typ: anyList})
 	case n.Kind != yaml.SequenceNode:
-		d.src.errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", document.NodeKind(n))
 		return nil
 	case len(n.Content) == 0:
-		d.src.errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
+		d.src.Errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
 		return nil
 	}
 	out := list{}
@@ -98,7 +100,7 @@ func readAxis(d *decoder, n *yaml.Node) value {
 		}
 		if raw, err := encode(known(v)); err == nil && isKnown(v) {
 			if seen[string(raw)] {
-				d.src.errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
+				d.src.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
 			}
 			seen[string(raw)] = true
 		}
@@ -131,13 +133,13 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 	}
 	defer leave()
 	if n.Kind != yaml.SequenceNode {
-		d.src.errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", nodeKind(n))
+		d.src.Errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out []mapping
 	for _, item := range n.Content {
-		if item = behindAlias(item); item.Kind != yaml.MappingNode {
-			d.src.errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", nodeKind(item))
+		if item = document.Unalias(item); item.Kind != yaml.MappingNode {
+			d.src.Errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", document.NodeKind(item))
 			continue
 		}
 		m := mapping{node: item}

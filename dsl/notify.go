@@ -4,6 +4,8 @@ import (
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Notification tells people or systems about a run: exactly one of webhook, slack and email. It never blocks the run.
@@ -46,46 +48,46 @@ var mailAddress = regexp.MustCompile(`^[^\s@<>,;"]+@[^\s@<>,;"]+$`)
 
 // checkNotify reports what types alone do not say of the notifications.
 func (c *checker) checkNotify() {
-	for key, n := range mappingOf(c.root, "notify") {
+	for key, n := range document.Entries(c.root, "notify") {
 		if n.Kind != yaml.MappingNode {
 			continue
 		}
 		kind := exactlyOne(c.src, key, n, "a notification", "webhook", "slack", "email")
-		at := lookup(n, kind)
+		at := document.Lookup(n, kind)
 		switch {
 		case kind == "" || at.Kind != yaml.MappingNode:
 		case kind == "email":
-			c.checkEmail(keyNode(n, kind), at)
+			c.checkEmail(document.KeyNode(n, kind), at)
 		default:
-			exactlyOne(c.src, keyNode(n, kind), at, "a "+kind, "url", "url_secret")
+			exactlyOne(c.src, document.KeyNode(n, kind), at, "a "+kind, "url", "url_secret")
 			c.checkWebURL(at, "url")
 			for _, name := range []string{"url_secret", "signing_secret"} {
-				if secret := lookup(at, name); secret != nil {
+				if secret := document.Lookup(at, name); secret != nil {
 					c.checkSecret(secret, secret.Value)
 				}
 			}
 		}
-		if on := lookup(n, "on"); on != nil && on.Kind == yaml.SequenceNode && len(on.Content) == 0 {
-			c.src.errorf(on, "required", "name events, or remove `on`", "the list of events is empty")
+		if on := document.Lookup(n, "on"); on != nil && on.Kind == yaml.SequenceNode && len(on.Content) == 0 {
+			c.src.Errorf(on, "required", "name events, or remove `on`", "the list of events is empty")
 		}
 	}
 }
 
 func (c *checker) checkEmail(key, n *yaml.Node) {
-	to := lookup(n, "to")
+	to := document.Lookup(n, "to")
 	items := []*yaml.Node{to}
 	if to != nil && to.Kind == yaml.SequenceNode {
 		items = to.Content
 	}
 	if to != nil && len(items) == 0 {
-		c.src.errorf(to, "required", "write `to: NAME@HOST`", "the list of addresses is empty")
+		c.src.Errorf(to, "required", "write `to: NAME@HOST`", "the list of addresses is empty")
 	}
 	for _, item := range items {
-		if item = behindAlias(item); item != nil && item.Kind == yaml.ScalarNode && !mailAddress.MatchString(item.Value) {
-			c.src.errorf(item, "address", "write NAME@HOST", "%q is not an address", item.Value)
+		if item = document.Unalias(item); item != nil && item.Kind == yaml.ScalarNode && !mailAddress.MatchString(item.Value) {
+			c.src.Errorf(item, "address", "write NAME@HOST", "%q is not an address", item.Value)
 		}
 	}
 	if c.env != nil && c.env.SMTP.Host == "" {
-		c.src.errorf(key, "smtp", "add `smtp: {host: ..., from: ...}` to it", "the environment `%s` has no mail server", c.env.Name)
+		c.src.Errorf(key, "smtp", "add `smtp: {host: ..., from: ...}` to it", "the environment `%s` has no mail server", c.env.Name)
 	}
 }

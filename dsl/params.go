@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Param declares a parameter of the pipeline.
@@ -67,16 +70,16 @@ var scalarTypes = map[string]*cel.Type{
 
 // Params checks the parameters given for a run on a command line, and fills in defaults. Values are plain JSON: string (also of a
 // duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
-func (p *Program) Params(given map[string]string) (map[string]any, Diagnostics) {
+func (p *Program) Params(given map[string]string) (map[string]any, document.Diagnostics) {
 	return p.typedParams(given, false)
 }
 
 // SubmittedParams are the Params of a run that was submitted. An earlier version took numbers that begin with 0, and they stand.
-func (p *Program) SubmittedParams(given map[string]string) (map[string]any, Diagnostics) {
+func (p *Program) SubmittedParams(given map[string]string) (map[string]any, document.Diagnostics) {
 	return p.typedParams(given, true)
 }
 
-func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, Diagnostics) {
+func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, document.Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
 		values[name] = typed{text, leadingZeros}
@@ -86,14 +89,14 @@ func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[s
 
 // ChildParams checks the parameters that a parent pipeline gives, as they are in JSON, and fills in defaults. Datasets and models are
 // an artifact.Ref, or its form in JSON.
-func (p *Program) ChildParams(given map[string]any) (map[string]any, Diagnostics) {
-	var diags Diagnostics
+func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Diagnostics) {
+	var diags document.Diagnostics
 	bad := func(hint, format string, args ...any) {
-		diags = append(diags, Diagnostic{Severity: SeverityError, Code: "param", Message: fmt.Sprintf(format, args...), Hint: hint})
+		diags = append(diags, document.Diagnostic{Severity: document.SeverityError, Code: "param", Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := p.params[name]; !ok {
-			bad(suggest(name, slices.Collect(maps.Keys(p.params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
+			bad(nearest.Hint(name, slices.Collect(maps.Keys(p.params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
 		}
 	}
 	out := make(map[string]any, len(p.params))
@@ -135,36 +138,36 @@ func (p *Program) unknownSecret(name any) string {
 
 // checkParams checks declarations and reports parameters nothing reads.
 func (c *checker) checkParams() {
-	node := lookup(c.root, "params")
+	node := document.Lookup(c.root, "params")
 	// An expression that could not be read may be the one that reads the parameter.
-	unread := slices.ContainsFunc(c.src.diags, func(d Diagnostic) bool {
+	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 		return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code)
 	})
 	for name, p := range c.pipeline.Params {
-		at := lookup(node, name)
+		at := document.Lookup(node, name)
 		if at == nil {
 			continue
 		}
-		if c.checkParam(name, p) && p.Default != nil && !c.d.holdsMisspelt(lookup(at, "default")) {
+		if c.checkParam(name, p) && p.Default != nil && !c.d.holdsMisspelt(document.Lookup(at, "default")) {
 			if _, message := p.convert(p.Default); message != "" {
-				c.src.errorf(lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
+				c.src.Errorf(document.Lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
 			}
 		}
 		if !c.usedParams[name] && !unread {
-			c.src.warnf(keyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
+			c.src.Warnf(document.KeyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
 		}
 	}
 }
 
 // checkParam reports keys that do not go with a parameter's type, or with each other.
 func (c *checker) checkParam(name string, p Param) bool {
-	at := lookup(c.root, "params", name)
+	at := document.Lookup(c.root, "params", name)
 	bad := func(key, hint, format string, args ...any) bool {
-		c.src.errorf(keyNode(at, key), "param", hint, format, args...)
+		c.src.Errorf(document.KeyNode(at, key), "param", hint, format, args...)
 		return false
 	}
 	number := p.Type == "int" || p.Type == "double"
-	has := func(key string) bool { return lookup(at, key) != nil }
+	has := func(key string) bool { return document.Lookup(at, key) != nil }
 	switch {
 	case p.Type == "":
 		return false // reported
@@ -192,7 +195,7 @@ func (c *checker) checkParam(name string, p Param) bool {
 		return bad("required", "remove one of them", "`%s` is required and has a default that would never be taken", name)
 	}
 	if _, err := regexp.Compile(p.Pattern); err != nil {
-		c.src.errorf(lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, regexpProblem(err))
+		c.src.Errorf(document.Lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, regexpProblem(err))
 		return false
 	}
 	return true

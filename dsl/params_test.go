@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -37,14 +38,14 @@ steps:
 
 func compileParams(t *testing.T) *Program {
 	t.Helper()
-	p, diags := Compile(File{Name: "p.yaml", Source: []byte(typedParams)}, File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
+	p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(typedParams)}, document.File{Name: "env.yaml", Source: []byte(searchEnv)}, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
 	return p
 }
 
-func messages(diags Diagnostics) []string {
+func messages(diags document.Diagnostics) []string {
 	var out []string
 	for _, d := range diags {
 		out = append(out, d.Message)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Pipeline is the checked document: what is known of it before a run starts.
@@ -74,7 +76,7 @@ type step struct {
 
 // loader reads a pipeline document.
 type loader struct {
-	src      *source
+	src      *document.Source
 	pipeline Pipeline
 	root     *yaml.Node
 	block    bool // the document is a block, and the root was made for it
@@ -109,7 +111,7 @@ func (l *loader) section(s Section) *Steps {
 
 // load reads the document's form. Nothing is said yet of what its names mean.
 func (l *loader) load(data []byte) bool {
-	l.root = l.src.parse(data)
+	l.root = l.src.Parse(data)
 	return l.root != nil && l.read()
 }
 
@@ -121,7 +123,7 @@ func (l *loader) read() bool {
 	}
 	l.d = d
 	l.byID = map[string]*step{}
-	l.defaults = lookup(l.root, "defaults")
+	l.defaults = document.Lookup(l.root, "defaults")
 	d.forms[stepsType] = func(n *yaml.Node, _ rules) (value, bool) {
 		l.readSteps(d, n)
 		return literal{nil}, true
@@ -146,12 +148,12 @@ func (l *loader) read() bool {
 	known := known(v).(map[string]any)
 	known["outputs"] = l.writtenOutputs()
 	if err := fill(&l.pipeline, known); err != nil {
-		l.src.errorf(l.root, "type", "", "%s", err)
+		l.src.Errorf(l.root, "type", "", "%s", err)
 		return false
 	}
 	l.pipeline.completeStart()
-	if name := lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
-		l.src.errorf(name, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", name.Value)
+	if name := document.Lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
+		l.src.Errorf(name, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", name.Value)
 	}
 	for _, s := range l.steps {
 		section := l.section(s.section)
@@ -163,7 +165,7 @@ func (l *loader) read() bool {
 // readAsText reads what is given for parameters that are texts as it was written.
 func (l *loader) readAsText(pipeline entries) {
 	params, _ := pipeline.get("params").(entries)
-	l.d.declaredAsText(params, lookup(l.root, "params"))
+	l.d.declaredAsText(params, document.Lookup(l.root, "params"))
 	triggers, _ := pipeline.get("triggers").(entries)
 	for i, name := range triggers.keys {
 		trigger, _ := triggers.values[i].(entries)
@@ -171,7 +173,7 @@ func (l *loader) readAsText(pipeline entries) {
 		for _, param := range given.keys {
 			decl, _ := params.get(param).(entries)
 			typ, items := declaredType(decl)
-			l.d.valuesAsText(given, param, lookup(l.root, "triggers", name, "params"), typ, items)
+			l.d.valuesAsText(given, param, document.Lookup(l.root, "triggers", name, "params"), typ, items)
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (l *loader) writtenOutputs() map[string]any {
 	written := make(map[string]any, len(l.outputs.keys))
 	for i, key := range l.outputs.keys {
 		written[key] = known(l.outputs.values[i])
-		if n := lookup(l.root, "outputs", key); written[key] == nil && n != nil {
+		if n := document.Lookup(l.root, "outputs", key); written[key] == nil && n != nil {
 			written[key] = n.Value
 		}
 	}

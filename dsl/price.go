@@ -3,6 +3,8 @@ package dsl
 import (
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // unpriced is a training of which it may turn out that nobody can tell what it costs.
@@ -55,21 +57,21 @@ func (c *checker) checkCosts() {
 	if of == nil {
 		return
 	}
-	severity, why := SeverityError, "`"+of.step+"` trains in a pool without a price"
+	severity, why := document.SeverityError, "`"+of.step+"` trains in a pool without a price"
 	if !of.all {
-		severity, why = SeverityWarning, "`"+of.step+"` may train in a pool without a price"
+		severity, why = document.SeverityWarning, "`"+of.step+"` may train in a pool without a price"
 	}
 	hint := "give `" + strings.Join(of.pools, "` and `") + "` in the environment a `usd_per_hour`, of all that the step may buy there"
-	if lookup(c.root, "budget") != nil {
-		at := keyNode(c.root, "budget")
-		c.src.add(severity, at.Line, at.Column, "price", hint, "nobody can tell when the budget is spent: "+why)
+	if document.Lookup(c.root, "budget") != nil {
+		at := document.KeyNode(c.root, "budget")
+		c.src.Add(severity, at.Line, at.Column, "price", hint, "nobody can tell when the budget is spent: "+why)
 	}
 	for _, s := range c.steps {
 		for _, e := range s.exprs {
 			for _, r := range e.refs {
 				if r.path[0].name == "run" && len(r.path) > 1 && r.path[1].name == "cost" {
-					line, col := c.src.locate(e.node, e.start+e.offset(r.root))
-					c.src.add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
+					line, col := c.src.Locate(e.node, e.start+e.offset(r.root))
+					c.src.Add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
 				}
 			}
 		}

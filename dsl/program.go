@@ -9,24 +9,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
-
-// File is a document and where it came from.
-type File struct {
-	Name   string
-	Source []byte
-}
-
-// Workspace is the folder of a pipeline.
-type Workspace interface {
-	// Exists reports whether path, relative to the pipeline's folder, is a file or a folder.
-	Exists(path string) bool
-	// LeftOut returns why a path that is there goes along with no run, and what to do about it; nothing for one that goes along.
-	LeftOut(path string) (why, help string)
-	// ReadFile returns what is in a file, relative to the pipeline's folder, and no more than MaxSource+1 bytes of it. It follows no path
-	// out of the folder.
-	ReadFile(path string) ([]byte, error)
-}
 
 // Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
 type Program struct {
@@ -50,24 +35,24 @@ type Program struct {
 
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
 // DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
-func Compile(pipeline File, env File, ws Workspace) (*Program, Diagnostics) {
+func Compile(pipeline document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
 	return compileRoot(pipeline, env, ws, false)
 }
 
 // compileRoot compiles a document that is a pipeline, or a block that stands for one.
-func compileRoot(pipeline, env File, ws Workspace, block bool) (*Program, Diagnostics) {
-	var diags Diagnostics
+func compileRoot(pipeline, env document.File, ws document.Workspace, block bool) (*Program, document.Diagnostics) {
+	var diags document.Diagnostics
 	environment := DefaultEnvironment()
 	if env.Source != nil {
-		src := newSource(env)
+		src := document.New(env)
 		environment = loadEnvironment(src, env.Source)
-		diags = append(diags, src.diags...)
+		diags = append(diags, src.Findings...)
 	}
-	src := newSource(pipeline)
+	src := document.New(pipeline)
 	l := &loader{src: src, block: block}
 	f := newFamily(pipeline.Name, environment, ws)
 	var program *Program
-	if root := src.parse(pipeline.Source); root != nil {
+	if root := src.Parse(pipeline.Source); root != nil {
 		if l.root = root; block {
 			l.root = blockPipeline(root, pipeline.Name)
 		}
@@ -75,15 +60,15 @@ func compileRoot(pipeline, env File, ws Workspace, block bool) (*Program, Diagno
 			program = f.compile(l, 0).program
 		}
 	}
-	diags = append(append(diags, src.diags...), f.diags...)
-	diags.sort()
+	diags = append(append(diags, src.Findings...), f.diags...)
+	diags.Sort()
 	diags = slices.Compact(diags) // a default is read for each step that takes it
 	if diags.HasErrors() {
 		return nil, diags
 	}
 	if err := f.writeOut(); err != nil {
-		src.errorf(l.root, "limit", "write the values out", "%s", err)
-		return nil, src.diags
+		src.Errorf(l.root, "limit", "write the values out", "%s", err)
+		return nil, src.Findings
 	}
 	return program, diags
 }
@@ -109,7 +94,7 @@ func (p *Program) Needs(id string) map[string]Need {
 type checker struct {
 	*loader
 	env        *Environment
-	ws         Workspace
+	ws         document.Workspace
 	ts         *typeSystem
 	base       *cel.Env
 	vars       map[string]*cel.Type
@@ -251,7 +236,7 @@ func (c *checker) compileStep(s *step) {
 	for _, name := range typeNames(c.ts.objects["steps."+s.ID]) {
 		_, taken := c.vars[name]
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
-			c.src.errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
+			c.src.Errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestReference keeps docs/reference.md what the spec structs say.
@@ -278,16 +280,16 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if environmentExample(data) {
-			if _, diags := LoadEnvironment(File{Name: path, Source: data}); len(diags) > 0 {
+			if _, diags := LoadEnvironment(document.File{Name: path, Source: data}); len(diags) > 0 {
 				t.Errorf("%s", diags.Text(false))
 			}
 			continue
 		}
-		env := File{Name: "environment.yaml", Source: environment}
+		env := document.File{Name: "environment.yaml", Source: environment}
 		if kindByName(strings.TrimSuffix(filepath.Base(path), ".yaml")) != nil {
-			env = File{} // what a page begins with runs without one
+			env = document.File{} // what a page begins with runs without one
 		}
-		p, diags := Compile(File{Name: path, Source: data}, env, exampleFiles{})
+		p, diags := Compile(document.File{Name: path, Source: data}, env, exampleFiles{})
 		if len(diags) > 0 {
 			t.Errorf("%s", diags.Text(false))
 		}
@@ -334,7 +336,7 @@ func TestRepositoryExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		linted++
-		if _, diags := Compile(File{Name: path, Source: data}, File{Name: "environment.yaml", Source: env}, folder(filepath.Dir(path))); len(diags) > 0 {
+		if _, diags := Compile(document.File{Name: path, Source: data}, document.File{Name: "environment.yaml", Source: env}, folder(filepath.Dir(path))); len(diags) > 0 {
 			t.Errorf("%s", diags.Text(false))
 		}
 	}

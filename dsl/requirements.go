@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // includeOptions are those of a requirements file by which pip reads another file.
@@ -31,7 +33,7 @@ func Included(name string, text []byte) []string {
 // a run would lack; at is what names the requirements file.
 func (c *checker) readRequirements(at *yaml.Node, file string) {
 	root := path.Clean(file)
-	if _, known := c.requirements[root]; known || !isInside(root) {
+	if _, known := c.requirements[root]; known || !document.IsInside(root) {
 		return
 	}
 	c.requirements[root] = nil
@@ -47,12 +49,12 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 			}
 			seen = append(seen, name)
 			switch why, help := c.ws.LeftOut(name); {
-			case !isInside(name):
-				c.src.errorf(at, "path", "copy it into the pipeline's folder", "%q includes %q, which is outside the pipeline's folder", file, name)
+			case !document.IsInside(name):
+				c.src.Errorf(at, "path", "copy it into the pipeline's folder", "%q includes %q, which is outside the pipeline's folder", file, name)
 			case !c.ws.Exists(name):
-				c.src.errorf(at, "missing-file", "pip looks for it beside the file that includes it", "%q includes %q, and there is no such file", file, name)
+				c.src.Errorf(at, "missing-file", "pip looks for it beside the file that includes it", "%q includes %q, and there is no such file", file, name)
 			case why != "":
-				c.src.errorf(at, "left-out", help, "%q includes %q, which goes along with no run: %s", file, name, why)
+				c.src.Errorf(at, "left-out", help, "%q includes %q, which goes along with no run: %s", file, name, why)
 			}
 		}
 	}

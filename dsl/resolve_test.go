@@ -10,12 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func mustCompile(t testing.TB, pipeline string) *Program {
 	t.Helper()
-	p, diags := Compile(File{Name: "p.yaml", Source: []byte(pipeline)}, File{}, nil)
+	p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{}, nil)
 	if diags.HasErrors() {
 		t.Fatalf("compile:\n%s", diags.Text(false))
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -150,24 +152,24 @@ func (*Rollout) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
 }
 
 func (spec *Rollout) check(c *checker, s *step) {
-	if at := lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
+	if at := document.Lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
 		if _, ok := c.env.Targets[spec.Target]; !ok {
-			c.src.errorf(at, "target", suggest(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
+			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
 		}
 	}
-	if at := lookup(s.body, "traffic"); at != nil && lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
-		c.src.errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
+	if at := document.Lookup(s.body, "traffic"); at != nil && document.Lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
+		c.src.Errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
 	}
 	spec.checkStages(c, s)
 }
 
 func (spec *Rollout) checkStages(c *checker, s *step) {
-	stages := lookup(s.body, "stages")
+	stages := document.Lookup(s.body, "stages")
 	if stages == nil || stages.Kind != yaml.SequenceNode {
 		return
 	}
 	if len(stages.Content) == 0 {
-		c.src.errorf(stages, "stages", "end with {weight: 100%}", "there are no stages")
+		c.src.Errorf(stages, "stages", "end with {weight: 100%}", "there are no stages")
 		return
 	}
 	if len(spec.Stages) != len(stages.Content) {
@@ -176,25 +178,25 @@ func (spec *Rollout) checkStages(c *checker, s *step) {
 	var weight Share
 	for i, stage := range spec.Stages {
 		at := stages.Content[i]
-		hasShadow, hasWeight := lookup(at, "shadow") != nil, lookup(at, "weight") != nil
+		hasShadow, hasWeight := document.Lookup(at, "shadow") != nil, document.Lookup(at, "weight") != nil
 		switch {
 		case hasShadow == hasWeight:
-			c.src.errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
+			c.src.Errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
 		case stage.Shadow+stage.Weight == 0:
-			if n := cmp.Or(lookup(at, "shadow"), lookup(at, "weight")); isShare(n.Value) {
-				c.src.errorf(n, "stages", "", "a stage of 0%% sees no traffic")
+			if n := cmp.Or(document.Lookup(at, "shadow"), document.Lookup(at, "weight")); isShare(n.Value) {
+				c.src.Errorf(n, "stages", "", "a stage of 0%% sees no traffic")
 			}
 		case hasWeight && stage.Weight <= weight:
-			c.src.errorf(placeOf(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
+			c.src.Errorf(document.PlaceOf(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
 		case hasShadow && weight > 0:
-			c.src.errorf(placeOf(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
+			c.src.Errorf(document.PlaceOf(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
 		}
 		if hasWeight {
 			weight = stage.Weight
 		}
 	}
 	if last := len(spec.Stages) - 1; spec.Stages[last].Weight != 1 {
-		c.src.errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
+		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // after returns the shape of the rows that a transform hands on of those that come to it. computed are the types of the transform's
@@ -13,23 +15,23 @@ func (r rowShape) after(typ string, config *yaml.Node, computed map[*yaml.Node]*
 	case "ReadFromText":
 		return rowShape{fields: map[string]*cel.Type{"text": cel.StringType}}
 	case "ReadFromCsv":
-		return csvShape(lookup(config, "columns"))
+		return csvShape(document.Lookup(config, "columns"))
 	case "ReadFromJson", "ReadFromParquet", "ReadFromAvro", "Exec":
 		return anyRow
 	case "Combine":
 		return r.afterCombine(config)
 	case "DecodeMail":
-		return r.afterMail(lookup(config, "field"))
+		return r.afterMail(document.Lookup(config, "field"))
 	case "DetectLanguage":
-		if as := lookup(config, "as"); as != nil {
+		if as := document.Lookup(config, "as"); as != nil {
 			return r.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null
 		}
 	case "Explode":
-		return r.afterExplode(lookup(config, "fields"))
+		return r.afterExplode(document.Lookup(config, "fields"))
 	case "MapToFields":
 		return r.afterMap(config, computed)
 	case "ValidateWithSchema":
-		return r.afterSchema(lookup(config, "schema"))
+		return r.afterSchema(document.Lookup(config, "schema"))
 	}
 	return r
 }
@@ -71,18 +73,18 @@ func joinTypes(a, b *cel.Type) *cel.Type {
 // afterCombine has the fields that make a group, and those that are computed; but for counts these may be null.
 func (r rowShape) afterCombine(config *yaml.Node) rowShape {
 	out := rowShape{fields: map[string]*cel.Type{}}
-	for n := range scalarsBelow(lookup(config, "group_by")) {
+	for n := range document.Scalars(document.Lookup(config, "group_by")) {
 		if t := r.typeOf(n.Value); t != nil {
 			out = out.with(n.Value, t)
 		}
 	}
-	combine := lookup(config, "combine")
+	combine := document.Lookup(config, "combine")
 	if combine == nil || combine.Kind != yaml.MappingNode {
 		return out
 	}
 	for i := 0; i+1 < len(combine.Content); i += 2 {
 		t := cel.DynType
-		switch fn := lookup(combine.Content[i+1], "fn"); {
+		switch fn := document.Lookup(combine.Content[i+1], "fn"); {
 		case fn == nil:
 		case fn.Value == "count":
 			t = cel.IntType
@@ -100,7 +102,7 @@ func csvShape(columns *yaml.Node) rowShape {
 		return rowShape{rest: cel.StringType} // each file's first record names them
 	}
 	shape := rowShape{fields: map[string]*cel.Type{}}
-	for n := range scalarsBelow(columns) {
+	for n := range document.Scalars(columns) {
 		shape.fields[n.Value] = cel.StringType
 	}
 	return shape
@@ -119,7 +121,7 @@ func (r rowShape) afterMail(field *yaml.Node) rowShape {
 // afterExplode has items in place of lists; where several lists differ in length, nulls too.
 func (r rowShape) afterExplode(fields *yaml.Node) rowShape {
 	several := fields != nil && len(fields.Content) > 1
-	for n := range scalarsBelow(fields) {
+	for n := range document.Scalars(fields) {
 		t := cel.DynType
 		if list := r.fields[n.Value]; list != nil && list.Kind() == types.ListKind && !several {
 			t = list.Parameters()[0]
@@ -131,15 +133,15 @@ func (r rowShape) afterExplode(fields *yaml.Node) rowShape {
 
 func (r rowShape) afterMap(config *yaml.Node, computed map[*yaml.Node]*cel.Type) rowShape {
 	out := rowShape{fields: map[string]*cel.Type{}}
-	if keep := lookup(config, "append"); keep != nil && keep.Value == "true" {
+	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
 		out = r
-		for n := range scalarsBelow(lookup(config, "drop")) {
+		for n := range document.Scalars(document.Lookup(config, "drop")) {
 			out = out.without(n.Value)
 		}
 	}
-	if fields := lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
+	if fields := document.Lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(fields.Content); i += 2 {
-			t := computed[behindAlias(fields.Content[i+1])]
+			t := computed[document.Unalias(fields.Content[i+1])]
 			if t == nil {
 				t = cel.DynType // it could not be read, which was reported
 			}
@@ -155,16 +157,16 @@ func (r rowShape) afterMap(config *yaml.Node, computed map[*yaml.Node]*cel.Type)
 // afterSchema knows what a JSON Schema demands of each row: the types of the properties that must be there, and whether there are no
 // others.
 func (r rowShape) afterSchema(schema *yaml.Node) rowShape {
-	properties := lookup(schema, "properties")
+	properties := document.Lookup(schema, "properties")
 	if properties == nil || properties.Kind != yaml.MappingNode {
 		return r
 	}
 	required := map[string]bool{}
-	for n := range scalarsBelow(lookup(schema, "required")) {
+	for n := range document.Scalars(document.Lookup(schema, "required")) {
 		required[n.Value] = true
 	}
 	out := r
-	if others := lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && lookup(schema, "patternProperties") == nil {
+	if others := document.Lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && document.Lookup(schema, "patternProperties") == nil {
 		out = rowShape{fields: map[string]*cel.Type{}}
 	}
 	for i := 0; i+1 < len(properties.Content); i += 2 {
@@ -182,7 +184,7 @@ func (r rowShape) afterSchema(schema *yaml.Node) rowShape {
 
 // schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.
 func schemaType(schema *yaml.Node) *cel.Type {
-	typ := lookup(schema, "type")
+	typ := document.Lookup(schema, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return cel.DynType
 	}
@@ -194,7 +196,7 @@ func schemaType(schema *yaml.Node) *cel.Type {
 	case "object":
 		return cel.MapType(cel.StringType, cel.DynType)
 	case "array":
-		if items := lookup(schema, "items"); items != nil {
+		if items := document.Lookup(schema, "items"); items != nil {
 			return cel.ListType(schemaType(items))
 		}
 		return cel.ListType(cel.DynType)

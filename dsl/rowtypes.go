@@ -2,7 +2,6 @@ package dsl
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,9 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // rowShape is what is known of the rows at one place of a cleaning, before any was read.
@@ -87,16 +89,16 @@ func (c *checker) typeRows(s *step) {
 			written = append(written, shapes[at])
 		}
 	}
-	t.compile(lookup(s.body, "profile"), joinShapes(written), "the profile")
+	t.compile(document.Lookup(s.body, "profile"), joinShapes(written), "the profile")
 }
 
 // transform checks one transform and returns the shape of what it hands on.
 func (t *rowTyper) transform(n *yaml.Node, label string, in rowShape) rowShape {
-	typ := lookup(n, "type")
+	typ := document.Lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return anyRow
 	}
-	config := lookup(n, "config")
+	config := document.Lookup(n, "config")
 	computed := t.compile(config, in, "`"+label+"`")
 	t.checkFields(typ.Value, config, in, label)
 	t.checkWrite(typ, config, in)
@@ -112,7 +114,7 @@ func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*
 	computed := map[*yaml.Node]*cel.Type{}
 	var env *cel.Env
 	var vars map[string]*cel.Type
-	for n := range scalarsBelow(below) {
+	for n := range document.Scalars(below) {
 		if len(t.exprs[n]) == 0 {
 			continue
 		}
@@ -140,26 +142,6 @@ func (t *rowTyper) rowEnv(shape rowShape, whose string) (*cel.Env, map[string]*c
 	})
 	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
 	return mustEnv(t.ts, vars), vars
-}
-
-// scalarsBelow yields the scalars at and below a node. It follows no alias, which may lead anywhere: what is behind one is not known.
-func scalarsBelow(n *yaml.Node) iter.Seq[*yaml.Node] {
-	return func(yield func(*yaml.Node) bool) { visitScalars(n, yield) }
-}
-
-func visitScalars(n *yaml.Node, yield func(*yaml.Node) bool) bool {
-	if n == nil {
-		return true
-	}
-	if n.Kind == yaml.ScalarNode {
-		return yield(n)
-	}
-	for _, child := range n.Content {
-		if !visitScalars(child, yield) {
-			return false
-		}
-	}
-	return true
 }
 
 // readsFields reports whether an expression uses `row` to read fields by name and for nothing else. As a map it has no fields that
@@ -202,21 +184,21 @@ func fieldType(t *cel.Type) *cel.Type {
 
 // checkWrite reports a form of files that rows with these fields cannot have.
 func (t *rowTyper) checkWrite(typ, config *yaml.Node, in rowShape) {
-	columns := lookup(config, "columns")
+	columns := document.Lookup(config, "columns")
 	fields := slices.Sorted(maps.Keys(in.fields))
 	switch {
 	case typ.Value == "WriteToText" && in.rest == nil && len(fields) != 1:
-		t.src.errorf(typ, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
+		t.src.Errorf(typ, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
 	case typ.Value == "WriteToCsv" && columns != nil:
 		named := slices.Collect(valuesBelow(columns))
-		for n := range scalarsBelow(columns) {
+		for n := range document.Scalars(columns) {
 			if in.typeOf(n.Value) == nil {
-				t.src.errorf(n, "row", suggest(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
+				t.src.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
 			}
 		}
 		for _, field := range fields {
 			if !slices.Contains(named, field) {
-				t.src.errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
+				t.src.Errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
 			}
 		}
 	}
@@ -228,20 +210,20 @@ var textTransforms = []string{"DecodeMail", "Decontaminate", "DetectLanguage", "
 // checkFields reports the fields that a transform names and that its rows lack, or that cannot be what it works on.
 func (t *rowTyper) checkFields(typ string, config *yaml.Node, in rowShape, label string) {
 	for _, key := range []string{"field", "fields", "drop", "group_by"} {
-		named := lookup(config, key)
+		named := document.Lookup(config, key)
 		if named == nil || named.Kind == yaml.MappingNode {
 			continue
 		}
-		for n := range scalarsBelow(named) {
+		for n := range document.Scalars(named) {
 			got := in.typeOf(n.Value)
 			switch {
 			case got == nil:
-				t.src.errorf(n, "row", suggest(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
+				t.src.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case typ == "Explode" && got.Kind() != types.ListKind:
-				t.src.errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, article(typeName(got)))
+				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, article(typeName(got)))
 			case slices.Contains(textTransforms, typ) && got.Kind() != types.StringKind:
-				t.src.errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, article(typeName(got)), typ)
+				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, article(typeName(got)), typ)
 			}
 		}
 	}

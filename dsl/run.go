@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Run starts the user's own program once. Its outputs are those it declares.
@@ -31,19 +33,19 @@ func (spec *Run) outputTypes(_ *typeSystem, _ string) map[string]*cel.Type {
 }
 
 func (spec *Run) check(c *checker, s *step) {
-	script, command := lookup(s.body, "script"), lookup(s.body, "command")
+	script, command := document.Lookup(s.body, "script"), document.Lookup(s.body, "command")
 	switch {
 	case script == nil && command == nil && c.d.missing(s.body, "command") && c.d.missing(s.body, "script"):
-		c.src.errorf(keyNode(s.node, string(KindRun)), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
+		c.src.Errorf(document.KeyNode(s.node, string(KindRun)), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
 	case script != nil && command != nil:
-		c.src.errorf(keyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
+		c.src.Errorf(document.KeyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}
 	if script != nil && strings.TrimSpace(spec.Script) == "" {
-		c.src.errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
+		c.src.Errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
 	}
 	if m := interpolation.FindStringSubmatchIndex(spec.Script); m != nil && script != nil {
-		line, col := c.src.locate(script, utf8.RuneCountInString(spec.Script[:m[0]]))
-		c.src.add(SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+spec.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
+		line, col := c.src.Locate(script, utf8.RuneCountInString(spec.Script[:m[0]]))
+		c.src.Add(document.SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+spec.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
 			"a script is never interpolated: the shell will see this as it stands")
 	}
 	spec.Command.check(c, s)

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -63,35 +64,35 @@ var artifactOutputs = []string{"dataset", "model", "checkpoint"}
 
 func requireCommand(c *checker, s *step) {
 	if c.d.missing(s.body, "command") {
-		c.src.errorf(keyNode(s.node, string(s.Kind)), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
+		c.src.Errorf(document.KeyNode(s.node, string(s.Kind)), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
 	}
 }
 
 // check reports outputs without a path, and files that are not in the workspace.
 func (cmd *Command) check(c *checker, s *step) {
-	switch at := lookup(s.body, "command"); {
+	switch at := document.Lookup(s.body, "command"); {
 	case at == nil || at.Kind != yaml.SequenceNode:
 	case len(at.Content) == 0:
-		c.src.errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
+		c.src.Errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
 	default:
-		if program := behindAlias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
-			c.src.errorf(program, "required", "write `command: [python3, script.py]`", "the command names no program")
+		if program := document.Unalias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
+			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command names no program")
 		}
 	}
 	for name, decl := range cmd.Outputs {
-		at := lookup(s.body, "outputs", name)
+		at := document.Lookup(s.body, "outputs", name)
 		isArtifact := slices.Contains(artifactOutputs, decl.Type)
 		switch {
 		case isArtifact && decl.Path == "":
-			c.src.errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
+			c.src.Errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
 		case !isArtifact && decl.Path != "" && decl.Type != "":
-			c.src.errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
-		case isArtifact && !isInside(decl.Path):
-			c.src.errorf(placeOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
+			c.src.Errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
+		case isArtifact && !document.IsInside(decl.Path):
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
-	if at := lookup(s.body, "runtime", "image"); at != nil && s.Kind != KindTrain {
-		c.src.errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
+	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.Kind != KindTrain {
+		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
 	}
 	cmd.checkFiles(c, s)
 }
@@ -110,7 +111,7 @@ func (cmd *Command) checkFiles(c *checker, s *step) {
 	}
 	if cmd.Runtime.Python != "" {
 		c.checkFile(s, cmd.Runtime.Python, "runtime", "python")
-		if at := lookup(s.body, "runtime", "python"); at != nil {
+		if at := document.Lookup(s.body, "runtime", "python"); at != nil {
 			c.readRequirements(at, cmd.Runtime.Python)
 		}
 	}
@@ -128,25 +129,19 @@ func inWorkspace(i int, arg string) bool {
 
 // checkFile reports a file that the workspace lacks; at is where the body names it.
 func (c *checker) checkFile(s *step, file string, at ...any) {
-	c.checkFileAt(lookup(s.body, at...), file)
+	c.checkFileAt(document.Lookup(s.body, at...), file)
 }
 
 func (c *checker) checkFileAt(node *yaml.Node, file string) {
 	switch {
 	case node == nil || file == "":
-	case !isInside(file):
-		c.src.errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
+	case !document.IsInside(file):
+		c.src.Errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
 	case !c.ws.Exists(path.Clean(file)):
-		c.src.errorf(node, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
+		c.src.Errorf(node, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
 	default:
 		if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
-			c.src.errorf(node, "left-out", help, "%q goes along with no run: %s", file, why)
+			c.src.Errorf(node, "left-out", help, "%q goes along with no run: %s", file, why)
 		}
 	}
-}
-
-// isInside reports whether a path stays in the folder it is relative to.
-func isInside(p string) bool {
-	clean := path.Clean(p)
-	return p != "" && !path.IsAbs(p) && clean != ".." && !strings.HasPrefix(clean, "../")
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // SecretSource is where a secret's value comes from: exactly one of env, file and vault. The value is read only where it is needed.
@@ -79,12 +82,12 @@ func (c *checker) checkSecret(n *yaml.Node, name string) {
 	}
 }
 
-func missingSecret(src *source, n *yaml.Node, env *Environment, name string) {
-	hint := suggest(name, slices.Collect(maps.Keys(env.Secrets)))
+func missingSecret(src *document.Source, n *yaml.Node, env *Environment, name string) {
+	hint := nearest.Hint(name, slices.Collect(maps.Keys(env.Secrets)))
 	if len(env.Secrets) == 0 {
 		hint = "add it there: `secrets: {" + name + ": {env: VARIABLE}}`"
 	}
-	src.errorf(n, "secret", hint, "the environment `%s` has no secret `%s`", env.Name, name)
+	src.Errorf(n, "secret", hint, "the environment `%s` has no secret `%s`", env.Name, name)
 }
 
 // checkWho reports names that are neither people of the environment nor a user; n is the list of them.
@@ -93,7 +96,7 @@ func (c *checker) checkWho(n *yaml.Node) {
 		return
 	}
 	for _, item := range n.Content {
-		item = behindAlias(item)
+		item = document.Unalias(item)
 		if item.Kind != yaml.ScalarNode || strings.Contains(item.Value, "${") {
 			continue
 		}
@@ -101,15 +104,15 @@ func (c *checker) checkWho(n *yaml.Node) {
 		_, known := c.env.People[item.Value]
 		switch {
 		case isUser && user == "":
-			c.src.errorf(item, "person", "write user:NAME", "this names nobody")
+			c.src.Errorf(item, "person", "write user:NAME", "this names nobody")
 		case !isUser && !known:
-			hint := suggest(item.Value, slices.Collect(maps.Keys(c.env.People)))
+			hint := nearest.Hint(item.Value, slices.Collect(maps.Keys(c.env.People)))
 			if !strings.Contains(item.Value, ":") {
 				hint = "for a user write user:" + item.Value
 			} else if len(c.env.People) == 0 {
 				hint = "write user:NAME, or add `people: {\"" + item.Value + "\": {users: [NAME]}}` to it"
 			}
-			c.src.errorf(item, "person", hint, "the environment `%s` has no people `%s`", c.env.Name, item.Value)
+			c.src.Errorf(item, "person", hint, "the environment `%s` has no people `%s`", c.env.Name, item.Value)
 		}
 	}
 }
@@ -118,53 +121,53 @@ func (c *checker) checkWho(n *yaml.Node) {
 var vaultKey = regexp.MustCompile(`^[^/#\s]+(/[^/#\s]+)+#[^#\s]+$`)
 
 // checkSecrets reports what types alone do not say of an environment's secrets, people and mail server.
-func checkSecrets(src *source, root *yaml.Node, env *Environment) {
-	for key, n := range mappingOf(root, "secrets") {
+func checkSecrets(src *document.Source, root *yaml.Node, env *Environment) {
+	for key, n := range document.Entries(root, "secrets") {
 		kind := exactlyOne(src, key, n, "a secret", "env", "file", "vault")
-		at := lookup(n, kind)
+		at := document.Lookup(n, kind)
 		switch {
 		case kind == "" || at.Kind != yaml.ScalarNode:
 		case at.Value == "":
-			src.errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
+			src.Errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
 		case kind == "env" && !variable.MatchString(at.Value):
-			src.errorf(at, "name", "letters, digits and `_`, beginning with no digit", "%q is not a name of an environment variable", at.Value)
+			src.Errorf(at, "name", "letters, digits and `_`, beginning with no digit", "%q is not a name of an environment variable", at.Value)
 		case kind == "vault" && !vaultKey.MatchString(at.Value):
-			src.errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
+			src.Errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
 		}
 	}
-	if n := lookup(root, "vault"); n != nil && n.Kind == yaml.MappingNode {
-		if at := lookup(n, "address"); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) {
-			src.errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	if n := document.Lookup(root, "vault"); n != nil && n.Kind == yaml.MappingNode {
+		if at := document.Lookup(n, "address"); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) {
+			src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
 		}
-		if lookup(n, "auth") != nil {
-			exactlyOne(src, keyNode(n, "auth"), lookup(n, "auth"), "`auth`", "token_file", "kubernetes")
+		if document.Lookup(n, "auth") != nil {
+			exactlyOne(src, document.KeyNode(n, "auth"), document.Lookup(n, "auth"), "`auth`", "token_file", "kubernetes")
 		}
 	}
-	for key, n := range mappingOf(root, "people") {
+	for key, n := range document.Entries(root, "people") {
 		if strings.HasPrefix(key.Value, "user:") {
-			src.errorf(key, "person", "call it group:NAME", "`%s` is a user, and `who` may name a user without this", key.Value)
+			src.Errorf(key, "person", "call it group:NAME", "`%s` is a user, and `who` may name a user without this", key.Value)
 		}
 		exactlyOne(src, key, n, "a name of people", "users", "oidc")
 	}
-	checkSMTP(src, lookup(root, "smtp"), env)
+	checkSMTP(src, document.Lookup(root, "smtp"), env)
 }
 
-func checkSMTP(src *source, n *yaml.Node, env *Environment) {
+func checkSMTP(src *document.Source, n *yaml.Node, env *Environment) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
 	}
-	if at := lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !mailAddress.MatchString(at.Value) {
-		src.errorf(at, "address", "write NAME@HOST", "%q is not an address", at.Value)
+	if at := document.Lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !mailAddress.MatchString(at.Value) {
+		src.Errorf(at, "address", "write NAME@HOST", "%q is not an address", at.Value)
 	}
-	password := lookup(n, "password_secret")
+	password := document.Lookup(n, "password_secret")
 	if password == nil {
 		return
 	}
 	if _, ok := env.Secrets[password.Value]; !ok && password.Kind == yaml.ScalarNode {
 		missingSecret(src, password, env, password.Value)
 	}
-	if lookup(n, "user") == nil {
-		src.errorf(keyNode(n, "password_secret"), "required", "add `user: NAME`", "there is a password and no user")
+	if document.Lookup(n, "user") == nil {
+		src.Errorf(document.KeyNode(n, "password_secret"), "required", "add `user: NAME`", "there is a password and no user")
 	}
 }
 

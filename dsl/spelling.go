@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // spellingError is a number that readers of YAML do not agree on: 010 is 8 in YAML 1.1 and 10 in YAML 1.2, 1_000 is a number in the one
@@ -54,7 +56,7 @@ func withoutLeadingZeros(number string) string {
 // asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since
 // 1.10 is the number 1.1.
 func (d *decoder) asText(v value, n *yaml.Node) value {
-	n = behindAlias(n)
+	n = document.Unalias(n)
 	if n == nil {
 		return v
 	}
@@ -74,7 +76,7 @@ func (d *decoder) asText(v value, n *yaml.Node) value {
 		}
 	case entries:
 		for i, key := range v.keys {
-			v.values[i] = d.asText(v.values[i], lookup(n, key))
+			v.values[i] = d.asText(v.values[i], document.Lookup(n, key))
 		}
 	}
 	return v
@@ -84,7 +86,7 @@ func (d *decoder) asText(v value, n *yaml.Node) value {
 func (d *decoder) valuesAsText(of entries, key string, n *yaml.Node, typ, items string) {
 	isText := typ == "string" || typ == "enum" || (typ == "list" || typ == "map") && (items == "" || items == "string")
 	if i := slices.Index(of.keys, key); i >= 0 && isText {
-		of.values[i] = d.asText(of.values[i], lookup(n, key))
+		of.values[i] = d.asText(of.values[i], document.Lookup(n, key))
 	}
 }
 
@@ -93,7 +95,7 @@ func (d *decoder) declaredAsText(declared entries, n *yaml.Node) {
 	for i, name := range declared.keys {
 		if decl, ok := declared.values[i].(entries); ok {
 			typ, items := declaredType(decl)
-			d.valuesAsText(decl, "default", lookup(n, name), typ, items)
+			d.valuesAsText(decl, "default", document.Lookup(n, name), typ, items)
 		}
 	}
 }
@@ -106,7 +108,7 @@ func declaredType(decl entries) (typ, items string) {
 
 // holdsMisspelt reports whether a value is or holds a number that reportMisspelt reports.
 func (d *decoder) holdsMisspelt(n *yaml.Node) bool {
-	n = behindAlias(n)
+	n = document.Unalias(n)
 	return n != nil && (d.misspelt[n] || slices.ContainsFunc(n.Content, d.holdsMisspelt))
 }
 
@@ -114,6 +116,6 @@ func (d *decoder) holdsMisspelt(n *yaml.Node) bool {
 func (d *decoder) reportMisspelt() {
 	for n := range d.misspelt {
 		_, err := d.plain(n, reflect.TypeFor[int64]())
-		d.src.errorf(n, "type", spellingHint(err), "%s", err)
+		d.src.Errorf(n, "type", spellingHint(err), "%s", err)
 	}
 }

@@ -6,11 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // TestTextsAreAsWritten: what stands for a text is the text that was written, though YAML would read a number or a bool in it.
 func TestTextsAreAsWritten(t *testing.T) {
-	const document = `sluice: pipeline/v1
+	const doc = `sluice: pipeline/v1
 name: p
 params:
   short: {type: string, default: 3.10}
@@ -39,7 +41,7 @@ params: {text: {type: string}, texts: {type: list}, number: {type: double}}
 steps: {a: {foreach: params.texts, run: {command: [echo, "${params.text}${params.number}"]}}}
 `
 	files := archive{&txtar.Archive{Files: []txtar.File{{Name: "child.yaml", Data: []byte(child)}}}}
-	p, diags := Compile(File{Name: "p.yaml", Source: []byte(document)}, File{}, files)
+	p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(doc)}, document.File{}, files)
 	if len(diags) > 0 {
 		t.Fatal(diags.Text(false))
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // stageNames are the types a rollout stage's checks see. They are the same in every pipeline.
@@ -37,11 +39,11 @@ func evalCheck(e Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, value
 	if err != nil {
 		return Check{}, err
 	}
-	src := newSource(File{Source: []byte(e)})
+	src := document.New(document.File{Source: []byte(e)})
 	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: boolType}}
 	x.compile(src, ts, env, vars)
 	if !x.ok {
-		return Check{}, fmt.Errorf("check %q: %w", e, src.diags)
+		return Check{}, fmt.Errorf("check %q: %w", e, src.Findings)
 	}
 	names, err := cel.NewActivation(values)
 	if err != nil {

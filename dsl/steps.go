@@ -6,22 +6,25 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // readSteps reads the steps of one section.
 func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 	section := SectionMain
 	for _, s := range []Section{SectionOnFailure, SectionFinally} {
-		if n == lookup(l.root, string(s)) {
+		if n == document.Lookup(l.root, string(s)) {
 			section = s
 		}
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		l.src.errorf(n, "type", "write `id: {run: {...}}`, one entry a step", "steps are a mapping from id to step, not %s", nodeKind(n))
+		l.src.Errorf(n, "type", "write `id: {run: {...}}`, one entry a step", "steps are a mapping from id to step, not %s", document.NodeKind(n))
 		return
 	}
 	if len(n.Content)/2 > maxSteps {
-		l.src.errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or make several pipelines of it", "there are more than %d steps", maxSteps)
+		l.src.Errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or make several pipelines of it", "there are more than %d steps", maxSteps)
 		return
 	}
 	outer := d.exprs
@@ -30,7 +33,7 @@ func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
-			l.src.errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
+			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
 			return
 		}
 		d.exprs = nil
@@ -61,7 +64,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	l.envelopeForms(d, s)
 	envelope, ok := d.structure(n, reflect.TypeFor[Envelope](), func(k, v *yaml.Node) bool {
 		if k.Value == "on_fail" {
-			l.src.errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
+			l.src.Errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
 			return true
 		}
 		if info := kindByName(k.Value); info != nil {
@@ -77,16 +80,16 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	switch {
-	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meant[n], func(k string) bool { return kindByName(k) != nil }) && lookup(n, "<<") == nil:
-		l.src.errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meant[n], func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
+		l.src.Errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
 		return nil
 	case len(kindKeys) == 0:
 		return nil
 	case len(kindKeys) > 1:
-		l.src.errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
+		l.src.Errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
 	}
 	if err := fill(&s.Envelope, known(envelope)); err != nil {
-		l.src.errorf(key, "type", "", "%s", err)
+		l.src.Errorf(key, "type", "", "%s", err)
 		return nil
 	}
 	s.env, s.secrets, s.summary = envelope.get("env"), envelope.get("secrets"), envelope.get("summary")
@@ -111,22 +114,22 @@ func (l *loader) envelopeForms(d *decoder, s *step) {
 // complete fills what follows from what was read of a step, and tells its expressions apart.
 func (s *step) complete() {
 	setDefaults(reflect.ValueOf(&s.Envelope))
-	if lookup(s.node, "retry", "max_backoff") == nil {
+	if document.Lookup(s.node, "retry", "max_backoff") == nil {
 		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
-	if lookup(s.node, "cache") == nil {
+	if document.Lookup(s.node, "cache") == nil {
 		s.Cache = Cache{Enabled: cachedByDefault(s)}
 	}
-	secrets := lookup(s.node, "secrets")
+	secrets := document.Lookup(s.node, "secrets")
 	for _, e := range s.exprs {
 		switch {
 		case e.scope == scopeGate:
 			s.gates = append(s.gates, e)
 		case e.scope == scopeUntil:
 			s.until = e
-		case e.node == lookup(s.node, "when"):
+		case e.node == document.Lookup(s.node, "when"):
 			s.when, e.scope = e, scopeOnce
-		case e.node == lookup(s.node, "foreach"):
+		case e.node == document.Lookup(s.node, "foreach"):
 			s.foreach, e.scope, e.want = e, scopeOnce, want{typ: anyList}
 		case secrets != nil && slices.Contains(secrets.Content, e.node):
 			e.scope = scopeSecret
@@ -154,7 +157,7 @@ func (s *step) complete() {
 	switch {
 	case !s.listed():
 		s.Require, s.MaxParallel = 0, 0 // perhaps a default, of which it has no use
-	case lookup(s.node, "require") == nil:
+	case document.Lookup(s.node, "require") == nil:
 		s.Require = 1
 	}
 }
@@ -189,7 +192,7 @@ func (l *loader) bodyForms(d *decoder) {
 func (l *loader) readBody(d *decoder, s *step) {
 	info := kindByName(string(s.Kind))
 	s.known = info.new()
-	s.body = l.withDefaults(behindAlias(s.body), string(s.Kind))
+	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if s.Kind == KindClean {
 		s.body = writtenOut(l.src, s.body)
 	}
@@ -204,10 +207,10 @@ func (l *loader) readBody(d *decoder, s *step) {
 	s.spec = v
 	if fields, ok := v.(entries); ok && s.Kind == KindApproval {
 		form, _ := fields.get("fields").(entries)
-		d.declaredAsText(form, lookup(s.body, "fields"))
+		d.declaredAsText(form, document.Lookup(s.body, "fields"))
 	}
 	if err := fill(s.known, known(v)); err != nil {
-		l.src.errorf(s.key, "type", "", "%s", err)
+		l.src.Errorf(s.key, "type", "", "%s", err)
 	}
 	setDefaults(reflect.ValueOf(s.known))
 }
@@ -216,23 +219,23 @@ func (l *loader) readBody(d *decoder, s *step) {
 func (l *loader) strangeKey(n, k *yaml.Node) bool {
 	switch {
 	case slices.Contains(laterKinds, k.Value):
-		l.src.errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
+		l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
 		return true
 	case slices.Contains(notYetKeys[reflect.TypeFor[Envelope]()], k.Value) || foreignWords[k.Value] != "":
 		return false // the decoder explains it
 	}
 	names := append(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), kindNames()...)
-	hint := didYouMean(k.Value, names)
-	l.d.meant[n] = append(l.d.meant[n], nearest(k.Value, names))
+	hint := nearest.DidYouMean(k.Value, names)
+	l.d.meant[n] = append(l.d.meant[n], nearest.To(k.Value, names))
 	if hint == "" {
 		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), ", ")
 	}
-	l.src.errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)
+	l.src.Errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)
 	return true
 }
 
 func hasLaterKind(n *yaml.Node) bool {
-	return slices.ContainsFunc(laterKinds, func(k string) bool { return lookup(n, k) != nil })
+	return slices.ContainsFunc(laterKinds, func(k string) bool { return document.Lookup(n, k) != nil })
 }
 
 var (
@@ -275,7 +278,7 @@ func readGates(d *decoder, n *yaml.Node, r rules) value {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		if n.Style&yaml.FlowStyle != 0 {
-			d.src.errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
+			d.src.Errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
 			return nil
 		}
 		items = n.Content
@@ -310,11 +313,11 @@ func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
 	var out entries
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			d.src.errorf(item, "type", "", "a step's id is expected here, not %s", nodeKind(item))
+			d.src.Errorf(item, "type", "", "a step's id is expected here, not %s", document.NodeKind(item))
 			continue
 		}
 		if slices.Contains(out.keys, item.Value) {
-			d.src.errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			d.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 			continue
 		}
 		out.keys, out.values = append(out.keys, item.Value), append(out.values, literal{string(NeedPassed)})

@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -228,7 +230,7 @@ func (spec *Train) check(c *checker, s *step) {
 	requireCommand(c, s)
 	spec.Command.check(c, s)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
-		c.src.errorf(placeOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
+		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
 	}
 	spec.checkNeeds(c, s)
 	spec.checkPool(c, s)
@@ -241,26 +243,26 @@ func (spec *Train) checkPool(c *checker, s *step) {
 		return
 	}
 	pools := slices.Sorted(maps.Keys(c.env.Pools))
-	at := lookup(s.body, "pool")
+	at := document.Lookup(s.body, "pool")
 	if at == nil {
 		if len(pools) != 1 {
-			c.src.errorf(keyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+suggest("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+			c.src.Errorf(document.KeyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
 			return
 		}
 		spec.Pool = pools
 	}
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
-		c.src.errorf(at, "pool", suggest("", pools), "`%s` names no pool", s.ID)
+		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` names no pool", s.ID)
 	}
-	positive(c.src, lookup(s.body, "checkpoint"), "every")
+	positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
 	for i, name := range spec.Pool {
 		place := itemAt(at, i)
 		switch {
 		case name == "":
 		case !slices.Contains(pools, name):
-			c.src.errorf(place, "pool", suggest(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
+			c.src.Errorf(place, "pool", nearest.Hint(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
 		case slices.Contains(spec.Pool[:i], name):
-			c.src.errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
+			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
 		default:
 			spec.checkPoolOf(c, s, name)
 			spec.checkCapacity(c, s, name, place)
@@ -282,11 +284,11 @@ func (spec *Train) checkSize(c *checker, s *step, pool string) {
 	if nodes == 0 || spec.Nodes.Min <= nodes {
 		return
 	}
-	place := lookup(s.body, "nodes")
+	place := document.Lookup(s.body, "nodes")
 	if place == nil {
-		place = keyNode(s.node, string(KindTrain))
+		place = document.KeyNode(s.node, string(KindTrain))
 	}
-	c.src.errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), pool, nodes)
+	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), pool, nodes)
 }
 
 // complete fills what the document may leave out and the environment or the rest of the spec says.

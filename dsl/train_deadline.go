@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // CapacityAuto lets what serves the step best be bought.
@@ -51,26 +53,26 @@ func (spec *Train) Buys(capacity string) bool {
 
 // checkDeadline checks when the training has to be done, and that this can be planned for.
 func (spec *Train) checkDeadline(c *checker, s *step) {
-	node := lookup(s.body, "deadline")
+	node := document.Lookup(s.body, "deadline")
 	if node == nil || spec.Deadline == nil {
 		return
 	}
-	within, at := lookup(node, "within"), lookup(node, "at")
+	within, at := document.Lookup(node, "within"), document.Lookup(node, "at")
 	switch {
 	case within == nil && at == nil:
-		c.src.errorf(node, "deadline", "write `within: 2h`, or `at: \"07:00\"`", "the deadline of `%s` does not say when", s.ID)
+		c.src.Errorf(node, "deadline", "write `within: 2h`, or `at: \"07:00\"`", "the deadline of `%s` does not say when", s.ID)
 	case within != nil && at != nil:
-		c.src.errorf(keyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
+		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
 	positive(c.src, node, "within")
-	spec.Deadline.checkClock(c, at, lookup(node, "timezone"))
-	place := keyNode(s.body, "deadline")
-	if lookup(s.body, "total_steps") == nil {
-		c.src.errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
+	spec.Deadline.checkClock(c, at, document.Lookup(node, "timezone"))
+	place := document.KeyNode(s.body, "deadline")
+	if document.Lookup(s.body, "total_steps") == nil {
+		c.src.Errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
 			"`%s` has a deadline and no `total_steps`, so nobody can tell how much work is left", s.ID)
 	}
 	if spec.Capacity == CapacitySpot {
-		c.src.warnf(place, "deadline", "write `capacity: auto`", "no deadline can be kept on spot alone, which may be gone when it is needed")
+		c.src.Warnf(place, "deadline", "write `capacity: auto`", "no deadline can be kept on spot alone, which may be gone when it is needed")
 	}
 }
 
@@ -78,16 +80,16 @@ func (spec *Train) checkDeadline(c *checker, s *step) {
 func (d *Deadline) checkClock(c *checker, at, zone *yaml.Node) {
 	if at != nil && !strings.Contains(at.Value, "${") {
 		if _, err := time.Parse(clock, at.Value); err != nil {
-			c.src.errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
+			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
 		}
 	}
 	switch {
 	case zone == nil || strings.Contains(zone.Value, "${"):
 	case at == nil:
-		c.src.errorf(zone, "deadline", "remove it", "a timezone belongs to `at`; `within` is as long everywhere")
+		c.src.Errorf(zone, "deadline", "remove it", "a timezone belongs to `at`; `within` is as long everywhere")
 	default:
 		if _, err := time.LoadLocation(zone.Value); err != nil || zone.Value == "Local" || zone.Value == "" {
-			c.src.errorf(zone, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
+			c.src.Errorf(zone, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
 		}
 	}
 }
@@ -98,11 +100,11 @@ func (spec *Train) checkCapacity(c *checker, s *step, pool string, place *yaml.N
 	if slices.ContainsFunc(sells, spec.Buys) {
 		return
 	}
-	if at := lookup(s.body, "capacity"); at != nil {
+	if at := document.Lookup(s.body, "capacity"); at != nil {
 		place = at
 	} else if place == nil {
-		place = keyNode(s.node, string(KindTrain))
+		place = document.KeyNode(s.node, string(KindTrain))
 	}
-	c.src.errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", spec.Capacity),
+	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", spec.Capacity),
 		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, spec.Capacity, pool, strings.Join(sells, ", "))
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // checkLauncher reports launchers that start the ranks of one node where there are several.
@@ -15,10 +17,10 @@ func (spec *Train) checkLauncher(c *checker, s *step) {
 		return
 	}
 	if spec.Launcher == LauncherMPI {
-		c.src.errorf(lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
+		c.src.Errorf(document.Lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
 			"mpi starts the ranks of one node: on others it would need an SSH server")
 	}
-	at := lookup(s.body, "command")
+	at := document.Lookup(s.body, "command")
 	words := literalWords(at)
 	if meetsOthers(words, s) {
 		return
@@ -29,7 +31,7 @@ func (spec *Train) checkLauncher(c *checker, s *step) {
 			launcher = spec.accelerateIn(program)
 		}
 		if launcher != "" {
-			c.src.errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
+			c.src.Errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
 				"`%s` starts a world of its own on each node of `%s`: every node would train a model of its own", launcher, s.ID)
 			return
 		}
@@ -41,7 +43,7 @@ func literalWords(command *yaml.Node) []string {
 	var words []string
 	if command != nil && command.Kind == yaml.SequenceNode {
 		for _, n := range command.Content {
-			words = append(words, behindAlias(n).Value)
+			words = append(words, document.Unalias(n).Value)
 		}
 	}
 	return words

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // How the ranks of a node are started.
@@ -27,15 +29,15 @@ const (
 
 // checkNeeds reports what a node cannot have, and what cannot be started there.
 func (spec *Train) checkNeeds(c *checker, s *step) {
-	if at := lookup(s.body, "resources", "gpu_type"); at != nil && lookup(s.body, "resources", "gpu") == nil {
-		c.src.errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
+	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && document.Lookup(s.body, "resources", "gpu") == nil {
+		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
 	}
-	if idle := lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {
-		if lookup(s.body, "resources", "gpu") == nil {
-			c.src.errorf(keyNode(lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` says what happens to idle GPUs, and has none", s.ID)
+	if idle := document.Lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {
+		if document.Lookup(s.body, "resources", "gpu") == nil {
+			c.src.Errorf(document.KeyNode(document.Lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` says what happens to idle GPUs, and has none", s.ID)
 		}
-		if below := lookup(idle, "below"); below != nil && spec.Resources.Idle.Below <= 0 && !strings.Contains(below.Value, "${") {
-			c.src.errorf(below, "range", "write a share such as 30%", "no GPU is used less than %s", below.Value)
+		if below := document.Lookup(idle, "below"); below != nil && spec.Resources.Idle.Below <= 0 && !strings.Contains(below.Value, "${") {
+			c.src.Errorf(below, "range", "write a share such as 30%", "no GPU is used less than %s", below.Value)
 		}
 		positive(c.src, idle, "for")
 	}
@@ -46,17 +48,17 @@ func (spec *Train) checkNeeds(c *checker, s *step) {
 func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
 	spec.checkSize(c, s, name)
 	pool := c.env.Pools[name]
-	if at := lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
-		c.src.errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
+	if at := document.Lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
+		c.src.Errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
 			"the pool `%s` starts processes of this machine, and no containers", name)
 	}
 	if file := pool.Runtime.Python; c.ws != nil && file != "" && spec.Runtime.Python == "" {
-		at := keyNode(s.node, string(KindTrain))
+		at := document.KeyNode(s.node, string(KindTrain))
 		if !c.ws.Exists(path.Clean(file)) {
-			c.src.errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
+			c.src.Errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
 				"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
 		} else if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
-			c.src.errorf(at, "left-out", help, "the pool `%s` installs %q, which goes along with no run: %s", name, file, why)
+			c.src.Errorf(at, "left-out", help, "the pool `%s` installs %q, which goes along with no run: %s", name, file, why)
 		}
 		c.readRequirements(at, file)
 	}
@@ -83,23 +85,23 @@ func (spec *Train) checkNode(c *checker, s *step, pool string, node NodeShape) {
 		},
 	} {
 		if r.lacks {
-			c.src.errorf(placeOf(s.body, "resources", r.key), "resources", "ask for less, or use another pool",
+			c.src.Errorf(document.PlaceOf(s.body, "resources", r.key), "resources", "ask for less, or use another pool",
 				"`%s` wants %s, and a node of the pool `%s` %s", s.ID, r.wants, pool, r.have)
 		}
 	}
 }
 
 // checkPools reports what the environment says of its pools and cannot be.
-func checkPools(src *source, root *yaml.Node, env *Environment) {
-	for key, body := range mappingOf(root, "pools") {
-		if at := lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
-			src.errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
+func checkPools(src *document.Source, root *yaml.Node, env *Environment) {
+	for key, body := range document.Entries(root, "pools") {
+		if at := document.Lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
+			src.Errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
 		}
-		checkSold(src, key, lookup(body, "capacity"))
-		emptyLists(src, lookup(body, "ec2"), "types", "subnets")
-		positive(src, lookup(body, "local", "interruptions"), "mean_up")
-		if at := lookup(body, "metrics_listen"); at != nil && !isAddress(at.Value) {
-			src.errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is no address at which an agent could listen")
+		checkSold(src, key, document.Lookup(body, "capacity"))
+		emptyLists(src, document.Lookup(body, "ec2"), "types", "subnets")
+		positive(src, document.Lookup(body, "local", "interruptions"), "mean_up")
+		if at := document.Lookup(body, "metrics_listen"); at != nil && !isAddress(at.Value) {
+			src.Errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is no address at which an agent could listen")
 		}
 	}
 }
@@ -112,36 +114,36 @@ func isAddress(s string) bool {
 }
 
 // checkSold reports a pool that sells nothing, or the same twice.
-func checkSold(src *source, pool, sold *yaml.Node) {
+func checkSold(src *document.Source, pool, sold *yaml.Node) {
 	if sold == nil || sold.Kind != yaml.SequenceNode {
 		return
 	}
 	if len(sold.Content) == 0 {
-		src.errorf(sold, "capacity", "write `capacity: [spot, on_demand]`, or leave it out for on_demand", "the pool `%s` sells nothing", pool.Value)
+		src.Errorf(sold, "capacity", "write `capacity: [spot, on_demand]`, or leave it out for on_demand", "the pool `%s` sells nothing", pool.Value)
 	}
 	for i, item := range sold.Content {
 		if slices.ContainsFunc(sold.Content[:i], func(before *yaml.Node) bool { return before.Value == item.Value }) {
-			src.errorf(item, "capacity", "remove it", "%s is there already", item.Value)
+			src.Errorf(item, "capacity", "remove it", "%s is there already", item.Value)
 		}
 	}
 }
 
 // emptyLists reports lists of a mapping that must have something in them.
-func emptyLists(src *source, n *yaml.Node, keys ...string) {
+func emptyLists(src *document.Source, n *yaml.Node, keys ...string) {
 	for _, key := range keys {
-		if at := lookup(n, key); at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
-			src.errorf(at, "required", "", "`%s` is empty", key)
+		if at := document.Lookup(n, key); at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
+			src.Errorf(at, "required", "", "`%s` is empty", key)
 		}
 	}
 }
 
 // positive reports a duration that is none.
-func positive(src *source, n *yaml.Node, key string) {
-	at := lookup(n, key)
+func positive(src *document.Source, n *yaml.Node, key string) {
+	at := document.Lookup(n, key)
 	if at == nil {
 		return
 	}
 	if d, err := ParseDuration(at.Value); err == nil && d <= 0 {
-		src.errorf(at, "range", "", "%s is no time at all", at.Value)
+		src.Errorf(at, "range", "", "%s is no time at all", at.Value)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 var transformType = reflect.TypeFor[Transform]()
@@ -20,7 +23,7 @@ var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "ou
 
 // readTransform reads one transform or a group of them.
 func readTransform(d *decoder, n *yaml.Node) value {
-	typ := lookup(n, "type")
+	typ := document.Lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return d.structure(n, transformType, nil)
 	}
@@ -29,18 +32,18 @@ func readTransform(d *decoder, n *yaml.Node) value {
 	}
 	spec, ok := transformSpecs[typ.Value]
 	if !ok {
-		d.src.errorf(typ, "transform", suggest(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
+		d.src.Errorf(typ, "transform", nearest.Hint(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
 		return nil
 	}
 	for key := range keysOf(n, groupKeys...) {
-		d.src.errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
+		d.src.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
 	}
 	return readConfig(d, n, typ.Value, reflect.TypeOf(spec))
 }
 
 // readConfig reads a transform whose config has the shape of its type.
 func readConfig(d *decoder, n *yaml.Node, typ string, spec reflect.Type) value {
-	config := lookup(n, "config")
+	config := document.Lookup(n, "config")
 	outer := d.forms[rawType]
 	d.forms[rawType] = func(n *yaml.Node, _ rules) (value, bool) {
 		if n != config {
@@ -53,7 +56,7 @@ func readConfig(d *decoder, n *yaml.Node, typ string, spec reflect.Type) value {
 	if config == nil {
 		for _, f := range fieldsOf(spec) {
 			if f.required {
-				d.src.errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.name)
+				d.src.Errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.name)
 			}
 		}
 	}
@@ -63,16 +66,16 @@ func readConfig(d *decoder, n *yaml.Node, typ string, spec reflect.Type) value {
 // readGroup reads a chain or a composite of transforms.
 func readGroup(d *decoder, n *yaml.Node, typ string) value {
 	for key := range keysOf(n, "config") {
-		d.src.errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
+		d.src.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
 	}
 	if typ == "composite" {
 		noChain(d.src, n)
 	}
 	if chain, extra := memberNodes(n); len(chain)+len(extra) == 0 {
-		d.src.errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
+		d.src.Errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
 	}
 	out, ok := d.structure(n, transformType, nil).(entries)
-	if names := lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
+	if names := document.Lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
 		var list list
 		for name := range inputNodes(n) {
 			list = append(list, literal{name})
@@ -102,8 +105,8 @@ func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
 }
 
 // noChain reports the keys of a composite that only a chain has.
-func noChain(src *source, composite *yaml.Node) {
+func noChain(src *document.Source, composite *yaml.Node) {
 	for key := range keysOf(composite, "source", "sink", "extra_transforms") {
-		src.errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
+		src.Errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
 	}
 }

@@ -7,28 +7,30 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // checkPlainName demands a name that can be one of a folder, and that stands after a dot.
 func (c *checker) checkPlainName(n *yaml.Node, what string) {
-	if n = behindAlias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
-		c.src.errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+	if n = document.Unalias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
+		c.src.Errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
 	}
 }
 
 // checkPatterns demands patterns of paths that something can match.
 func (c *checker) checkPatterns(paths *yaml.Node) {
 	c.checkNotEmpty(paths)
-	for n := range scalarsBelow(paths) {
+	for n := range document.Scalars(paths) {
 		scheme, rest, isURL := strings.Cut(n.Value, "://")
 		switch {
 		case n.Value == "":
-			c.src.errorf(n, "required", "such as data/*.jsonl", "the path is empty")
+			c.src.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
-			c.src.errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			c.src.Errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
 			continue
 		case isURL:
 			rest, _, _ = strings.Cut(rest, "?")
@@ -37,7 +39,7 @@ func (c *checker) checkPatterns(paths *yaml.Node) {
 		}
 		for segment := range strings.SplitSeq(rest, "/") {
 			if _, err := path.Match(segment, ""); err != nil && !strings.Contains(segment, "${") {
-				c.src.errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
+				c.src.Errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
 			}
 		}
 	}
@@ -46,7 +48,7 @@ func (c *checker) checkPatterns(paths *yaml.Node) {
 // valuesBelow yields the texts of the scalars at and below a node.
 func valuesBelow(n *yaml.Node) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for at := range scalarsBelow(n) {
+		for at := range document.Scalars(n) {
 			if !yield(at.Value) {
 				return
 			}
@@ -57,7 +59,7 @@ func valuesBelow(n *yaml.Node) iter.Seq[string] {
 // checkNotEmpty reports a list that has nothing in it.
 func (c *checker) checkNotEmpty(n *yaml.Node) {
 	if n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		c.src.errorf(n, "required", "", "the list is empty")
+		c.src.Errorf(n, "required", "", "the list is empty")
 	}
 }
 
@@ -69,7 +71,7 @@ func (c *checker) checkTwice(n *yaml.Node) {
 	seen := map[string]bool{}
 	for _, item := range n.Content {
 		if item.Kind == yaml.ScalarNode && seen[item.Value] {
-			c.src.errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			c.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 		}
 		seen[item.Value] = true
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Combine makes one row of all that are equal in the fields of `group_by`: these fields, and what `combine` computes of the others. Of n
@@ -43,17 +45,17 @@ func writeOutAggregates(combine *yaml.Node) {
 		return
 	}
 	for i := 0; i+1 < len(combine.Content); i += 2 {
-		name, of := combine.Content[i], behindAlias(combine.Content[i+1])
+		name, of := combine.Content[i], document.Unalias(combine.Content[i+1])
 		if of.Kind == yaml.ScalarNode || len(of.Content) == 2 && of.Content[0].Value == "type" {
 			field := "row." + name.Value
 			if !celField.MatchString(name.Value) || slices.Contains([]string{"in", "true", "false", "null"}, name.Value) {
 				field = "row[" + strconv.Quote(name.Value) + "]"
 			}
-			of = mappingAt(of, scalarAt(name, "value"), scalarAt(name, field), scalarAt(of, "fn"), of)
+			of = document.NewMapping(of, document.NewScalar(name, "value"), document.NewScalar(name, field), document.NewScalar(of, "fn"), of)
 			combine.Content[i+1] = of
 		}
 		for j := 0; of.Kind == yaml.MappingNode && j+1 < len(of.Content); j += 2 {
-			if fn := behindAlias(of.Content[j+1]); of.Content[j].Value == "fn" && len(fn.Content) == 2 && fn.Content[0].Value == "type" {
+			if fn := document.Unalias(of.Content[j+1]); of.Content[j].Value == "fn" && len(fn.Content) == 2 && fn.Content[0].Value == "type" {
 				of.Content[j+1] = fn.Content[1]
 			}
 		}
@@ -64,26 +66,26 @@ func writeOutAggregates(combine *yaml.Node) {
 var valueFns = []string{"sum", "mean", "min", "max", "any", "all", "group"}
 
 func (Combine) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	by := lookup(config, "group_by")
+	by := document.Lookup(config, "group_by")
 	c.checkTwice(by)
 	taken := map[string]bool{}
-	for n := range scalarsBelow(by) {
+	for n := range document.Scalars(by) {
 		taken[n.Value] = true
 	}
-	combine := lookup(config, "combine")
+	combine := document.Lookup(config, "combine")
 	if combine == nil || combine.Kind != yaml.MappingNode {
 		return
 	}
 	if len(combine.Content) == 0 {
-		c.src.errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
+		c.src.Errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
 	}
 	for i := 0; i+1 < len(combine.Content); i += 2 {
 		name, of := combine.Content[i], combine.Content[i+1]
 		if taken[name.Value] {
-			c.src.errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
+			c.src.Errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
 		}
-		if fn := lookup(of, "fn"); fn != nil && slices.Contains(valueFns, fn.Value) && lookup(of, "value") == nil {
-			c.src.errorf(behindAlias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
+		if fn := document.Lookup(of, "fn"); fn != nil && slices.Contains(valueFns, fn.Value) && document.Lookup(of, "value") == nil {
+			c.src.Errorf(document.Unalias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
 		}
 	}
 }

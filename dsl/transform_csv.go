@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
@@ -39,13 +41,13 @@ func CheckDelimiter(s string) error {
 func (r ReadFromCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
 	r.TextEncodingKeys.checkTransform(c, s, config)
 	checkDelimiter(c, config)
-	checkColumns(c, lookup(config, "columns"))
+	checkColumns(c, document.Lookup(config, "columns"))
 }
 
 func checkDelimiter(c *checker, config *yaml.Node) {
-	if at := lookup(config, "delimiter"); at != nil && at.Kind == yaml.ScalarNode {
+	if at := document.Lookup(config, "delimiter"); at != nil && at.Kind == yaml.ScalarNode {
 		if err := CheckDelimiter(at.Value); err != nil {
-			c.src.errorf(at, "file-format", "", "%s", err)
+			c.src.Errorf(at, "file-format", "", "%s", err)
 		}
 	}
 }
@@ -57,7 +59,7 @@ func checkColumns(c *checker, columns *yaml.Node) {
 	seen := map[string]bool{}
 	for _, n := range columns.Content {
 		if seen[n.Value] {
-			c.src.errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
+			c.src.Errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
 		}
 		seen[n.Value] = true
 	}

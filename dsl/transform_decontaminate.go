@@ -1,6 +1,10 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
 
 // Decontaminate drops rows that share words in a row with held-out rows, such as those of a benchmark, so that nothing is tested that
 // was trained on. Words are compared without case and punctuation. The transform's name is the rule that rows are counted under.
@@ -19,7 +23,7 @@ type Decontaminate struct {
 
 func (Decontaminate) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	for _, key := range []string{"fields", "against_fields"} {
-		c.checkNotEmpty(lookup(config, key))
+		c.checkNotEmpty(document.Lookup(config, key))
 	}
-	c.checkPatterns(lookup(config, "against"))
+	c.checkPatterns(document.Lookup(config, "against"))
 }

@@ -1,6 +1,10 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
 
 // Deduplicate drops all rows but one of those that are equal in the given fields, or, by minhash, those whose text is nearly that of
 // another. Numbers are equal by what they are: 1 is 1.0. The transform's name is the rule they are counted under. Which one stays depends
@@ -32,17 +36,17 @@ type Deduplicate struct {
 
 // checkTransform demands what minhash needs, and that exact is not given what only minhash has.
 func (Deduplicate) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	fields, method := lookup(config, "fields"), lookup(config, "method")
+	fields, method := document.Lookup(config, "fields"), document.Lookup(config, "method")
 	c.checkNotEmpty(fields)
 	if method != nil && method.Value == "minhash" {
 		if fields == nil {
-			c.src.errorf(method, "required", "write `fields: [text]`", "`minhash` needs the `fields` that hold the text")
+			c.src.Errorf(method, "required", "write `fields: [text]`", "`minhash` needs the `fields` that hold the text")
 		}
 		return
 	}
 	for _, key := range []string{"ngram", "threshold", "bands", "rows"} {
-		if lookup(config, key) != nil {
-			c.src.errorf(keyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "only `minhash` has `%s`", key)
+		if document.Lookup(config, key) != nil {
+			c.src.Errorf(document.KeyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "only `minhash` has `%s`", key)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Exec has a program of yours transform the rows. It reads them from stdin, one JSON object a line with a number in the field _row, and
@@ -26,7 +28,7 @@ type Exec struct {
 
 // checkTransform reports an empty command and files that are not in the workspace.
 func (Exec) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	command := lookup(config, "command")
+	command := document.Lookup(config, "command")
 	c.checkNotEmpty(command)
 	if c.ws == nil {
 		return
@@ -34,7 +36,7 @@ func (Exec) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	for _, n := range workspaceArgs(command) {
 		c.checkFileAt(n, n.Value)
 	}
-	if files := lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
+	if files := document.Lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
 		for _, n := range files.Content {
 			c.checkFileAt(n, n.Value)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
@@ -24,7 +26,7 @@ func readInputs(d *decoder, n *yaml.Node) (value, bool) {
 // transformNodes are the nodes of all transforms of a clean step, each group before those inside it, with what the graph sees of them.
 func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
 	typ := ""
-	if at := lookup(body, "type"); at != nil {
+	if at := document.Lookup(body, "type"); at != nil {
 		typ = at.Value
 	}
 	chain, extra := memberNodes(body)
@@ -41,7 +43,7 @@ func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
 func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
 	for _, key := range []string{"source", "transforms", "sink", "extra_transforms"} {
 		var found []*yaml.Node
-		switch at := lookup(body, key); {
+		switch at := document.Lookup(body, key); {
 		case at == nil:
 		case at.Kind == yaml.SequenceNode:
 			found = slices.Clone(at.Content)
@@ -49,7 +51,7 @@ func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
 			found = []*yaml.Node{at}
 		}
 		for i := range found {
-			found[i] = behindAlias(found[i])
+			found[i] = document.Unalias(found[i])
 		}
 		if key == "extra_transforms" {
 			return chain, found
@@ -61,10 +63,10 @@ func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
 
 // readWiring reads what the graph sees of a transform.
 func readWiring(n *yaml.Node) (w wiring) {
-	if at := lookup(n, "type"); at != nil && at.Kind == yaml.ScalarNode {
+	if at := document.Lookup(n, "type"); at != nil && at.Kind == yaml.ScalarNode {
 		w.typ = at.Value
 	}
-	if at := lookup(n, "name"); at != nil && at.Kind == yaml.ScalarNode {
+	if at := document.Lookup(n, "name"); at != nil && at.Kind == yaml.ScalarNode {
 		w.name = at.Value
 	}
 	for name, at := range inputNodes(n) {
@@ -76,7 +78,7 @@ func readWiring(n *yaml.Node) (w wiring) {
 	for name, at := range outputNodes(n) {
 		w.outputs = append(w.outputs, groupOutput{name, at.Value})
 	}
-	if at := lookup(n, "config"); at != nil {
+	if at := document.Lookup(n, "config"); at != nil {
 		_ = at.Decode(&w.config) // what has another form was reported where it stands
 	}
 	return w
@@ -102,35 +104,35 @@ func (c *checker) graphOf(s *step) *cleaning {
 // checkGraph reports what is wrong with the graph of a clean step's transforms.
 func (c *checker) checkGraph(s *step) {
 	body := s.body
-	if typ := lookup(body, "type"); typ != nil && typ.Value == "composite" {
+	if typ := document.Lookup(body, "type"); typ != nil && typ.Value == "composite" {
 		noChain(c.src, body)
 	}
 	g := c.graphOf(s)
 	if len(g.all) > maxTransforms {
-		c.src.errorf(body, "limit", "", "%s", errTransforms)
+		c.src.Errorf(body, "limit", "", "%s", errTransforms)
 	}
 	for _, e := range g.errors {
-		c.src.errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
+		c.src.Errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
 	}
 }
 
 // inputNodes are the names that a transform has under `input`, by what it calls them if it does.
 func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
-		at := lookup(transform, "input")
+		at := document.Lookup(transform, "input")
 		if at == nil {
 			return
 		}
 		switch at.Kind {
 		case yaml.SequenceNode:
 			for _, n := range at.Content {
-				if !yield("", behindAlias(n)) {
+				if !yield("", document.Unalias(n)) {
 					return
 				}
 			}
 		case yaml.MappingNode:
 			for i := 0; i+1 < len(at.Content); i += 2 {
-				if !yield(at.Content[i].Value, behindAlias(at.Content[i+1])) {
+				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
 					return
 				}
 			}
@@ -143,14 +145,14 @@ func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
 // outputNodes are what a group has under `output`, by the names that others know them by.
 func outputNodes(group *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
-		at := lookup(group, "output")
+		at := document.Lookup(group, "output")
 		switch {
 		case at == nil:
 		case at.Kind == yaml.ScalarNode:
 			yield("", at)
 		case at.Kind == yaml.MappingNode:
 			for i := 0; i+1 < len(at.Content); i += 2 {
-				if !yield(at.Content[i].Value, behindAlias(at.Content[i+1])) {
+				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
 					return
 				}
 			}
@@ -172,14 +174,14 @@ func graphErrorNode(transform *yaml.Node, e graphError) *yaml.Node {
 			return at
 		}
 	}
-	return lookup(transform, "type")
+	return document.Lookup(transform, "type")
 }
 
 // outputNode is where a transform names an output.
 func outputNode(transform *yaml.Node, output string) *yaml.Node {
-	config := lookup(transform, "config")
-	named := []*yaml.Node{lookup(config, "unknown_output"), lookup(config, "error_handling", "output")}
-	if list := lookup(config, "outputs"); list != nil {
+	config := document.Lookup(transform, "config")
+	named := []*yaml.Node{document.Lookup(config, "unknown_output"), document.Lookup(config, "error_handling", "output")}
+	if list := document.Lookup(config, "outputs"); list != nil {
 		named = append(named, list.Content...)
 	}
 	for name, n := range outputNodes(transform) {
@@ -189,7 +191,7 @@ func outputNode(transform *yaml.Node, output string) *yaml.Node {
 		named = append(named, n)
 	}
 	for _, n := range named {
-		if n = behindAlias(n); n != nil && n.Value == output {
+		if n = document.Unalias(n); n != nil && n.Value == output {
 			return n
 		}
 	}

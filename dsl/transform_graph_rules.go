@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // main reports whether a transform has rows that are in no named output; a group's only output is meant also without its name.
@@ -64,7 +66,7 @@ func (g *graph) nearest(in int, name string) string {
 			names = append(names, "input")
 		}
 	}
-	return suggest(name, names)
+	return nearest.Hint(name, names)
 }
 
 func (g *graph) qualified(at int) []string {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // DetectLanguage finds the language that a text is mainly written in, of some eighty. Some sentences are told rightly; of a few words,
@@ -29,9 +31,9 @@ func (DetectLanguage) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	if config == nil {
 		return
 	}
-	keep := lookup(config, "keep")
-	if keep == nil && lookup(config, "as") == nil {
-		c.src.errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
+	keep := document.Lookup(config, "keep")
+	if keep == nil && document.Lookup(config, "as") == nil {
+		c.src.Errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
 	}
 	c.checkNotEmpty(keep)
 	c.checkTwice(keep)
@@ -40,7 +42,7 @@ func (DetectLanguage) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	}
 	for _, item := range keep.Content {
 		if item.Kind == yaml.ScalarNode && !slices.Contains(Languages, item.Value) {
-			c.src.errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
+			c.src.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
 		}
 	}
 }

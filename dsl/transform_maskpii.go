@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
@@ -56,36 +59,36 @@ var piiKinds = []string{"email", "phone", "ip", "card", "iban"}
 
 // checkTransform demands patterns that can be read and a key where one is needed.
 func (MaskPII) checkTransform(c *checker, s *step, config *yaml.Node) {
-	for name, n := range mappingOf(config, "patterns") {
+	for name, n := range document.Entries(config, "patterns") {
 		if slices.Contains(piiKinds, name.Value) {
-			c.src.errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
+			c.src.Errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
 		}
 		if n.Kind != yaml.ScalarNode {
 			continue
 		}
 		if p, err := regexp.Compile(n.Value); err != nil {
-			c.src.errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			c.src.Errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		} else if p.MatchString("") {
-			c.src.errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
+			c.src.Errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
 		}
 	}
-	key, action := lookup(config, "key"), lookup(config, "action")
+	key, action := document.Lookup(config, "key"), document.Lookup(config, "action")
 	hashes := action != nil && action.Value == "hash"
 	switch {
 	case hashes && key == nil:
-		c.src.errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
+		c.src.Errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
 	case !hashes && key != nil:
-		c.src.errorf(keyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
-	case key != nil && lookup(s.node, "secrets", key.Value) == nil:
+		c.src.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
+	case key != nil && document.Lookup(s.node, "secrets", key.Value) == nil:
 		var variables []string
-		for variable := range mappingOf(s.node, "secrets") {
+		for variable := range document.Entries(s.node, "secrets") {
 			variables = append(variables, variable.Value)
 		}
 		slices.Sort(variables)
-		hint := suggest(key.Value, variables)
+		hint := nearest.Hint(key.Value, variables)
 		if hint == "" {
 			hint = "add `secrets: {" + key.Value + ": NAME}` to the step"
 		}
-		c.src.errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
+		c.src.Errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
 	}
 }

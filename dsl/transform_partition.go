@@ -1,6 +1,10 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
 
 // Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no rows but those.
 type Partition struct {
@@ -16,21 +20,21 @@ type Partition struct {
 }
 
 func (Partition) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	outputs := lookup(config, "outputs")
+	outputs := document.Lookup(config, "outputs")
 	c.checkNotEmpty(outputs)
 	c.checkTwice(outputs)
-	names := []*yaml.Node{lookup(config, "unknown_output")}
+	names := []*yaml.Node{document.Lookup(config, "unknown_output")}
 	if outputs != nil && outputs.Kind == yaml.SequenceNode {
 		names = append(names, outputs.Content...)
 	}
-	rejected := lookup(config, "error_handling", "output")
+	rejected := document.Lookup(config, "error_handling", "output")
 	for _, n := range names {
-		if n = behindAlias(n); n == nil {
+		if n = document.Unalias(n); n == nil {
 			continue
 		}
 		c.checkPlainName(n, "an output")
 		if rejected != nil && n.Value == rejected.Value {
-			c.src.errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
+			c.src.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
 		}
 	}
 }

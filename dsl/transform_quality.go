@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // QualityFilter drops texts that do not look like prose, by the published rules of three corpora of web pages. Each rule counts its
@@ -27,32 +29,32 @@ type QualityFilter struct {
 
 // checkTransform demands sets of rules, each once, and as many shares as there are rules of n-grams.
 func (QualityFilter) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	rules := lookup(config, "rules")
+	rules := document.Lookup(config, "rules")
 	c.checkNotEmpty(rules)
 	c.checkTwice(rules)
 	for _, set := range []string{"gopher", "c4", "fineweb"} {
-		own := lookup(config, set)
+		own := document.Lookup(config, set)
 		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {
-			c.src.errorf(keyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
+			c.src.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
 		}
 	}
 	for _, pair := range [][2]string{{"min_words", "max_words"}, {"min_word_length", "max_word_length"}} {
 		low, lowErr := numberAt(config, "gopher", pair[0])
 		high, highErr := numberAt(config, "gopher", pair[1])
 		if lowErr == nil && highErr == nil && low > high {
-			c.src.errorf(lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
+			c.src.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
 		}
 	}
 	for key, want := range map[string]int{"max_top_ngrams": 3, "max_duplicate_ngrams": 6} {
-		if n := lookup(config, "gopher", key); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) != want {
-			c.src.errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
+		if n := document.Lookup(config, "gopher", key); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) != want {
+			c.src.Errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
 		}
 	}
 }
 
 // numberAt reads a number of a config; an error when there is none.
 func numberAt(config *yaml.Node, path ...any) (float64, error) {
-	n := lookup(config, path...)
+	n := document.Lookup(config, path...)
 	if n == nil {
 		return 0, errors.New("it is not given")
 	}

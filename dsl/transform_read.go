@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
@@ -39,10 +41,10 @@ func readsInputs(body *yaml.Node) bool {
 	all, _ := transformNodes(body)
 	for _, n := range all {
 		key := "against"
-		if typ := lookup(n, "type"); typ != nil && strings.HasPrefix(typ.Value, "ReadFrom") {
+		if typ := document.Lookup(n, "type"); typ != nil && strings.HasPrefix(typ.Value, "ReadFrom") {
 			key = "path"
 		}
-		path := lookup(n, "config", key)
+		path := document.Lookup(n, "config", key)
 		if path == nil {
 			continue
 		}
@@ -50,7 +52,7 @@ func readsInputs(body *yaml.Node) bool {
 		if path.Kind == yaml.SequenceNode {
 			paths = path.Content
 		}
-		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(behindAlias(n).Value, "${inputs.") }) {
+		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(document.Unalias(n).Value, "${inputs.") }) {
 			return false
 		}
 	}
@@ -69,11 +71,11 @@ type TextEncodingKeys struct {
 
 // checkTransform demands that the encoding can be read.
 func (TextEncodingKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	at := lookup(config, "encoding")
+	at := document.Lookup(config, "encoding")
 	if at == nil || at.Kind != yaml.ScalarNode {
 		return
 	}
 	if _, err := TextEncoding(at.Value); err != nil {
-		c.src.errorf(at, "file-format", "", "%s", err)
+		c.src.Errorf(at, "file-format", "", "%s", err)
 	}
 }

@@ -3,6 +3,8 @@ package dsl
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // What a clean step reads beside its inputs may change without any key of the cache knowing.
@@ -24,7 +26,7 @@ steps:
 		`"${inputs.raw.path}/*"`: true, `["${inputs.raw.path}/a", "${inputs.raw.path}/b"]`: true,
 		`/data/*.jsonl`: false, `["${inputs.raw.path}/a", /data/b]`: false, `"${params.files}"`: false, `["${params.files}", "${inputs.raw.path}/a"]`: false,
 	} {
-		program, diags := Compile(File{Name: "pipeline.yaml", Source: []byte(strings.ReplaceAll(text, "PATH", path))}, File{}, nil)
+		program, diags := Compile(document.File{Name: "pipeline.yaml", Source: []byte(strings.ReplaceAll(text, "PATH", path))}, document.File{}, nil)
 		if diags.HasErrors() {
 			t.Fatalf("%s: %s", path, diags.Text(false))
 		}

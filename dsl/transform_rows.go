@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Explode makes of a row with lists a row for each of their items. A row whose lists are all empty is dropped, counted under the
@@ -18,8 +20,8 @@ type Explode struct {
 }
 
 func (Explode) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	c.checkNotEmpty(lookup(config, "fields"))
-	c.checkTwice(lookup(config, "fields"))
+	c.checkNotEmpty(document.Lookup(config, "fields"))
+	c.checkTwice(document.Lookup(config, "fields"))
 }
 
 // Sample keeps a share of the rows and drops the others, counted under the transform's name. Which rows depends on a hash of the key
@@ -59,9 +61,9 @@ func (c *checker) checkErrorHandling(n *yaml.Node) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
 	}
-	output := lookup(n, "output")
-	if output == nil && lookup(n, "threshold") == nil {
-		c.src.errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
+	output := document.Lookup(n, "output")
+	if output == nil && document.Lookup(n, "threshold") == nil {
+		c.src.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
 	}
 	c.checkPlainName(output, "an output")
 }

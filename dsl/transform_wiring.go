@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // wiring is what the graph sees of a transform or of a group of them.
@@ -247,14 +249,14 @@ func (g *graph) resolve(in int, name string) (r wired, wrong, hint string) {
 	}
 	switch from := &g.all[node]; {
 	case output != "" && !slices.Contains(g.named(node), output):
-		return r, fmt.Sprintf("`%s` has no output `%s`", from.label(), output), suggest(output, g.named(node))
+		return r, fmt.Sprintf("`%s` has no output `%s`", from.label(), output), nearest.Hint(output, g.named(node))
 	case from.writes():
 		return r, fmt.Sprintf("`%s` writes files, and has no rows for others", from.label()), "take what it writes from where it takes it"
 	case output == "" && !g.main(node):
 		if from.group() && len(g.named(node)) == 0 {
 			return r, fmt.Sprintf("`%s` hands on no rows", from.label()), "write `output: NAME` in it"
 		}
-		return r, fmt.Sprintf("`%s` has only named outputs", from.label()), suggest("", g.qualified(node))
+		return r, fmt.Sprintf("`%s` has only named outputs", from.label()), nearest.Hint("", g.qualified(node))
 	}
 	return wired{GraphOutput: GraphOutput{Node: node, Name: output}}, "", ""
 }

@@ -1,6 +1,10 @@
 package dsl
 
-import "go.yaml.in/yaml/v3"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
 
 // WriteKeys are what all transforms that write have.
 type WriteKeys struct {
@@ -12,7 +16,7 @@ type WriteKeys struct {
 }
 
 func (WriteKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	c.checkPlainName(lookup(config, "path"), "a folder of the dataset")
+	c.checkPlainName(document.Lookup(config, "path"), "a folder of the dataset")
 }
 
 // WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
@@ -39,8 +43,8 @@ type WriteToCSV struct {
 // checkTransform demands columns with names of their own.
 func (w WriteToCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
 	w.WriteKeys.checkTransform(c, s, config)
-	checkColumns(c, lookup(config, "columns"))
-	c.checkNotEmpty(lookup(config, "columns"))
+	checkColumns(c, document.Lookup(config, "columns"))
+	c.checkNotEmpty(document.Lookup(config, "columns"))
 }
 
 // WriteToText writes the dataset as text, a row a line, a folder for each part. A row has one field, which MapToFields can leave it

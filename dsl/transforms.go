@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
@@ -95,7 +97,7 @@ type ValidateWithSchema struct {
 
 // checkTransform demands a JSON Schema.
 func (ValidateWithSchema) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	at := lookup(config, "schema")
+	at := document.Lookup(config, "schema")
 	if at == nil {
 		return
 	}
@@ -108,22 +110,22 @@ func (ValidateWithSchema) checkTransform(c *checker, _ *step, config *yaml.Node)
 		_, err = CompileRowSchema(raw)
 	}
 	if err != nil {
-		c.src.errorf(at, "row-schema", "", "%s", err)
+		c.src.Errorf(at, "row-schema", "", "%s", err)
 	}
 }
 
 // checkTransform demands that something is computed or kept.
 func (MapToFields) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	if keep := lookup(config, "append"); keep != nil && keep.Value == "true" {
+	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
 		return
 	}
-	fields := lookup(config, "fields")
-	switch drop := lookup(config, "drop"); {
+	fields := document.Lookup(config, "fields")
+	switch drop := document.Lookup(config, "drop"); {
 	case config == nil:
 	case drop != nil:
-		c.src.errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
+		c.src.Errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
 	case fields == nil || len(fields.Content) == 0:
-		c.src.errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
+		c.src.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
 	}
 }
 

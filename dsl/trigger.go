@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/sluiceml/sluice/dsl/cron"
 )
 
 // Trigger starts runs of the pipeline by itself: exactly one of schedule, data, metric and pipeline.
@@ -104,11 +106,11 @@ type PipelineTrigger struct {
 func (s *ScheduleTrigger) Calendars() ([]string, error) {
 	out := make([]string, len(s.Cron))
 	for i, text := range s.Cron {
-		c, err := parseCron(text)
+		c, err := cron.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("cron %q: %s", text, err.message)
+			return nil, fmt.Errorf("cron %q: %s", text, err.Message)
 		}
-		out[i] = strings.Join(append(c.fields[:], "*"), " ")
+		out[i] = strings.Join(append(c.Fields[:], "*"), " ")
 	}
 	return out, nil
 }

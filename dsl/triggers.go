@@ -13,6 +13,9 @@ import (
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/cron"
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -56,7 +59,7 @@ func (p *Pipeline) completeStart() {
 }
 
 // exactlyOne reports a mapping with none, or more than one, of some keys. It returns the one.
-func exactlyOne(src *source, at, n *yaml.Node, what string, keys ...string) string {
+func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...string) string {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return ""
 	}
@@ -69,12 +72,12 @@ func exactlyOne(src *source, at, n *yaml.Node, what string, keys ...string) stri
 	switch len(found) {
 	case 0:
 		if !meantOneOf(n, keys) {
-			src.errorf(at, "one-of", "", "%s has exactly one of %s", what, codeList(keys))
+			src.Errorf(at, "one-of", "", "%s has exactly one of %s", what, codeList(keys))
 		}
 	case 1:
 		return found[0].Value
 	default:
-		src.errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is there already", what, codeList(keys), found[0].Value)
+		src.Errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is there already", what, codeList(keys), found[0].Value)
 	}
 	return ""
 }
@@ -82,7 +85,7 @@ func exactlyOne(src *source, at, n *yaml.Node, what string, keys ...string) stri
 // meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
 func meantOneOf(n *yaml.Node, keys []string) bool {
 	for i := 0; i < len(n.Content); i += 2 {
-		if word := n.Content[i].Value; nearest(word, keys) != "" || slices.Contains(keys, foreignWords[word]) {
+		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, foreignWords[word]) {
 			return true
 		}
 	}
@@ -100,36 +103,24 @@ func codeList(words []string) string {
 
 // checkTriggers reports what types alone do not say of the triggers.
 func (c *checker) checkTriggers() {
-	for key, n := range mappingOf(c.root, "triggers") {
+	for key, n := range document.Entries(c.root, "triggers") {
 		t, ok := c.pipeline.Triggers[key.Value]
 		if !ok || n.Kind != yaml.MappingNode {
 			continue
 		}
 		kind := exactlyOne(c.src, key, n, "a trigger", "schedule", "data", "metric", "pipeline")
-		switch at := lookup(n, kind); {
+		switch at := document.Lookup(n, kind); {
 		case at == nil || at.Kind != yaml.MappingNode:
 		case t.Schedule != nil && kind == "schedule":
-			c.checkSchedule(keyNode(n, kind), at, t.Schedule)
+			c.checkSchedule(document.KeyNode(n, kind), at, t.Schedule)
 		case t.Data != nil && kind == "data":
 			c.checkData(at, t.Data)
 		case t.Metric != nil && kind == "metric":
-			c.checkMetric(keyNode(n, kind), at, t.Metric)
+			c.checkMetric(document.KeyNode(n, kind), at, t.Metric)
 		case t.Pipeline != nil && kind == "pipeline":
 			c.checkPipelineTrigger(at, t.Pipeline)
 		}
 		c.checkTriggerParams(key, n)
-	}
-}
-
-// mappingOf ranges over the entries of the mapping under a key.
-func mappingOf(n *yaml.Node, name string) func(yield func(key, val *yaml.Node) bool) {
-	return func(yield func(key, val *yaml.Node) bool) {
-		m := lookup(n, name)
-		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
-			if !yield(m.Content[i], behindAlias(m.Content[i+1])) {
-				return
-			}
-		}
 	}
 }
 
@@ -138,28 +129,28 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *ScheduleTrigger) {
 	c.checkCron(n)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
-	if at := lookup(n, "offset"); at != nil && kind == "cron" {
-		c.src.errorf(keyNode(n, "offset"), "one-of", "write the time into `cron`", "`offset` moves the times of `every`, and there is none")
+	if at := document.Lookup(n, "offset"); at != nil && kind == "cron" {
+		c.src.Errorf(document.KeyNode(n, "offset"), "one-of", "write the time into `cron`", "`offset` moves the times of `every`, and there is none")
 	} else if kind == "every" && s.Every > 0 && s.Offset >= s.Every {
-		c.src.errorf(at, "range", "", "the offset %s is not shorter than `every` %s", s.Offset, s.Every)
+		c.src.Errorf(at, "range", "", "the offset %s is not shorter than `every` %s", s.Offset, s.Every)
 	}
-	if at := lookup(n, "timezone"); at != nil && kind == "every" {
-		c.src.errorf(keyNode(n, "timezone"), "one-of", "remove it", "`timezone` is of `cron`, and there is none")
+	if at := document.Lookup(n, "timezone"); at != nil && kind == "every" {
+		c.src.Errorf(document.KeyNode(n, "timezone"), "one-of", "remove it", "`timezone` is of `cron`, and there is none")
 	} else if _, err := time.LoadLocation(s.Timezone); at != nil && (err != nil || s.Timezone == "Local" || s.Timezone == "") {
-		c.src.errorf(at, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
+		c.src.Errorf(at, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
 	}
-	if at := lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
-		c.src.errorf(at, "range", "", "the schedule ends at %s and begins at %s", at.Value, lookup(n, "start").Value)
+	if at := document.Lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
+		c.src.Errorf(at, "range", "", "the schedule ends at %s and begins at %s", at.Value, document.Lookup(n, "start").Value)
 	}
 }
 
 func (c *checker) checkCron(n *yaml.Node) {
-	at := lookup(n, "cron")
+	at := document.Lookup(n, "cron")
 	switch {
 	case at == nil:
 		return
 	case at.Kind == yaml.SequenceNode && len(at.Content) == 0:
-		c.src.errorf(at, "cron", "write an expression, such as 0 3 * * *", "the list of times is empty")
+		c.src.Errorf(at, "cron", "write an expression, such as 0 3 * * *", "the list of times is empty")
 		return
 	}
 	items := []*yaml.Node{at}
@@ -167,37 +158,37 @@ func (c *checker) checkCron(n *yaml.Node) {
 		items = at.Content
 	}
 	for _, item := range items {
-		if item = behindAlias(item); item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
+		if item = document.Unalias(item); item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
 			continue
 		}
-		parsed, err := parseCron(item.Value)
+		parsed, err := cron.Parse(item.Value)
 		if err != nil {
-			line, col := c.src.locate(item, err.offset)
-			c.src.add(SeverityError, line, col, "cron", err.hint, "this is not a cron expression: "+err.message)
-		} else if parsed.both() {
-			c.src.warnf(item, "cron", "write two expressions to start on either", "a day must be both the day of the month and the day of the week here")
+			line, col := c.src.Locate(item, err.Offset)
+			c.src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
+		} else if parsed.RestrictsBothDays() {
+			c.src.Warnf(item, "cron", "write two expressions to start on either", "a day must be both the day of the month and the day of the week here")
 		}
 	}
 }
 
 // atLeast reports a duration that was given and is too short.
 func (c *checker) atLeast(n *yaml.Node, key string, least time.Duration) {
-	at := lookup(n, key)
+	at := document.Lookup(n, key)
 	if at == nil {
 		return
 	}
 	if d, err := ParseDuration(at.Value); err == nil && time.Duration(d) < least {
-		c.src.errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, Duration(least))
+		c.src.Errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, Duration(least))
 	}
 }
 
 func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
-	if at := lookup(n, "url"); at != nil && d.URL != "" {
+	if at := document.Lookup(n, "url"); at != nil && d.URL != "" {
 		c.checkPlace(at, d.URL)
 	}
-	if at := lookup(n, "glob"); at != nil {
+	if at := document.Lookup(n, "glob"); at != nil {
 		if _, err := path.Match(d.Glob, ""); err != nil {
-			c.src.errorf(at, "glob", "quote a bracket with `\\`", "%q is not a pattern of names", d.Glob)
+			c.src.Errorf(at, "glob", "quote a bracket with `\\`", "%q is not a pattern of names", d.Glob)
 		}
 	}
 	c.atLeast(n, "settle", time.Second)
@@ -209,10 +200,10 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 	const hint = "write file:///folder or s3://bucket/folder"
 	if strings.HasPrefix(url, "s3://") {
 		if _, err := objectstore.ParseFolder(url); err != nil {
-			c.src.errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
+			c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
-		c.src.errorf(at, "url", hint, "%q is not a place that can be watched", url)
+		c.src.Errorf(at, "url", hint, "%q is not a place that can be watched", url)
 	}
 }
 
@@ -223,8 +214,8 @@ func isWebURL(s string) bool {
 
 // checkWebURL reports an address that is not one of the web.
 func (c *checker) checkWebURL(n *yaml.Node, key string) {
-	if at := lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) && !strings.Contains(at.Value, "${") {
-		c.src.errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	if at := document.Lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) && !strings.Contains(at.Value, "${") {
+		c.src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
 	}
 }
 
@@ -233,22 +224,22 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *MetricTrigger) {
 	c.checkWebURL(n, "prometheus")
 	c.atLeast(n, "every", time.Second)
 	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {
-		if lookup(n, with.key) != nil && kind != "" && kind != with.kind {
-			c.src.errorf(keyNode(n, with.key), "one-of", "remove it", "`%s` goes with `%s`, not with `%s`", with.key, with.kind, kind)
+		if document.Lookup(n, with.key) != nil && kind != "" && kind != with.kind {
+			c.src.Errorf(document.KeyNode(n, with.key), "one-of", "remove it", "`%s` goes with `%s`, not with `%s`", with.key, with.kind, kind)
 		}
 	}
 	if kind != "step" {
 		return
 	}
-	step, output := lookup(n, "step"), lookup(n, "output")
+	step, output := document.Lookup(n, "step"), document.Lookup(n, "output")
 	switch s := c.byID[m.Step]; {
 	case s == nil && slices.Contains(c.unreadable, m.Step):
 	case s == nil:
-		c.src.errorf(step, "step", suggest(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
+		c.src.Errorf(step, "step", nearest.Hint(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
 	case s.listed():
-		c.src.errorf(step, "instances", "read an output of a step that picks one", "`%s` is a list of instances, and the trigger reads one number", m.Step)
+		c.src.Errorf(step, "instances", "read an output of a step that picks one", "`%s` is a list of instances, and the trigger reads one number", m.Step)
 	case output == nil:
-		c.src.errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
+		c.src.Errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
 	default:
 		c.checkMetricOutput(output, m)
 	}
@@ -264,31 +255,31 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *MetricTrigger) {
 		case o != nil && o.fields[name] != nil:
 			t = o.fields[name]
 		case o != nil:
-			line, col := c.src.locate(at, offset)
-			c.src.add(SeverityError, line, col, o.code, suggest(name, typeNames(o)), fmt.Sprintf("`%s` is not %s", name, o.what))
+			line, col := c.src.Locate(at, offset)
+			c.src.Add(document.SeverityError, line, col, o.code, nearest.Hint(name, typeNames(o)), fmt.Sprintf("`%s` is not %s", name, o.what))
 			return
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]
 		default:
-			line, col := c.src.locate(at, offset)
-			c.src.add(SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, article(typeName(t))))
+			line, col := c.src.Locate(at, offset)
+			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, article(typeName(t))))
 			return
 		}
 		offset += utf8.RuneCountInString(name) + 1
 	}
 	if k := t.Kind(); k != types.DoubleKind && k != types.IntKind && k != types.DynKind {
-		c.src.errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, article(typeName(t)))
+		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, article(typeName(t)))
 	}
 }
 
 func (c *checker) checkPipelineTrigger(n *yaml.Node, p *PipelineTrigger) {
 	c.atLeast(n, "every", time.Second)
-	switch at := lookup(n, "name"); {
+	switch at := document.Lookup(n, "name"); {
 	case at == nil || at.Kind != yaml.ScalarNode:
 	case p.Name == c.pipeline.Name:
-		c.src.errorf(at, "self", "name another pipeline", "`%s` would start itself for ever", p.Name)
+		c.src.Errorf(at, "self", "name another pipeline", "`%s` would start itself for ever", p.Name)
 	case !isDocumentName(p.Name):
-		c.src.errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", p.Name)
+		c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", p.Name)
 	}
 }
 
@@ -298,10 +289,10 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 		return
 	}
 	given := c.pipeline.Triggers[key.Value].Params
-	for name, at := range mappingOf(n, "params") {
+	for name, at := range document.Entries(n, "params") {
 		decl, ok := c.pipeline.Params[name.Value]
 		if !ok {
-			c.src.errorf(name, "param", suggest(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
+			c.src.Errorf(name, "param", nearest.Hint(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
 			continue
 		}
 		if v, ok := given[name.Value]; ok {
@@ -309,8 +300,8 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.pipeline.Params)) {
-		if c.mustBeGiven(name, c.pipeline.Params[name]) && lookup(n, "params", name) == nil {
-			c.src.errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
+		if c.mustBeGiven(name, c.pipeline.Params[name]) && document.Lookup(n, "params", name) == nil {
+			c.src.Errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
 		}
 	}
 }
@@ -323,7 +314,7 @@ func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any)
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
 	_, bad := one.ChildParams(map[string]any{name: v})
 	for _, d := range bad {
-		c.src.errorf(at, d.Code, d.Hint, "%s", d.Message)
+		c.src.Errorf(at, d.Code, d.Hint, "%s", d.Message)
 	}
 }
 
@@ -358,8 +349,8 @@ const maxGroup = 200
 
 // checkConcurrency reports a group that is no name.
 func (c *checker) checkConcurrency() {
-	if at := lookup(c.root, "concurrency", "group"); at != nil && at.Kind == yaml.ScalarNode && (at.Value == "" || len(at.Value) > maxGroup) {
-		c.src.errorf(at, "name", "", "a group has a name of 1 to %d bytes", maxGroup)
+	if at := document.Lookup(c.root, "concurrency", "group"); at != nil && at.Kind == yaml.ScalarNode && (at.Value == "" || len(at.Value) > maxGroup) {
+		c.src.Errorf(at, "name", "", "a group has a name of 1 to %d bytes", maxGroup)
 	}
 }
 
@@ -373,11 +364,11 @@ func (c *checker) constantGroup() string {
 // checkGroups reports a child that is to wait for a group which the run that waits for it holds, and notes those of the child.
 func (c *checker) checkGroups(s *step, ch *compiledChild) {
 	if whose, taken := ch.groups[c.constantGroup()]; taken {
-		at := lookup(s.body, "file")
+		at := document.Lookup(s.body, "file")
 		if at == nil {
-			at = keyNode(s.body, "steps")
+			at = document.KeyNode(s.body, "steps")
 		}
-		c.src.errorf(at, "deadlock", "give it a group of its own, or none",
+		c.src.Errorf(at, "deadlock", "give it a group of its own, or none",
 			"%s is in the concurrency group of this pipeline, whose runs hold it until their children have ended", whose)
 	}
 	maps.Copy(c.groups, ch.groups)

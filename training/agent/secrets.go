@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 )
@@ -38,7 +39,7 @@ func (n *node) environment(ctx context.Context, submission string) (*dsl.Environ
 	if len(sub.Environment) == 0 {
 		return dsl.DefaultEnvironment(), nil
 	}
-	env, diags := dsl.LoadEnvironment(dsl.File{Name: sub.EnvFile, Source: sub.Environment})
+	env, diags := dsl.LoadEnvironment(document.File{Name: sub.EnvFile, Source: sub.Environment})
 	if env == nil {
 		return nil, contract.Error(contract.ErrInvalid, "this version of sluice-agent refuses the environment:\n"+diags.Text(false), nil)
 	}

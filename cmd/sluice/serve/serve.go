@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -80,7 +81,7 @@ func loadTargets(env string) (map[string]dsl.Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the environment: %w", err)
 	}
-	e, findings := dsl.LoadEnvironment(dsl.File{Name: env, Source: source})
+	e, findings := dsl.LoadEnvironment(document.File{Name: env, Source: source})
 	if e == nil {
 		return nil, &control.LintError{Diagnostics: findings}
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // The characters that GitHub's workflow commands give a meaning to.
@@ -15,7 +15,7 @@ var (
 )
 
 // Annotations writes findings as workflow commands of GitHub Actions, which shows them beside the lines of a change.
-func Annotations(w io.Writer, findings dsl.Diagnostics) error {
+func Annotations(w io.Writer, findings document.Diagnostics) error {
 	out := writer{w: w}
 	for _, d := range findings {
 		properties := "title=" + commandProperty.Replace("sluice "+d.Code)

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // Codes lists the codes of findings.
-func (t Theme) Codes(w io.Writer, codes []dsl.Code) error {
+func (t Theme) Codes(w io.Writer, codes []document.Code) error {
 	out := writer{w: w}
 	width := 0
 	for _, c := range codes {
@@ -22,7 +22,7 @@ func (t Theme) Codes(w io.Writer, codes []dsl.Code) error {
 }
 
 // Code explains one code with its examples.
-func (t Theme) Code(w io.Writer, c dsl.Code) error {
+func (t Theme) Code(w io.Writer, c document.Code) error {
 	out := writer{w: w}
 	out.line(t.paint(bold, c.Name), ": ", c.Title)
 	out.line()

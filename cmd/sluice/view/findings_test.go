@@ -9,13 +9,14 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // odd are findings with all that the formats have to escape.
-var odd = dsl.Diagnostics{
-	{File: "a b/x:1,é.yaml", Line: 3, Col: 7, Severity: dsl.SeverityError, Code: "type", Message: "100% <of>\n`it`", Hint: "do, this: now", Source: "  a: \"b\""},
-	{File: "/abs/y.yaml", Severity: dsl.SeverityWarning, Code: "unused-param", Message: "nothing reads it"},
-	{Severity: dsl.SeverityError, Code: "type", Message: "a parameter of the command line"},
+var odd = document.Diagnostics{
+	{File: "a b/x:1,é.yaml", Line: 3, Col: 7, Severity: document.SeverityError, Code: "type", Message: "100% <of>\n`it`", Hint: "do, this: now", Source: "  a: \"b\""},
+	{File: "/abs/y.yaml", Severity: document.SeverityWarning, Code: "unused-param", Message: "nothing reads it"},
+	{Severity: document.SeverityError, Code: "type", Message: "a parameter of the command line"},
 }
 
 func TestAnnotations(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"path/filepath"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // The parts of a SARIF 2.1.0 log that findings need.
@@ -62,7 +62,7 @@ type (
 )
 
 // SARIF writes findings in the format that code scanning services read. The rules are the codes that occur.
-func SARIF(w io.Writer, version string, findings dsl.Diagnostics) error {
+func SARIF(w io.Writer, version string, findings document.Diagnostics) error {
 	run := sarifRun{
 		Tool:       sarifTool{sarifDriver{Name: "sluice", Version: version, Rules: []sarifRule{}}},
 		ColumnKind: "unicodeCodePoints",
@@ -71,7 +71,7 @@ func SARIF(w io.Writer, version string, findings dsl.Diagnostics) error {
 	index := map[string]int{}
 	for _, d := range findings {
 		if _, ok := index[d.Code]; !ok {
-			code, _, _ := dsl.Explain(d.Code)
+			code, _, _ := document.Explain(d.Code)
 			index[d.Code] = len(index)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{d.Code, sarifText{code.Title}, sarifText{code.Text}})
 		}
@@ -89,7 +89,7 @@ func SARIF(w io.Writer, version string, findings dsl.Diagnostics) error {
 }
 
 // withHelp is a finding's message with what to do.
-func withHelp(d dsl.Diagnostic) string {
+func withHelp(d document.Diagnostic) string {
 	if d.Hint == "" {
 		return d.Message
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // NewExplain makes `sluice explain`.
@@ -25,7 +25,7 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			var names []string
-			for _, c := range dsl.Codes() {
+			for _, c := range document.Codes() {
 				names = append(names, cobra.CompletionWithDesc(c.Name, c.Title))
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
@@ -36,11 +36,11 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 		out := cmd.OutOrStdout()
 		if len(args) == 0 {
 			if *format == "json" {
-				return view.JSON(out, dsl.Codes())
+				return view.JSON(out, document.Codes())
 			}
-			return view.ThemeOf(out).Codes(out, dsl.Codes())
+			return view.ThemeOf(out).Codes(out, document.Codes())
 		}
-		code, near, ok := dsl.Explain(args[0])
+		code, near, ok := document.Explain(args[0])
 		if !ok {
 			message := fmt.Sprintf("there is no code `%s`\nhelp: `sluice explain` lists them", args[0])
 			if near != "" {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // exitUnformatted is what `fmt --check` ends with when a file is not laid out.
@@ -61,12 +61,12 @@ The names of the files that were changed are printed. Without a file, or for -, 
 }
 
 // formatFile lays one file out, or says what would change. The findings say why it cannot be.
-func formatFile(cmd *cobra.Command, file string, check, showDiff bool) (changed bool, findings dsl.Diagnostics, err error) {
+func formatFile(cmd *cobra.Command, file string, check, showDiff bool) (changed bool, findings document.Diagnostics, err error) {
 	name, source, err := readInput(cmd, file)
 	if err != nil {
 		return false, nil, err
 	}
-	text, findings := dsl.Format(dsl.File{Name: name, Source: source})
+	text, findings := document.Format(document.File{Name: name, Source: source})
 	if findings != nil {
 		return false, findings, nil
 	}
@@ -91,7 +91,7 @@ func formatFile(cmd *cobra.Command, file string, check, showDiff bool) (changed 
 // readInput reads a document, or standard input for -.
 func readInput(cmd *cobra.Command, file string) (name string, source []byte, err error) {
 	if file == "-" {
-		source, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), dsl.MaxSource+1))
+		source, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), document.MaxSource+1))
 		return "<stdin>", source, err
 	}
 	if source, err = control.ReadDocument(file); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 )
 
 // NewLint makes `sluice lint`.
@@ -31,7 +32,7 @@ lines of a change.`,
 	kit.AddEnvironment(cmd, &env)
 	format := kit.AddFormat(cmd, "sarif", "github")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
-		findings := dsl.Diagnostics{}
+		findings := document.Diagnostics{}
 		for _, file := range files {
 			ds, err := lint(file, env)
 			if err != nil {
@@ -51,13 +52,13 @@ lines of a change.`,
 }
 
 // lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
-func lint(file, env string) (dsl.Diagnostics, error) {
+func lint(file, env string) (document.Diagnostics, error) {
 	source, err := control.ReadDocument(file)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}
 	if control.IsEnvironment(source) {
-		_, findings := dsl.LoadEnvironment(dsl.File{Name: file, Source: source})
+		_, findings := dsl.LoadEnvironment(document.File{Name: file, Source: source})
 		return findings, nil
 	}
 	pipeline, environment, err := control.ReadDocuments(file, env)
@@ -76,7 +77,7 @@ func lint(file, env string) (dsl.Diagnostics, error) {
 	return findings, nil
 }
 
-func printFindings(cmd *cobra.Command, format string, files []string, findings dsl.Diagnostics) error {
+func printFindings(cmd *cobra.Command, format string, files []string, findings document.Diagnostics) error {
 	out := cmd.OutOrStdout()
 	switch format {
 	case "json":

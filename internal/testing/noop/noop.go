@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/workflows"
@@ -54,7 +55,7 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 // Submit stores a pipeline, and returns the input of runs of it that take nothing over from earlier ones.
 func Submit(ctx context.Context, s *store.Store, source string) (contract.RunInput, error) {
 	sub := contract.Submission{File: "pipeline.yaml", Pipeline: []byte(source)}
-	program, diags := dsl.Compile(dsl.File{Name: sub.File, Source: sub.Pipeline}, dsl.File{}, nil)
+	program, diags := dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, document.File{}, nil)
 	if program == nil {
 		return contract.RunInput{}, errors.New(diags.Text(false))
 	}

@@ -1,4 +1,4 @@
-package dsl
+package document
 
 import (
 	"bytes"
@@ -16,21 +16,21 @@ import (
 func Format(file File) ([]byte, Diagnostics) {
 	text := bytes.TrimPrefix(file.Source, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	src := newSource(File{Name: file.Name, Source: text})
-	root := src.parse(text)
+	src := New(File{Name: file.Name, Source: text})
+	root := src.Parse(text)
 	if root == nil {
-		return nil, src.diags
+		return nil, src.Findings
 	}
 	lexemes, err := lex(string(text), root)
 	if err != nil {
-		src.add(SeverityError, err.line+1, err.col+1, "format", "write it another way", err.message)
-		return nil, src.diags
+		src.Add(SeverityError, err.line+1, err.col+1, "format", "write it another way", err.message)
+		return nil, src.Findings
 	}
 	out := newLayout(lexemes, bytes.HasSuffix(text, []byte("\n"))).write()
-	again := newSource(File{Name: file.Name, Source: out}).parse(out)
+	again := New(File{Name: file.Name, Source: out}).Parse(out)
 	if at := difference(root, again); at != nil {
-		src.errorf(at, "format", "lay this part out by hand, and report it: `sluice fmt` should know it", "this cannot be laid out without a change of what it says")
-		return nil, src.diags
+		src.Errorf(at, "format", "lay this part out by hand, and report it: `sluice fmt` should know it", "this cannot be laid out without a change of what it says")
+		return nil, src.Findings
 	}
 	return out, nil
 }

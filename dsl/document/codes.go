@@ -1,4 +1,4 @@
-package dsl
+package document
 
 import (
 	_ "embed"
@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Code is what a finding's code means.
@@ -47,5 +49,5 @@ func Explain(name string) (code Code, near string, ok bool) {
 	for i, c := range codes {
 		names[i] = c.Name
 	}
-	return Code{}, nearest(name, names), false
+	return Code{}, nearest.To(name, names), false
 }

@@ -1,4 +1,4 @@
-package dsl
+package cron
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func TestCronValues(t *testing.T) {
 		{"0 0 * * su,Wednes", 5, values(0, 3)},
 	}
 	for _, tt := range tests {
-		c, err := parseCron(tt.text)
+		c, err := Parse(tt.text)
 		if err != nil || c.values[tt.field] != tt.want {
 			t.Errorf("%s: %b, want %b (%v)", tt.text, c.values[tt.field], tt.want, err)
 		}
@@ -40,8 +40,8 @@ func TestCronValues(t *testing.T) {
 // TestCronRanges: a list of ranges with steps holds exactly what counting by hand gives.
 func TestCronRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		i := rapid.IntRange(0, len(cronFields)-1).Draw(t, "field")
-		f := cronFields[i]
+		i := rapid.IntRange(0, len(fields)-1).Draw(t, "field")
+		f := fields[i]
 		var parts []string
 		var want uint64
 		for range rapid.IntRange(1, 4).Draw(t, "parts") {
@@ -65,9 +65,9 @@ func FuzzCron(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := parseCron(text)
+		c, err := Parse(text)
 		switch {
-		case err != nil && (err.offset < 0 || err.offset > len([]rune(text)) || err.message == ""):
+		case err != nil && (err.Offset < 0 || err.Offset > len([]rune(text)) || err.Message == ""):
 			t.Errorf("%q: %+v", text, err)
 		case err == nil && !c.comes():
 			t.Errorf("%q never comes", text)

@@ -1,14 +1,14 @@
-package dsl
+package nearest
 
 import (
 	"slices"
 	"strings"
 )
 
-// suggest returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
-func suggest(word string, candidates []string) string {
+// Hint returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
+func Hint(word string, candidates []string) string {
 	candidates = slices.Sorted(slices.Values(candidates))
-	switch best := nearest(word, candidates); {
+	switch best := To(word, candidates); {
 	case best != "":
 		return "did you mean `" + best + "`?"
 	case len(candidates) > 0 && len(candidates) <= 20:
@@ -17,8 +17,8 @@ func suggest(word string, candidates []string) string {
 	return ""
 }
 
-// nearest returns the candidate that word is likely to be a slip of the finger for, or "".
-func nearest(word string, candidates []string) string {
+// To returns the candidate that word is likely to be a slip of the finger for, or "".
+func To(word string, candidates []string) string {
 	best, distance := "", min(max(1, len(word)/3)+1, len(word))
 	for _, c := range candidates {
 		if max(len(c)-len(word), len(word)-len(c)) > 4*distance { // letters have up to four bytes
@@ -31,9 +31,9 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// didYouMean is a hint for a word whose alternatives the message has named already.
-func didYouMean(word string, candidates []string) string {
-	if best := nearest(word, candidates); best != "" {
+// DidYouMean is a hint for a word whose alternatives the message has named already.
+func DidYouMean(word string, candidates []string) string {
+	if best := To(word, candidates); best != "" {
 		return "did you mean `" + best + "`?"
 	}
 	return ""

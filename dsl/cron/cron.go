@@ -1,4 +1,4 @@
-package dsl
+package cron
 
 import (
 	"fmt"
@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// cronField is one field of a cron expression, with the rules of Temporal's schedules.
-type cronField struct {
+// field is one field of a cron expression, with the rules of Temporal's schedules.
+type field struct {
 	name     string
 	min, max int
 	// words may be written for numbers, by at least their first `prefix` letters; the first stands for `first`.
@@ -19,8 +21,8 @@ type cronField struct {
 	first  int
 }
 
-// cronFields are in the order they are written in.
-var cronFields = []cronField{
+// fields are in the order they are written in.
+var fields = []field{
 	{name: "second", max: 59},
 	{name: "minute", max: 59},
 	{name: "hour", max: 23},
@@ -32,40 +34,40 @@ var cronFields = []cronField{
 }
 
 const (
-	cronDay, cronMonth, cronWeekday = 3, 4, 5 // of cronFields
+	dayField, monthField, weekdayField = 3, 4, 5 // of cronFields
 )
 
-var cronNames = map[string]string{
+var names = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *",
 	"@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// cronError says what is wrong at a character of a cron expression.
-type cronError struct {
-	offset        int
-	message, hint string
+// Error says what is wrong at a character of a cron expression.
+type Error struct {
+	Offset        int
+	Message, Hint string
 }
 
-// cron is a cron expression that was read: its six fields as written, and the values each allows as bits.
-type cron struct {
-	fields [6]string
+// Expression is a cron expression that was read: its six fields as written, and the values each allows as bits.
+type Expression struct {
+	Fields [6]string
 	values [6]uint64
 }
 
-// parseCron reads a cron expression of five fields, of six with seconds first, or one of the names such as @daily.
-func parseCron(text string) (c cron, err *cronError) {
-	words, offsets := fieldsOfText(text)
+// Parse reads a cron expression of five fields, of six with seconds first, or one of the names such as @daily.
+func Parse(text string) (c Expression, err *Error) {
+	words, offsets := splitWords(text)
 	switch {
 	case len(words) == 0:
-		return c, &cronError{0, "it is empty", "write five fields, such as 0 3 * * *"}
+		return c, &Error{0, "it is empty", "write five fields, such as 0 3 * * *"}
 	case words[0] == "@every":
-		return c, &cronError{offsets[0], "`@every` is no cron expression", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
+		return c, &Error{offsets[0], "`@every` is no cron expression", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
 	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
-		return c, &cronError{offsets[0], "a cron expression does not name its time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
+		return c, &Error{offsets[0], "a cron expression does not name its time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
 	case strings.HasPrefix(words[0], "@"):
-		fields, ok := cronNames[strings.ToLower(words[0])]
+		fields, ok := names[strings.ToLower(words[0])]
 		if !ok || len(words) > 1 {
-			return c, &cronError{offsets[0], fmt.Sprintf("%q is not a time", text), suggest(words[0], []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})}
+			return c, &Error{offsets[0], fmt.Sprintf("%q is not a time", text), nearest.Hint(words[0], []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})}
 		}
 		words, offsets = strings.Fields(fields), make([]int, 5)
 	}
@@ -78,27 +80,27 @@ func parseCron(text string) (c cron, err *cronError) {
 		if len(words) == 1 {
 			has = "it has 1 field"
 		}
-		return c, &cronError{
+		return c, &Error{
 			0, has,
 			"five fields are minute, hour, day of month, month, day of week; with six, seconds come first",
 		}
 	}
-	for i, f := range cronFields {
+	for i, f := range fields {
 		if c.values[i], err = f.parse(words[i]); err != nil {
-			err.offset += offsets[i]
+			err.Offset += offsets[i]
 			return c, err
 		}
-		c.fields[i] = words[i]
+		c.Fields[i] = words[i]
 	}
-	c.values[cronWeekday] |= c.values[cronWeekday] >> 7 // Sunday is 0 and 7
+	c.values[weekdayField] |= c.values[weekdayField] >> 7 // Sunday is 0 and 7
 	if !c.comes() {
-		return c, &cronError{offsets[cronDay], "none of its months has such a day", ""}
+		return c, &Error{offsets[dayField], "none of its months has such a day", ""}
 	}
 	return c, nil
 }
 
-// fieldsOfText splits at white space and says where each word begins, in characters.
-func fieldsOfText(text string) (words []string, offsets []int) {
+// splitWords splits at white space and says where each word begins, in characters.
+func splitWords(text string) (words []string, offsets []int) {
 	at := 0
 	for _, w := range strings.Fields(text) {
 		i := at + strings.Index(text[at:], w)
@@ -109,29 +111,29 @@ func fieldsOfText(text string) (words []string, offsets []int) {
 }
 
 // comes reports whether any year has a day the expression names.
-func (c cron) comes() bool {
-	day := bits.TrailingZeros64(c.values[cronDay])
+func (c Expression) comes() bool {
+	day := bits.TrailingZeros64(c.values[dayField])
 	for month := 1; month <= 12; month++ {
 		longest := []int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
-		if c.values[cronMonth]&(1<<month) != 0 && day <= longest {
+		if c.values[monthField]&(1<<month) != 0 && day <= longest {
 			return true
 		}
 	}
 	return false
 }
 
-// both reports whether days of the month and of the week are both restricted: a day must then be both.
-func (c cron) both() bool {
-	return !strings.HasPrefix(c.fields[cronDay], "*") && !strings.HasPrefix(c.fields[cronWeekday], "*")
+// RestrictsBothDays reports whether days of the month and of the week are both restricted: a day must then be both.
+func (c Expression) RestrictsBothDays() bool {
+	return !strings.HasPrefix(c.Fields[dayField], "*") && !strings.HasPrefix(c.Fields[weekdayField], "*")
 }
 
 // parse reads a field: values, a-b ranges and /n steps, separated by commas.
-func (f cronField) parse(text string) (values uint64, err *cronError) {
+func (f field) parse(text string) (values uint64, err *Error) {
 	offset := 0
 	for part := range strings.SplitSeq(text, ",") {
 		low, high, step, err := f.parsePart(part)
 		if err != nil {
-			err.offset += offset
+			err.Offset += offset
 			return 0, err
 		}
 		for v := low; v <= high; v += step {
@@ -142,16 +144,16 @@ func (f cronField) parse(text string) (values uint64, err *cronError) {
 	return values, nil
 }
 
-func (f cronField) parsePart(part string) (low, high, step int, err *cronError) {
-	bad := func(offset int, format string, args ...any) (int, int, int, *cronError) {
-		return 0, 0, 0, &cronError{offset, fmt.Sprintf(format, args...), f.help()}
+func (f field) parsePart(part string) (low, high, step int, err *Error) {
+	bad := func(offset int, format string, args ...any) (int, int, int, *Error) {
+		return 0, 0, 0, &Error{offset, fmt.Sprintf(format, args...), f.help()}
 	}
 	span, steps, hasStep := strings.Cut(part, "/")
 	low, high, step = f.min, f.max, 1
 	if hasStep {
 		n, failed := strconv.Atoi(steps)
 		if failed != nil || n < 1 || n > f.max {
-			return 0, 0, 0, &cronError{
+			return 0, 0, 0, &Error{
 				utf8.RuneCountInString(span) + 1, fmt.Sprintf("%q is not a step of the %s", steps, f.name), fmt.Sprintf("a step is 1 to %d", f.max),
 			}
 		}
@@ -180,7 +182,7 @@ func (f cronField) parsePart(part string) (low, high, step int, err *cronError) 
 }
 
 // value reads a number or a word.
-func (f cronField) value(s string) (int, bool) {
+func (f field) value(s string) (int, bool) {
 	if len(s) >= f.prefix && f.prefix > 0 {
 		if i := slices.IndexFunc(f.words, func(w string) bool { return strings.HasPrefix(w, strings.ToLower(s)) }); i >= 0 {
 			return i + f.first, true
@@ -190,7 +192,7 @@ func (f cronField) value(s string) (int, bool) {
 	return n, err == nil && n >= f.min && n <= f.max
 }
 
-func (f cronField) help() string {
+func (f field) help() string {
 	hint := fmt.Sprintf("write %d to %d", f.min, f.max)
 	if len(f.words) > 0 {
 		hint += ", or a name such as " + f.words[1][:3]

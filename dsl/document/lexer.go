@@ -1,4 +1,4 @@
-package dsl
+package document
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package dsl
+package document
 
 import (
 	"bytes"
@@ -19,15 +19,15 @@ const MaxSource = 512 << 10
 
 // Bounds on what is in a document.
 const (
-	maxFindings = 1000
+	MaxFindings = 1000
 	maxLine     = 16 << 10 // bytes of a line
 )
 
-// source is a document's text with its findings.
-type source struct {
-	name  string
-	lines []string
-	diags Diagnostics
+// Source is a document's text with its findings.
+type Source struct {
+	name     string
+	Lines    []string
+	Findings Diagnostics
 	// The characters of the line asked for last: values are read in the order of the document, and many may share a long line.
 	runesOf int
 	runes   []rune
@@ -36,89 +36,89 @@ type source struct {
 // lineBreak is what YAML 1.1, which the parser speaks, takes for the end of a line.
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-func newSource(f File) *source {
+func New(f File) *Source {
 	text := string(f.Source[:min(len(f.Source), MaxSource)])
 	if strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
-		return &source{name: f.Name, lines: lineBreak.Split(text, -1)}
+		return &Source{name: f.Name, Lines: lineBreak.Split(text, -1)}
 	}
-	return &source{name: f.Name, lines: strings.Split(text, "\n")}
+	return &Source{name: f.Name, Lines: strings.Split(text, "\n")}
 }
 
 // line returns the text of line n, from 1.
-func (s *source) line(n int) string {
-	if n < 1 || n > len(s.lines) {
+func (s *Source) line(n int) string {
+	if n < 1 || n > len(s.Lines) {
 		return ""
 	}
-	return s.lines[n-1]
+	return s.Lines[n-1]
 }
 
-// characters returns the characters of line n, which the caller does not change.
-func (s *source) characters(n int) []rune {
+// Characters returns the characters of line n, which the caller does not change.
+func (s *Source) Characters(n int) []rune {
 	if s.runesOf != n {
 		s.runesOf, s.runes = n, []rune(s.line(n))
 	}
 	return s.runes
 }
 
-// add reports a finding. After as many as anybody reads there is only one more, that there are others. What the parser places behind the end of the document is placed at its end.
-func (s *source) add(sev Severity, line, col int, code, hint, message string) {
-	if line > len(s.lines) {
-		line, col = len(s.lines), utf8.RuneCountInString(s.line(len(s.lines)))+1
+// Add reports a finding. After as many as anybody reads there is only one more, that there are others. What the parser places behind the end of the document is placed at its end.
+func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
+	if line > len(s.Lines) {
+		line, col = len(s.Lines), utf8.RuneCountInString(s.line(len(s.Lines)))+1
 	}
 	switch {
-	case len(s.diags) > maxFindings || len(s.diags) == maxFindings && sev == SeverityWarning:
+	case len(s.Findings) > MaxFindings || len(s.Findings) == MaxFindings && sev == SeverityWarning:
 		return
-	case len(s.diags) == maxFindings:
-		code, hint, message = "limit", "mend those first", fmt.Sprintf("there are more than %d findings", maxFindings)
+	case len(s.Findings) == MaxFindings:
+		code, hint, message = "limit", "mend those first", fmt.Sprintf("there are more than %d findings", MaxFindings)
 	}
-	s.diags = append(s.diags, Diagnostic{
+	s.Findings = append(s.Findings, Diagnostic{
 		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: s.line(line),
 	})
 }
 
-// errorf reports an error at a value.
-func (s *source) errorf(n *yaml.Node, code, hint, format string, args ...any) {
-	s.add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
+// Errorf reports an error at a value.
+func (s *Source) Errorf(n *yaml.Node, code, hint, format string, args ...any) {
+	s.Add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }
 
-func (s *source) warnf(n *yaml.Node, code, hint, format string, args ...any) {
-	s.add(SeverityWarning, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
+func (s *Source) Warnf(n *yaml.Node, code, hint, format string, args ...any) {
+	s.Add(SeverityWarning, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }
 
 var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
 
-// parse reads the one document of the source; nil after it has reported why it cannot.
-func (s *source) parse(data []byte) *yaml.Node {
+// Parse reads the one document of the source; nil after it has reported why it cannot.
+func (s *Source) Parse(data []byte) *yaml.Node {
 	switch {
 	case len(data) > MaxSource:
-		s.add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d kB", MaxSource>>10))
+		s.Add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d kB", MaxSource>>10))
 		return nil
 	case !utf8.Valid(data):
 		line, col := position(data, invalidUTF8(data))
-		s.add(SeverityError, line, col, "encoding", "save the file as UTF-8", "this is not valid UTF-8")
+		s.Add(SeverityError, line, col, "encoding", "save the file as UTF-8", "this is not valid UTF-8")
 		return nil
 	case bytes.IndexByte(data, 0) >= 0:
 		line, col := position(data, bytes.IndexByte(data, 0))
-		s.add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
+		s.Add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
 		return nil
 	}
-	for i, line := range s.lines {
+	for i, line := range s.Lines {
 		if len(line) > maxLine {
-			s.add(SeverityError, i+1, 1, "limit", "break it into several", fmt.Sprintf("the line is longer than %d bytes", maxLine))
+			s.Add(SeverityError, i+1, 1, "limit", "break it into several", fmt.Sprintf("the line is longer than %d bytes", maxLine))
 			return nil
 		}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		s.add(SeverityError, 1, 1, "empty", "it must begin with `sluice: pipeline/v1`", "the document is empty")
+		s.Add(SeverityError, 1, 1, "empty", "it must begin with `sluice: pipeline/v1`", "the document is empty")
 		return nil
 	} else if err != nil {
 		s.yamlError(err)
 		return nil
 	}
 	if err := dec.Decode(&second); err == nil {
-		s.errorf(&second, "documents", "put it into a file of its own", "a second document begins here; a file holds one")
+		s.Errorf(&second, "documents", "put it into a file of its own", "a second document begins here; a file holds one")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
 		s.yamlError(err)
@@ -128,7 +128,7 @@ func (s *source) parse(data []byte) *yaml.Node {
 }
 
 // yamlError places what the YAML parser says. A tab in an indentation is by far the commonest cause and is named as such.
-func (s *source) yamlError(err error) {
+func (s *Source) yamlError(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
 	if m := yamlErrorLine.FindStringSubmatch(text); m != nil {
@@ -138,7 +138,7 @@ func (s *source) yamlError(err error) {
 	for _, near := range []int{line, line + 1, line - 1} {
 		src := s.line(near)
 		if indent := src[:len(src)-len(strings.TrimLeft(src, " \t"))]; strings.Contains(indent, "\t") {
-			s.add(SeverityError, near, utf8.RuneCountInString(indent[:strings.IndexByte(indent, '\t')])+1, "tab", "indent with spaces", "YAML does not allow a tab in an indentation")
+			s.Add(SeverityError, near, utf8.RuneCountInString(indent[:strings.IndexByte(indent, '\t')])+1, "tab", "indent with spaces", "YAML does not allow a tab in an indentation")
 			return
 		}
 	}
@@ -153,10 +153,10 @@ func (s *source) yamlError(err error) {
 			break
 		}
 	}
-	line = min(max(line, 1), len(s.lines))
+	line = min(max(line, 1), len(s.Lines))
 	src := s.line(line)
 	col := len(src) - len(strings.TrimLeft(src, " ")) + 1
-	s.add(SeverityError, line, col, "yaml", hint, "this is not YAML: "+text)
+	s.Add(SeverityError, line, col, "yaml", hint, "this is not YAML: "+text)
 }
 
 // yamlProblems are the commonest things the YAML parser says, in the words of the person who wrote the document. The parser counts
@@ -179,9 +179,9 @@ var yamlProblems = []struct {
 
 // misindented returns the first line after one at which a block begins whose indentation is that of no open block; that line itself
 // when there is none. It looks at indentation alone, which is enough for where the parser has failed because of it.
-func (s *source) misindented(begin int) int {
+func (s *Source) misindented(begin int) int {
 	var open []int
-	for n := begin; n <= len(s.lines); n++ {
+	for n := begin; n <= len(s.Lines); n++ {
 		text := strings.TrimLeft(s.line(n), " ")
 		if text == "" || text[0] == '#' {
 			continue
@@ -219,9 +219,9 @@ func position(data []byte, offset int) (line, col int) {
 	return len(lines), utf8.RuneCountInString(lines[len(lines)-1]) + 1
 }
 
-// locate returns where character offset of a scalar's value stands in the source: it walks value and source side by side, undoing
+// Locate returns where character offset of a scalar's value stands in the source: it walks value and source side by side, undoing
 // indentation, folding, quotes and escapes.
-func (s *source) locate(n *yaml.Node, offset int) (line, col int) {
+func (s *Source) Locate(n *yaml.Node, offset int) (line, col int) {
 	c := &cursor{src: s, line: n.Line}
 	c.enter(n.Line)
 	c.col = n.Column - 1
@@ -259,7 +259,7 @@ func (s *source) locate(n *yaml.Node, offset int) (line, col int) {
 
 // cursor is a place in the source during locate.
 type cursor struct {
-	src       *source
+	src       *Source
 	line, col int // line from 1, col from 0
 	runes     []rune
 	indent    int
@@ -267,7 +267,7 @@ type cursor struct {
 }
 
 func (c *cursor) enter(line int) {
-	c.line, c.runes = line, c.src.characters(line)
+	c.line, c.runes = line, c.src.Characters(line)
 }
 
 // properties skips an anchor and a tag in front of the value.
@@ -285,7 +285,7 @@ func (c *cursor) properties() {
 // block moves to the first line of a block scalar and takes its indentation.
 func (c *cursor) block(n *yaml.Node) {
 	c.enter(n.Line + 1)
-	for l := c.line; l <= len(c.src.lines); l++ {
+	for l := c.line; l <= len(c.src.Lines); l++ {
 		if text := c.src.line(l); strings.TrimSpace(text) != "" {
 			c.indent = len(text) - len(strings.TrimLeft(text, " "))
 			break
@@ -327,7 +327,7 @@ func (c *cursor) restBlank() bool { return strings.TrimSpace(string(c.runes[c.co
 // nextText moves to the first character of the next line that is not blank, or to the end of this one when there is none.
 func (c *cursor) nextText() {
 	last := c.line
-	for c.line < len(c.src.lines) {
+	for c.line < len(c.src.Lines) {
 		c.enter(c.line + 1)
 		if text := string(c.runes); strings.TrimSpace(text) != "" {
 			c.col = len(c.runes) - len([]rune(strings.TrimLeft(text, " \t")))
@@ -351,4 +351,10 @@ func escapeLen(rest []rune) int {
 		return 10
 	}
 	return 2
+}
+
+// File is a document and where it came from.
+type File struct {
+	Name   string
+	Source []byte
 }

@@ -1,0 +1,150 @@
+package document
+
+import (
+	"iter"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Lookup returns the value at a path of keys (string) and indices (int), or nil. Aliases are what they stand for.
+func Lookup(n *yaml.Node, path ...any) *yaml.Node {
+	n = Unalias(n)
+	for _, p := range path {
+		if n == nil {
+			return nil
+		}
+		n = Unalias(Child(n, p))
+	}
+	return n
+}
+
+func Unalias(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// Child returns one entry of a mapping or one item of a sequence, or nil.
+func Child(n *yaml.Node, p any) *yaml.Node {
+	switch p := p.(type) {
+	case string:
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == p {
+				return n.Content[i+1]
+			}
+		}
+	case int:
+		if n.Kind == yaml.SequenceNode && p < len(n.Content) {
+			return n.Content[p]
+		}
+	}
+	return nil
+}
+
+// PlaceOf returns the value at a path, or the last one on the way that is there.
+func PlaceOf(n *yaml.Node, path ...any) *yaml.Node {
+	for i := range path {
+		next := Lookup(n, path[i])
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return n
+}
+
+// KeyNode returns the key of an entry of a mapping, or the mapping itself when it has no such key.
+func KeyNode(n *yaml.Node, key string) *yaml.Node {
+	n = Unalias(n)
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i]
+		}
+	}
+	return n
+}
+
+// MaxPlain bounds what a document grows to when its aliases are written out.
+const MaxPlain = 200_000
+
+// Plain copies a tree for a document of its own: without comments, and aliases as what they stand for. It counts left down, and stops
+// below 0.
+func Plain(n *yaml.Node, left *int) *yaml.Node {
+	if *left--; *left < 0 {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	}
+	n = Unalias(n)
+	out := &yaml.Node{Kind: n.Kind, Style: n.Style & yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		out.Style = yaml.DoubleQuotedStyle // the form that holds any text
+	}
+	for _, item := range n.Content {
+		out.Content = append(out.Content, Plain(item, left))
+	}
+	return out
+}
+
+// NodeKind names what a value is, for messages.
+func NodeKind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "nothing"
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	case "!!bool":
+		return "the bool " + n.Value
+	}
+	if len(n.Value) > 40 {
+		return "a text"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// NewScalar makes a text that findings place where a node is.
+func NewScalar(at *yaml.Node, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
+}
+
+func NewMapping(at *yaml.Node, content ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: content, Line: at.Line, Column: at.Column}
+}
+
+// Scalars yields the scalars at and below a node. It follows no alias, which may lead anywhere: what is behind one is not known.
+func Scalars(n *yaml.Node) iter.Seq[*yaml.Node] {
+	return func(yield func(*yaml.Node) bool) { visitScalars(n, yield) }
+}
+
+func visitScalars(n *yaml.Node, yield func(*yaml.Node) bool) bool {
+	if n == nil {
+		return true
+	}
+	if n.Kind == yaml.ScalarNode {
+		return yield(n)
+	}
+	for _, child := range n.Content {
+		if !visitScalars(child, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Entries ranges over the entries of the mapping under a key.
+func Entries(n *yaml.Node, name string) func(yield func(key, val *yaml.Node) bool) {
+	return func(yield func(key, val *yaml.Node) bool) {
+		m := Lookup(n, name)
+		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
+			if !yield(m.Content[i], Unalias(m.Content[i+1])) {
+				return
+			}
+		}
+	}
+}
