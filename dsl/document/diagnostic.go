@@ -43,6 +43,7 @@ func (ds Diagnostics) HasErrors() bool {
 // Error implements error with the text form.
 func (ds Diagnostics) Error() string { return strings.TrimRight(ds.Text(false), "\n") }
 
+// Sort orders the findings by file and place.
 func (ds Diagnostics) Sort() {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))

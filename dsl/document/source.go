@@ -36,6 +36,7 @@ type Source struct {
 // lineBreak is what YAML 1.1, which the parser speaks, takes for the end of a line.
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
+// New splits a document into lines. It has no findings yet.
 func New(f File) *Source {
 	text := string(f.Source[:min(len(f.Source), MaxSource)])
 	if strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
@@ -81,6 +82,7 @@ func (s *Source) Errorf(n *yaml.Node, code, hint, format string, args ...any) {
 	s.Add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }
 
+// Warnf reports a warning at a value.
 func (s *Source) Warnf(n *yaml.Node, code, hint, format string, args ...any) {
 	s.Add(SeverityWarning, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }

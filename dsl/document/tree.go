@@ -19,6 +19,7 @@ func Lookup(n *yaml.Node, path ...any) *yaml.Node {
 	return n
 }
 
+// Unalias returns what an alias stands for, and anything else as it is.
 func Unalias(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -113,6 +114,7 @@ func NewScalar(at *yaml.Node, value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
 }
 
+// NewMapping makes a mapping that findings place where a node is.
 func NewMapping(at *yaml.Node, content ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: content, Line: at.Line, Column: at.Column}
 }

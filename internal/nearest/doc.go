@@ -1,0 +1,2 @@
+// Package nearest suggests the word that was meant by one that is unknown.
+package nearest
