@@ -103,7 +103,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, fu
 // bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
 // the step's log.
 func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
-	programs, err := job.Spec.Execs()
+	programs, err := dsl.Execs(&job.Spec)
 	if err != nil {
 		return nil, err
 	}

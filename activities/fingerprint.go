@@ -98,7 +98,7 @@ func hashKeys(program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (secre
 		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 			return nil, false, err
 		}
-		variables, err := spec.HashKeys()
+		variables, err := dsl.HashKeys(&spec)
 		for _, variable := range variables {
 			secrets[variable] = resolved.Secrets[variable]
 		}

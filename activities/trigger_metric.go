@@ -34,7 +34,7 @@ func (state *TriggerState) metric(spec dsl.MetricTrigger, value *float64, last, 
 		state.Saw, state.HoldsSince = "no value", time.Time{}
 		return nil, nil
 	}
-	holds, err := spec.Holds(*value)
+	holds, err := dsl.MetricHolds(&spec, *value)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("condition `%s`: %v", spec.Condition, err), err)
 	}

@@ -37,15 +37,15 @@ func IsAbsent(err error) bool {
 }
 
 // optionalOutputs are the outputs of a step that may be absent although it passed.
-func optionalOutputs(spec kindSpec) map[string]bool {
-	switch spec := spec.(type) {
+func optionalOutputs(spec Spec) map[string]bool {
+	switch kind := spec.(type) {
 	case *Clean:
 		return optionalFields(reflect.TypeFor[CleanOutput]())
 	case *Train:
 		return optionalFields(reflect.TypeFor[TrainOutput]())
 	case *Approval:
 		optional := map[string]bool{}
-		for name, f := range spec.Fields {
+		for name, f := range kind.Fields {
 			optional[name] = !f.Required && f.Default == nil
 		}
 		for _, f := range fieldsOf(reflect.TypeFor[ApprovalOutput]()) {

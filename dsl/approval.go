@@ -59,17 +59,17 @@ type ApprovalOutput struct {
 	Reason string `json:"reason"`
 }
 
-func (spec *Approval) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+func approvalOutputs(ts *typeSystem, _ string, spec *Approval) map[string]*cel.Type {
 	fields := ts.structFields(reflect.TypeFor[ApprovalOutput]())
 	for name, f := range spec.Fields {
-		if t := f.celType(); t != nil && fields[name] == nil {
+		if t := fieldCELType(f); t != nil && fields[name] == nil {
 			fields[name] = t
 		}
 	}
 	return fields
 }
 
-func (f Field) celType() *cel.Type {
+func fieldCELType(f Field) *cel.Type {
 	switch f.Type {
 	case "string", "enum":
 		return cel.StringType
@@ -83,7 +83,7 @@ func (f Field) celType() *cel.Type {
 	return nil
 }
 
-func (spec *Approval) check(c *checker, s *step) {
+func checkApproval(c *checker, s *step, spec *Approval) {
 	c.checkWho(document.Lookup(s.body, "who"))
 	reserved := fieldNames(fieldsOf(reflect.TypeFor[ApprovalOutput]()))
 	for key, n := range document.Entries(s.body, "fields") {
@@ -92,12 +92,12 @@ func (spec *Approval) check(c *checker, s *step) {
 		case slices.Contains(reserved, key.Value):
 			c.src.Errorf(key, "reserved", "call it something else", "`%s` is an output of every approval", key.Value)
 		case ok && n.Kind == yaml.MappingNode:
-			f.check(c, key, n)
+			checkField(c, key, n, f)
 		}
 	}
 }
 
-func (f Field) check(c *checker, key, n *yaml.Node) {
+func checkField(c *checker, key, n *yaml.Node, f Field) {
 	values, byDefault := document.Lookup(n, "values"), document.Lookup(n, "default")
 	switch {
 	case f.Type == "enum" && len(f.Values) == 0 && (values == nil || values.Kind == yaml.SequenceNode):
@@ -106,7 +106,7 @@ func (f Field) check(c *checker, key, n *yaml.Node) {
 		c.src.Errorf(document.KeyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, article(f.Type))
 	case byDefault != nil && f.Required:
 		c.src.Errorf(document.KeyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
-	case byDefault != nil && f.celType() != nil:
+	case byDefault != nil && fieldCELType(f) != nil:
 		if _, err := f.convert(written(f.Default)); err != nil {
 			c.src.Errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
 		}

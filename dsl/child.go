@@ -23,9 +23,6 @@ type ChildPipeline struct {
 	Outputs ChildOutputs `json:"outputs,omitempty" dsl:"names"`
 	// Source is the document of steps written here.
 	Source string `json:"source,omitempty" dsl:"-"`
-
-	document *yaml.Node // of steps written here
-	untyped  []string   // those of its params whose types were not known when it was checked
 }
 
 // ChildOutputs are the outputs of steps written in place. Their expressions see the child.
@@ -40,12 +37,12 @@ func (spec *ChildPipeline) Document() (file string, source []byte) {
 	return spec.File, []byte(spec.Source)
 }
 
-// outputTypes are what a child hands on. They are known once it was compiled: see children.go.
-func (*ChildPipeline) outputTypes(*typeSystem, string) map[string]*cel.Type {
+// childPipelineOutputs are what a child hands on. They are known once it was compiled: see children.go.
+func childPipelineOutputs(_ *typeSystem, _ string, _ *ChildPipeline) map[string]*cel.Type {
 	return map[string]*cel.Type{}
 }
 
-func (spec *ChildPipeline) check(c *checker, s *step) {
+func checkChildPipeline(c *checker, s *step, spec *ChildPipeline) {
 	key := document.KeyNode(s.node, string(KindPipeline))
 	kind := exactlyOne(c.src, key, s.body, "a child pipeline", "file", "steps")
 	if at := document.Lookup(s.body, "outputs"); at != nil && kind == "file" {
@@ -59,17 +56,16 @@ func (spec *ChildPipeline) check(c *checker, s *step) {
 	}
 }
 
-// complete writes the document of steps written in place. A param whose type was not known has that of its value.
-func (spec *ChildPipeline) complete(s *step) error {
-	written, ok := s.known.(*ChildPipeline)
-	if !ok || written.document == nil {
+// completeChild writes the document of steps written in place. A param whose type was not known has that of its value.
+func completeChild(spec *ChildPipeline, s *step) error {
+	doc := s.childDocument
+	if doc == nil {
 		return nil
 	}
-	doc := written.document
-	if len(written.untyped) > 0 {
+	if len(s.childUntyped) > 0 {
 		left := document.MaxPlain
 		doc = document.Plain(doc, &left)
-		for _, name := range written.untyped {
+		for _, name := range s.childUntyped {
 			*document.Lookup(doc, "params", name) = *declaration(&yaml.Node{}, paramFor(spec.Params[name]))
 		}
 	}
@@ -128,13 +124,13 @@ func childForms(d *decoder) (restore func()) {
 // childParam is the parameter that takes values of a type; false when none does.
 func childParam(t *cel.Type) (Param, bool) {
 	for _, typ := range []string{"string", "int", "double", "bool", "duration", "timestamp", "dataset", "model"} {
-		if p := (Param{Type: typ}); p.celType() != nil && p.celType().IsExactType(t) {
+		if p := (Param{Type: typ}); paramType(p) != nil && paramType(p).IsExactType(t) {
 			return p, true
 		}
 	}
 	for _, typ := range []string{"list", "map"} {
 		for _, items := range []string{"string", "int", "double", "bool"} {
-			if p := (Param{Type: typ, Items: items}); p.celType() != nil && p.celType().IsExactType(t) {
+			if p := (Param{Type: typ, Items: items}); paramType(p) != nil && paramType(p).IsExactType(t) {
 				return p, true
 			}
 		}
@@ -143,8 +139,8 @@ func childParam(t *cel.Type) (Param, bool) {
 }
 
 // takes reports whether a parameter takes values of a type.
-func (p Param) takes(t *cel.Type) bool {
-	want := p.celType()
+func takes(p Param, t *cel.Type) bool {
+	want := paramType(p)
 	text := slices.Contains([]string{"duration", "timestamp"}, p.Type) && t.IsExactType(cel.StringType)
 	number := p.Type == "double" && t.IsExactType(cel.IntType)
 	return want == nil || text || number || want.IsAssignableType(t)

@@ -7,10 +7,10 @@ func (c *checker) namedFiles() []string {
 	var files []string
 	for _, s := range c.steps {
 		switch spec := s.known.(type) {
-		case interface{ workspaceFiles() []string }:
-			files = append(files, spec.workspaceFiles()...)
+		case interface{ WorkspaceFiles() []string }:
+			files = append(files, spec.WorkspaceFiles()...)
 		case *Clean:
-			programs, _ := spec.Execs() // what is wrong with them is reported, and they run nowhere
+			programs, _ := Execs(spec) // what is wrong with them is reported, and they run nowhere
 			files = append(files, ProgramFiles(programs)...)
 		case *ChildPipeline:
 			if child := c.compiled[s]; child != nil {

@@ -36,7 +36,7 @@ type family struct {
 }
 
 type inlineChild struct {
-	spec *ChildPipeline
+	step *step
 	root *yaml.Node
 }
 
@@ -44,7 +44,7 @@ type inlineChild struct {
 func (f *family) writeOut() error {
 	left := document.MaxPlain
 	for _, child := range f.inline {
-		child.spec.document = document.Plain(child.root, &left)
+		child.step.childDocument = document.Plain(child.root, &left)
 	}
 	if left < 0 {
 		return fmt.Errorf("the aliases in child pipelines stand for more than %d values", document.MaxPlain)
@@ -276,13 +276,14 @@ func (c *checker) compileInline(s *step) *compiledChild {
 	if !l.read() {
 		return nil
 	}
-	for _, name := range spec.untyped {
-		l.pipeline.Params[name] = Param{Type: "string", any: true}
+	l.untyped = s.childUntyped
+	for _, name := range l.untyped {
+		l.pipeline.Params[name] = Param{Type: "string"}
 	}
 	inner := c.family.compile(l, c.generation+1)
 	ch := &compiledChild{name: "`" + s.ID + "`"}
 	inner.describe(ch)
-	c.family.inline = append(c.family.inline, inlineChild{spec, root})
+	c.family.inline = append(c.family.inline, inlineChild{s, root})
 	return ch
 }
 
@@ -330,7 +331,7 @@ func (c *checker) inlineDocument(s *step, spec *ChildPipeline, steps *yaml.Node,
 		}
 		p, ok := c.paramOf(key, n, typeOf(v))
 		if !ok {
-			spec.untyped = append(spec.untyped, key.Value)
+			s.childUntyped = append(s.childUntyped, key.Value)
 		}
 		params.Content = append(params.Content, key, declaration(key, p))
 	}
@@ -381,7 +382,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 		case len(expressionsIn(v)) == 0 && !isArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, known(v))
 		default:
-			if t := typeOf(v); !decl.takes(t) {
+			if t := typeOf(v); !takes(decl, t) {
 				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", article(typeName(t)), key.Value, ch.name, article(decl.Type))
 			}
 		}

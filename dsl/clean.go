@@ -158,12 +158,12 @@ func cleanReads(s *step, key string) bool {
 	})
 }
 
-func (*Clean) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+func cleanOutputs(ts *typeSystem, _ string, _ *Clean) map[string]*cel.Type {
 	return ts.structFields(reflect.TypeFor[CleanOutput]())
 }
 
-// check demands a graph in which all rows go from files to files.
-func (spec *Clean) check(c *checker, s *step) {
+// checkClean demands a graph in which all rows go from files to files.
+func checkClean(c *checker, s *step, spec *Clean) {
 	list := document.Lookup(s.body, "transforms")
 	if list == nil {
 		c.src.Errorf(s.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")

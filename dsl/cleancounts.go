@@ -12,7 +12,7 @@ import (
 )
 
 // zeroCounts are the outputs of a kind that count by name, with what a name stands for under which nothing was counted.
-func zeroCounts(spec kindSpec) map[string]json.RawMessage {
+func zeroCounts(spec Spec) map[string]json.RawMessage {
 	if _, ok := spec.(*Clean); ok {
 		return map[string]json.RawMessage{"rules": json.RawMessage(`{"dropped":0}`), "reasons": json.RawMessage("0")}
 	}

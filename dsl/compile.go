@@ -172,7 +172,7 @@ type Latency struct {
 	P99MS float64 `json:"p99_ms"`
 }
 
-func (spec *CompileModel) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
+func compileOutputs(ts *typeSystem, id string, spec *CompileModel) map[string]*cel.Type {
 	fields := ts.structFields(reflect.TypeFor[CompileOutput]())
 	variants := &objectType{name: "steps." + id + ".variants", code: "variant", what: "a variant of `" + id + "`", fields: map[string]*cel.Type{}}
 	for name, v := range spec.Variants {
@@ -193,7 +193,7 @@ func (ts *typeSystem) engineType() *cel.Type {
 	return ts.define(o)
 }
 
-func (spec *CompileModel) check(c *checker, s *step) {
+func checkCompile(c *checker, s *step, spec *CompileModel) {
 	variants := document.Lookup(s.body, "variants")
 	if variants == nil || variants.Kind != yaml.MappingNode {
 		return

@@ -62,7 +62,7 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		return strings.EqualFold(n.Value, "true"), nil
 	case reflect.Int, reflect.Int64:
 		if decimal := decimalOf(n); decimal != "" {
-			return nil, &spellingError{n.Value, decimal}
+			return nil, &spellingError{written: n.Value, decimal: decimal}
 		}
 		v, err := strconv.ParseInt(n.Value, 0, 64)
 		if errors.Is(err, strconv.ErrRange) {
@@ -74,7 +74,7 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		return v, nil
 	case reflect.Float64:
 		if decimal := decimalOf(n); decimal != "" {
-			return nil, &spellingError{n.Value, decimal}
+			return nil, &spellingError{written: n.Value, decimal: decimal}
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!float" && n.Tag != "!!int" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {

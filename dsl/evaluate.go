@@ -22,13 +22,13 @@ type EvaluateOutput struct {
 	Metrics map[string]float64 `json:"metrics"`
 }
 
-func (spec *Evaluate) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
+func evaluateOutputs(ts *typeSystem, id string, spec *Evaluate) map[string]*cel.Type {
 	fields := ts.structFields(reflect.TypeFor[EvaluateOutput]())
 	fields["metrics"] = metricsType(ts, id, spec.Metrics)
 	return declaredOutputs(fields, spec.Outputs)
 }
 
-func (spec *Evaluate) check(c *checker, s *step) {
+func checkEvaluate(c *checker, s *step, spec *Evaluate) {
 	requireCommand(c, s)
-	spec.Command.check(c, s)
+	checkCommand(c, s, &spec.Command)
 }

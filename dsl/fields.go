@@ -185,6 +185,7 @@ func setDefault(v reflect.Value, text string) {
 	v.Set(reflect.ValueOf(parsed).Convert(v.Type()))
 }
 
+// The types of values that have a written form of their own.
 var (
 	durationType = reflect.TypeFor[Duration]()
 	shareType    = reflect.TypeFor[Share]()

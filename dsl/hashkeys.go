@@ -34,7 +34,7 @@ func (c *checker) hashKeys() hashKeys {
 
 // addHashKeys adds what one cleaning hashes with. The name of a secret is written out or comes from a parameter: see checkSecrets.
 func (c *checker) addHashKeys(all *hashKeys, s *step, spec *Clean) {
-	variables, err := spec.HashKeys()
+	variables, err := HashKeys(spec)
 	if err != nil {
 		all.open = true // reported, or told by the cleaning itself
 		return

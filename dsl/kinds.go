@@ -10,32 +10,44 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// kindSpec is what the language asks of a kind's spec struct.
-type kindSpec interface {
-	Spec
-	// outputTypes are the fields of the step's outputs in expressions.
-	outputTypes(ts *typeSystem, id string) map[string]*cel.Type
-	// check reports what types alone do not say.
-	check(c *checker, s *step)
-}
-
-// kindInfo is one line in the list of kinds.
+// kindInfo is one line in the list of kinds: all that the language knows of it beside its spec struct.
 type kindInfo struct {
 	kind  Kind
-	new   func() kindSpec
+	new   func() Spec
 	scope scope // of expressions in the body that stand without ${}
+	// outputs are the fields of the step's outputs in expressions.
+	outputs func(ts *typeSystem, id string, spec Spec) map[string]*cel.Type
+	// check reports what types alone do not say.
+	check func(c *checker, s *step)
 }
 
-// kinds are all that this version has.
-var kinds = []kindInfo{
-	{KindClean, func() kindSpec { return new(Clean) }, scopeRow},
-	{KindTrain, func() kindSpec { return new(Train) }, scopePlain},
-	{KindEvaluate, func() kindSpec { return new(Evaluate) }, scopePlain},
-	{KindCompile, func() kindSpec { return new(CompileModel) }, scopePlain},
-	{KindRollout, func() kindSpec { return new(Rollout) }, scopeStage},
-	{KindRun, func() kindSpec { return new(Run) }, scopePlain},
-	{KindApproval, func() kindSpec { return new(Approval) }, scopePlain},
-	{KindPipeline, func() kindSpec { return new(ChildPipeline) }, scopePlain},
+// kinds are all that this version has. They are listed in init, since the checks of some look kinds up.
+var kinds []kindInfo
+
+func init() {
+	kinds = []kindInfo{
+		kindOf(KindClean, scopeRow, cleanOutputs, checkClean),
+		kindOf(KindTrain, scopePlain, trainOutputs, checkTrain),
+		kindOf(KindEvaluate, scopePlain, evaluateOutputs, checkEvaluate),
+		kindOf(KindCompile, scopePlain, compileOutputs, checkCompile),
+		kindOf(KindRollout, scopeStage, rolloutOutputs, checkRollout),
+		kindOf(KindRun, scopePlain, runOutputs, checkRun),
+		kindOf(KindApproval, scopePlain, approvalOutputs, checkApproval),
+		kindOf(KindPipeline, scopePlain, childPipelineOutputs, checkChildPipeline),
+	}
+}
+
+// kindOf is the line of a kind whose spec is an S.
+func kindOf[S any, P interface {
+	*S
+	Spec
+}](kind Kind, expressions scope, outputs func(*typeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
+	return kindInfo{
+		kind: kind, scope: expressions,
+		new:     func() Spec { return P(new(S)) },
+		outputs: func(ts *typeSystem, id string, spec Spec) map[string]*cel.Type { return outputs(ts, id, spec.(P)) },
+		check:   func(c *checker, s *step) { check(c, s, s.known.(P)) },
+	}
 }
 
 // laterKinds and notYetKeys are named in the design and refused by name until they work.

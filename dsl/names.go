@@ -154,7 +154,7 @@ func (n *names) params() ref.Val {
 		if err != nil {
 			return nil, err
 		}
-		return n.p.ts.decode(n.p.params[name].celType(), raw)
+		return n.p.ts.decode(paramType(n.p.params[name]), raw)
 	}}
 }
 

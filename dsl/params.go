@@ -32,22 +32,17 @@ type Param struct {
 	Required *bool `json:"required,omitempty"`
 	// Secret makes the value the name of a secret of the environment. It may be read under a step's `secrets` only.
 	Secret bool `json:"secret,omitempty"`
-
-	any bool // its type is not known yet
 }
 
 // Optional reports whether the parameter may be absent.
 func (p Param) Optional() bool { return p.Default == nil && p.Required != nil && !*p.Required }
 
-func (p Param) celType() *cel.Type {
-	if p.any {
-		return cel.DynType
-	}
+func paramType(p Param) *cel.Type {
 	switch p.Type {
 	case "list":
-		return cel.ListType(p.itemType())
+		return cel.ListType(paramItemType(p))
 	case "map":
-		return cel.MapType(cel.StringType, p.itemType())
+		return cel.MapType(cel.StringType, paramItemType(p))
 	case "enum":
 		return cel.StringType
 	case "dataset", "model":
@@ -56,7 +51,7 @@ func (p Param) celType() *cel.Type {
 	return scalarTypes[p.Type]
 }
 
-func (p Param) itemType() *cel.Type {
+func paramItemType(p Param) *cel.Type {
 	if p.Items == "" {
 		return cel.StringType
 	}
@@ -82,7 +77,7 @@ func (p *Program) SubmittedParams(given map[string]string) (map[string]any, docu
 func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, document.Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
-		values[name] = typed{text, leadingZeros}
+		values[name] = newTyped(text, leadingZeros)
 	}
 	return p.ChildParams(values)
 }

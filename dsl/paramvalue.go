@@ -22,6 +22,8 @@ type typed struct {
 	leadingZeros bool // its numbers may begin with 0
 }
 
+func newTyped(text string, leadingZeros bool) typed { return typed{text, leadingZeros} }
+
 // convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
 func (p Param) convert(value any) (v any, message string) {
 	switch p.Type {

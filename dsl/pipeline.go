@@ -59,7 +59,7 @@ type step struct {
 	key, node, body *yaml.Node // the id, the step's mapping with its defaults, the mapping under the kind key
 	own             *yaml.Node // the step's mapping as it is written
 	spec            value      // of the kind
-	known           kindSpec   // the literal part of spec
+	known           Spec       // the literal part of spec
 	env             value
 	secrets         value
 	summary         value
@@ -72,6 +72,8 @@ type step struct {
 	instance        map[string]*cel.Type // the names an instance sees
 	needs           map[string]Need      // explicit and by reference
 	index           int                  // in the document
+	childDocument   *yaml.Node           // of a child pipeline written in place
+	childUntyped    []string             // those of its params whose types were not known when it was checked
 }
 
 // loader reads a pipeline document.
@@ -88,6 +90,7 @@ type loader struct {
 	steps       []*step
 	byID        map[string]*step
 	defaults    *yaml.Node // the mapping of that name, or nil
+	untyped     []string   // params whose types are not known yet
 	// unreadable are steps too broken to speak of.
 	unreadable []string
 }

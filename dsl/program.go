@@ -130,7 +130,7 @@ func (c *checker) check() *Program {
 	for _, s := range c.steps {
 		c.checkEnvelope(s)
 		if s.body.Kind == yaml.MappingNode {
-			s.known.check(c, s)
+			kindByName(string(s.Kind)).check(c, s)
 		}
 	}
 	c.addEdges()
@@ -156,7 +156,7 @@ func (c *checker) declare() {
 	steps := &objectType{name: "steps", code: "step", what: "a step of this pipeline", fields: map[string]*cel.Type{}}
 	for _, s := range c.steps {
 		steps.fields[s.ID] = c.ts.define(&objectType{
-			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: s.known.outputTypes(c.ts, s.ID), optional: optionalOutputs(s.known),
+			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known), optional: optionalOutputs(s.known),
 			zeros: zeroCounts(s.known),
 		})
 		if s.listed() {
@@ -201,7 +201,11 @@ func mustEnv(ts *typeSystem, vars map[string]*cel.Type) *cel.Env {
 func (c *checker) paramsType() *cel.Type {
 	params := &objectType{name: "params", code: "param", what: "a parameter of this pipeline", fields: map[string]*cel.Type{}, optional: map[string]bool{}}
 	for name, p := range c.pipeline.Params {
-		if t := p.celType(); t != nil {
+		t := paramType(p)
+		if slices.Contains(c.untyped, name) {
+			t = cel.DynType
+		}
+		if t != nil {
 			params.fields[name], params.optional[name] = t, p.Optional()
 		}
 	}

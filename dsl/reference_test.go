@@ -79,7 +79,7 @@ func (w *referenceWriter) kind(k kindInfo) {
 	w.line("```yaml\n%s```\n", example)
 	w.table(t)
 	ts := newTypeSystem()
-	outputs := k.new().outputTypes(ts, "x")
+	outputs := k.outputs(ts, "x", k.new())
 	if len(outputs) == 0 {
 		w.line("Outputs: those it declares.\n")
 		return

@@ -78,8 +78,8 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 		}
 		out.Summary = strings.Join(strings.Fields(fmt.Sprint(line)), " ")
 	}
-	if command, ok := s.known.(interface{ workspaceFiles() []string }); ok {
-		out.Files = p.WithIncluded(command.workspaceFiles())
+	if command, ok := s.known.(interface{ WorkspaceFiles() []string }); ok {
+		out.Files = p.WithIncluded(command.WorkspaceFiles())
 	}
 	if s.Kind == KindPipeline {
 		out.Files = p.childFiles[s.ID]
@@ -118,7 +118,7 @@ func (r *Resolved) cleanFiles() error {
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		return err
 	}
-	programs, err := spec.Execs()
+	programs, err := Execs(&spec)
 	r.Programs, r.Files = len(programs) > 0, ProgramFiles(programs)
 	return err
 }
@@ -135,15 +135,15 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	case *Train:
 		spec.complete(p.env)
 	case *ChildPipeline:
-		if err := spec.complete(s); err != nil {
+		if err := completeChild(spec, s); err != nil {
 			return nil, err
 		}
 	}
 	if err := checkBounds(reflect.ValueOf(spec), ""); err != nil {
 		return nil, err
 	}
-	if program, ok := spec.(interface{ checkProgram() error }); ok {
-		if err := program.checkProgram(); err != nil {
+	if program, ok := spec.(interface{ CheckProgram() error }); ok {
+		if err := program.CheckProgram(); err != nil {
 			return nil, err
 		}
 	}

@@ -147,11 +147,11 @@ type Delta struct {
 	MaxAbs    float64 `json:"max_abs"`
 }
 
-func (*Rollout) outputTypes(ts *typeSystem, _ string) map[string]*cel.Type {
+func rolloutOutputs(ts *typeSystem, _ string, _ *Rollout) map[string]*cel.Type {
 	return ts.structFields(reflect.TypeFor[RolloutOutput]())
 }
 
-func (spec *Rollout) check(c *checker, s *step) {
+func checkRollout(c *checker, s *step, spec *Rollout) {
 	if at := document.Lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
 		if _, ok := c.env.Targets[spec.Target]; !ok {
 			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
@@ -160,10 +160,10 @@ func (spec *Rollout) check(c *checker, s *step) {
 	if at := document.Lookup(s.body, "traffic"); at != nil && document.Lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
 		c.src.Errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
 	}
-	spec.checkStages(c, s)
+	checkStages(spec, c, s)
 }
 
-func (spec *Rollout) checkStages(c *checker, s *step) {
+func checkStages(spec *Rollout, c *checker, s *step) {
 	stages := document.Lookup(s.body, "stages")
 	if stages == nil || stages.Kind != yaml.SequenceNode {
 		return

@@ -83,7 +83,7 @@ func RowParams(declared map[string]Param, params map[string]any) (map[string]any
 	ts := newTypeSystem()
 	typed := make(map[string]any, len(params))
 	for name, v := range params {
-		t := declared[name].celType()
+		t := paramType(declared[name])
 		if t == nil {
 			return nil, fmt.Errorf("the parameter `%s` is not declared", name)
 		}

@@ -28,11 +28,11 @@ func (spec *Run) CallsSluice() bool {
 // Kind implements Spec.
 func (*Run) Kind() Kind { return KindRun }
 
-func (spec *Run) outputTypes(_ *typeSystem, _ string) map[string]*cel.Type {
+func runOutputs(_ *typeSystem, _ string, spec *Run) map[string]*cel.Type {
 	return declaredOutputs(map[string]*cel.Type{}, spec.Outputs)
 }
 
-func (spec *Run) check(c *checker, s *step) {
+func checkRun(c *checker, s *step, spec *Run) {
 	script, command := document.Lookup(s.body, "script"), document.Lookup(s.body, "command")
 	switch {
 	case script == nil && command == nil && c.d.missing(s.body, "command") && c.d.missing(s.body, "script"):
@@ -48,14 +48,14 @@ func (spec *Run) check(c *checker, s *step) {
 		c.src.Add(document.SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+spec.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
 			"a script is never interpolated: the shell will see this as it stands")
 	}
-	spec.Command.check(c, s)
+	checkCommand(c, s, &spec.Command)
 }
 
-func (spec *Run) checkProgram() error {
+func (spec *Run) CheckProgram() error {
 	if spec.Script != "" {
 		return nil
 	}
-	return spec.Command.checkProgram()
+	return spec.Command.CheckProgram()
 }
 
 // interpolation matches what anywhere else would be an expression, and to a shell is a bad substitution.

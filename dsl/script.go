@@ -43,16 +43,16 @@ type Runtime struct {
 	Image string `json:"image,omitempty"`
 }
 
-// workspaceFiles are those in the cache key; none stand for all.
-func (cmd *Command) workspaceFiles() []string {
+// WorkspaceFiles are those in the cache key; none stand for all.
+func (cmd *Command) WorkspaceFiles() []string {
 	if len(cmd.Files) == 0 || cmd.Runtime.Python == "" {
 		return cmd.Files
 	}
 	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)
 }
 
-// checkProgram reports a command that names no program, as one from an expression may not.
-func (cmd *Command) checkProgram() error {
+// CheckProgram reports a command that names no program, as one from an expression may not.
+func (cmd *Command) CheckProgram() error {
 	if len(cmd.Command) == 0 || strings.TrimSpace(cmd.Command[0]) == "" {
 		return errors.New("command: it names no program")
 	}
@@ -68,8 +68,8 @@ func requireCommand(c *checker, s *step) {
 	}
 }
 
-// check reports outputs without a path, and files that are not in the workspace.
-func (cmd *Command) check(c *checker, s *step) {
+// checkCommand reports outputs without a path, and files that are not in the workspace.
+func checkCommand(c *checker, s *step, cmd *Command) {
 	switch at := document.Lookup(s.body, "command"); {
 	case at == nil || at.Kind != yaml.SequenceNode:
 	case len(at.Content) == 0:
@@ -94,10 +94,10 @@ func (cmd *Command) check(c *checker, s *step) {
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.Kind != KindTrain {
 		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
 	}
-	cmd.checkFiles(c, s)
+	checkCommandFiles(cmd, c, s)
 }
 
-func (cmd *Command) checkFiles(c *checker, s *step) {
+func checkCommandFiles(cmd *Command, c *checker, s *step) {
 	if c.ws == nil {
 		return
 	}

@@ -220,25 +220,25 @@ type GPUUse struct {
 
 var nodesType = reflect.TypeFor[Nodes]()
 
-func (spec *Train) outputTypes(ts *typeSystem, id string) map[string]*cel.Type {
+func trainOutputs(ts *typeSystem, id string, spec *Train) map[string]*cel.Type {
 	fields := ts.structFields(reflect.TypeFor[TrainOutput]())
 	fields["metrics"] = metricsType(ts, id, spec.Metrics)
 	return declaredOutputs(fields, spec.Outputs)
 }
 
-func (spec *Train) check(c *checker, s *step) {
+func checkTrain(c *checker, s *step, spec *Train) {
 	requireCommand(c, s)
-	spec.Command.check(c, s)
+	checkCommand(c, s, &spec.Command)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
 		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
 	}
-	spec.checkNeeds(c, s)
-	spec.checkPool(c, s)
-	spec.checkDeadline(c, s)
+	checkTrainNeeds(spec, c, s)
+	checkTrainPools(spec, c, s)
+	checkDeadline(spec, c, s)
 }
 
-// checkPool checks that the environment has the pools, and that each is large enough.
-func (spec *Train) checkPool(c *checker, s *step) {
+// checkTrainPools checks that the environment has the pools, and that each is large enough.
+func checkTrainPools(spec *Train, c *checker, s *step) {
 	if c.env == nil {
 		return
 	}
@@ -264,8 +264,8 @@ func (spec *Train) checkPool(c *checker, s *step) {
 		case slices.Contains(spec.Pool[:i], name):
 			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
 		default:
-			spec.checkPoolOf(c, s, name)
-			spec.checkCapacity(c, s, name, place)
+			checkTrainPool(spec, c, s, name)
+			checkCapacity(spec, c, s, name, place)
 		}
 	}
 }
@@ -278,8 +278,8 @@ func itemAt(list *yaml.Node, i int) *yaml.Node {
 	return list
 }
 
-// checkSize reports a gang that is larger than a pool.
-func (spec *Train) checkSize(c *checker, s *step, pool string) {
+// checkGangSize reports a gang that is larger than a pool.
+func checkGangSize(spec *Train, c *checker, s *step, pool string) {
 	nodes := c.env.Pools[pool].size()
 	if nodes == 0 || spec.Nodes.Min <= nodes {
 		return

@@ -52,7 +52,7 @@ func (spec *Train) Buys(capacity string) bool {
 }
 
 // checkDeadline checks when the training has to be done, and that this can be planned for.
-func (spec *Train) checkDeadline(c *checker, s *step) {
+func checkDeadline(spec *Train, c *checker, s *step) {
 	node := document.Lookup(s.body, "deadline")
 	if node == nil || spec.Deadline == nil {
 		return
@@ -65,7 +65,7 @@ func (spec *Train) checkDeadline(c *checker, s *step) {
 		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
 	positive(c.src, node, "within")
-	spec.Deadline.checkClock(c, at, document.Lookup(node, "timezone"))
+	checkClock(spec.Deadline, c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {
 		c.src.Errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
@@ -77,7 +77,7 @@ func (spec *Train) checkDeadline(c *checker, s *step) {
 }
 
 // checkClock checks the time of day, and the timezone that it is of.
-func (d *Deadline) checkClock(c *checker, at, zone *yaml.Node) {
+func checkClock(d *Deadline, c *checker, at, zone *yaml.Node) {
 	if at != nil && !strings.Contains(at.Value, "${") {
 		if _, err := time.Parse(clock, at.Value); err != nil {
 			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
@@ -95,7 +95,7 @@ func (d *Deadline) checkClock(c *checker, at, zone *yaml.Node) {
 }
 
 // checkCapacity reports a pool that sells nothing of what the step may buy.
-func (spec *Train) checkCapacity(c *checker, s *step, pool string, place *yaml.Node) {
+func checkCapacity(spec *Train, c *checker, s *step, pool string, place *yaml.Node) {
 	sells := c.env.Pools[pool].Sells()
 	if slices.ContainsFunc(sells, spec.Buys) {
 		return

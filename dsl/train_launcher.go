@@ -12,7 +12,7 @@ import (
 )
 
 // checkLauncher reports launchers that start the ranks of one node where there are several.
-func (spec *Train) checkLauncher(c *checker, s *step) {
+func checkLauncher(spec *Train, c *checker, s *step) {
 	if max(spec.Nodes.Min, spec.Nodes.Max) <= 1 {
 		return
 	}
@@ -28,7 +28,7 @@ func (spec *Train) checkLauncher(c *checker, s *step) {
 	for _, program := range started(words) {
 		launcher := torchrunIn(program)
 		if launcher == "" {
-			launcher = spec.accelerateIn(program)
+			launcher = accelerateIn(spec, program)
 		}
 		if launcher != "" {
 			c.src.Errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
@@ -69,7 +69,7 @@ func torchrunIn(words []string) string {
 
 // accelerateIn returns how a command starts an accelerate that starts several ranks, or nothing. One that starts a single rank leaves it
 // its environment, and so the world of all nodes.
-func (spec *Train) accelerateIn(words []string) string {
+func accelerateIn(spec *Train, words []string) string {
 	launcher, options := "accelerate launch", words
 	switch {
 	case len(words) > 1 && path.Base(words[0]) == "accelerate" && words[1] == "launch":

@@ -27,8 +27,8 @@ const (
 	LayoutLightning   = "lightning"
 )
 
-// checkNeeds reports what a node cannot have, and what cannot be started there.
-func (spec *Train) checkNeeds(c *checker, s *step) {
+// checkTrainNeeds reports what a node cannot have, and what cannot be started there.
+func checkTrainNeeds(spec *Train, c *checker, s *step) {
 	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && document.Lookup(s.body, "resources", "gpu") == nil {
 		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
 	}
@@ -41,12 +41,12 @@ func (spec *Train) checkNeeds(c *checker, s *step) {
 		}
 		positive(c.src, idle, "for")
 	}
-	spec.checkLauncher(c, s)
+	checkLauncher(spec, c, s)
 }
 
-// checkPoolOf reports what one pool cannot give the step.
-func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
-	spec.checkSize(c, s, name)
+// checkTrainPool reports what one pool cannot give the step.
+func checkTrainPool(spec *Train, c *checker, s *step, name string) {
+	checkGangSize(spec, c, s, name)
 	pool := c.env.Pools[name]
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
 		c.src.Errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
@@ -62,11 +62,11 @@ func (spec *Train) checkPoolOf(c *checker, s *step, name string) {
 		}
 		c.readRequirements(at, file)
 	}
-	spec.checkNode(c, s, name, pool.Node)
+	checkNodeOf(spec, c, s, name, pool.Node)
 }
 
-// checkNode compares the step's resources with what a node of the pool has. A node that is not described may have anything.
-func (spec *Train) checkNode(c *checker, s *step, pool string, node NodeShape) {
+// checkNodeOf compares the step's resources with what a node of the pool has. A node that is not described may have anything.
+func checkNodeOf(spec *Train, c *checker, s *step, pool string, node NodeShape) {
 	if node == (NodeShape{}) {
 		return
 	}

@@ -58,9 +58,9 @@ func workspaceArgs(command *yaml.Node) []*yaml.Node {
 }
 
 // Execs returns the configs of the Exec transforms of a resolved spec.
-func (spec *Clean) Execs() ([]Exec, error) {
+func Execs(spec *Clean) ([]Exec, error) {
 	var all []Exec
-	list, wired := spec.wire()
+	list, wired := wireSpec(spec)
 	for i, n := range list {
 		if n.Type != "Exec" {
 			continue

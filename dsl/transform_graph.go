@@ -31,13 +31,13 @@ type GraphOutput struct {
 	Name string
 }
 
-// Graph returns the transforms in an order in which each comes after those that it takes rows from, or what is wrong with the graph. Of
+// TransformGraph returns the transforms of a cleaning in an order in which each comes after those that it takes rows from, or what is wrong with the graph. Of
 // a group it has the transforms inside.
-func (spec *Clean) Graph() ([]GraphNode, error) {
+func TransformGraph(spec *Clean) ([]GraphNode, error) {
 	if len(spec.Transforms) == 0 {
 		return nil, errors.New("there are no transforms: begin with one that reads and end with one that writes")
 	}
-	list, all := spec.wire()
+	list, all := wireSpec(spec)
 	if len(all) > maxTransforms {
 		return nil, errTransforms
 	}
@@ -62,10 +62,10 @@ func (spec *Clean) Graph() ([]GraphNode, error) {
 	return nodes, nil
 }
 
-// wire lists the transforms, those inside groups after the group, and what the graph sees of each.
-func (spec *Clean) wire() ([]*Transform, []wiring) {
+// wireSpec lists the transforms, those inside groups after the group, and what the graph sees of each.
+func wireSpec(spec *Clean) ([]*Transform, []wiring) {
 	top := Transform{Type: spec.Type, Source: spec.Source, Transforms: spec.Transforms, Sink: spec.Sink, ExtraTransforms: spec.ExtraTransforms}
-	chain, extra := top.members()
+	chain, extra := members(&top)
 	return wire(spec.Type, chain, extra, func(t *Transform) (w wiring, chain, extra []*Transform) {
 		w = wiring{typ: t.Type, name: t.Name, inputs: t.Input, inputNames: t.InputNames}
 		for _, name := range slices.Sorted(maps.Keys(t.Output)) {
@@ -74,13 +74,13 @@ func (spec *Clean) wire() ([]*Transform, []wiring) {
 		if len(t.Config) > 0 {
 			_ = json.Unmarshal(t.Config, &w.config) // what has another form is an error of the transform
 		}
-		chain, extra = t.members()
+		chain, extra = members(t)
 		return w, chain, extra
 	})
 }
 
 // members are the transforms inside a group.
-func (t *Transform) members() (chain, extra []*Transform) {
+func members(t *Transform) (chain, extra []*Transform) {
 	if t.Source != nil {
 		chain = append(chain, t.Source)
 	}

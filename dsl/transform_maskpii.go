@@ -35,9 +35,9 @@ type MaskPII struct {
 }
 
 // HashKeys are the variables of the secrets that a cleaning's hashes are made with, sorted.
-func (spec *Clean) HashKeys() ([]string, error) {
+func HashKeys(spec *Clean) ([]string, error) {
 	var all []string
-	list, wired := spec.wire()
+	list, wired := wireSpec(spec)
 	for i, n := range list {
 		var config MaskPII
 		if n.Type != "MaskPII" || len(n.Config) == 0 {

@@ -2,13 +2,9 @@ package dsl
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/cron"
 )
@@ -115,19 +111,6 @@ func (s *ScheduleTrigger) Calendars() ([]string, error) {
 	return out, nil
 }
 
-// Holds evaluates the condition over a value that was measured.
-func (m *MetricTrigger) Holds(value float64) (bool, error) {
-	ts, vars := valueNames()
-	check, err := evalCheck(m.Condition, scopeValue, ts, vars, map[string]any{"value": value})
-	switch {
-	case err != nil:
-		return false, err
-	case check.Verdict == VerdictError:
-		return false, errors.New(check.Error)
-	}
-	return check.Verdict == VerdictPass, nil
-}
-
 // Last is the value that `step` and `output` name among the steps of a run; false when the run has none.
 func (m *MetricTrigger) Last(steps map[string]StepResult) (float64, bool) {
 	result, ok := steps[m.Step]
@@ -197,8 +180,3 @@ type Budget struct {
 	// USD stops the run when its cost has passed this many dollars.
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
-
-// valueNames is what the condition of a metric trigger sees.
-var valueNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
-	return newTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
-})

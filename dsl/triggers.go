@@ -308,7 +308,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 
 // checkParamValue checks a value that is written for a parameter.
 func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any) {
-	if c.env == nil || decl.celType() == nil || c.d.holdsMisspelt(at) {
+	if c.env == nil || paramType(decl) == nil || c.d.holdsMisspelt(at) {
 		return // reported
 	}
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
@@ -321,7 +321,7 @@ func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any)
 // mustBeGiven reports whether a parameter has no default and cannot be left out.
 func (c *checker) mustBeGiven(name string, decl Param) bool {
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
-	if decl.Default != nil || decl.celType() == nil {
+	if decl.Default != nil || paramType(decl) == nil {
 		return false
 	}
 	_, missing := one.Params(nil)

@@ -52,7 +52,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 			return fmt.Errorf("the digests of the input: %w", err)
 		}
 	}
-	graph, err := job.Spec.Graph()
+	graph, err := dsl.TransformGraph(&job.Spec)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func compilePlan(job Job) (*plan, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}
-	graph, err := job.Spec.Graph()
+	graph, err := dsl.TransformGraph(&job.Spec)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}

@@ -1,0 +1,26 @@
+package dsl
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+)
+
+// MetricHolds evaluates the condition of a metric trigger over a value that was measured.
+func MetricHolds(m *MetricTrigger, value float64) (bool, error) {
+	ts, vars := valueNames()
+	check, err := evalCheck(m.Condition, scopeValue, ts, vars, map[string]any{"value": value})
+	switch {
+	case err != nil:
+		return false, err
+	case check.Verdict == VerdictError:
+		return false, errors.New(check.Error)
+	}
+	return check.Verdict == VerdictPass, nil
+}
+
+// valueNames is what the condition of a metric trigger sees.
+var valueNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
+	return newTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
+})
