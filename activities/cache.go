@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -33,9 +34,9 @@ func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".jso
 // result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing
 // is cleared away, by a step that is taken over.
 func (e *Engine) lookup(
-	ctx context.Context, program *dsl.Program, node dsl.Node, in contract.ResolveInput, cache dsl.Cache, key string,
+	ctx context.Context, program *dsl.Program, node spec.Node, in contract.ResolveInput, cache spec.Cache, key string,
 ) (*hit, error) {
-	if node.Section != dsl.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
+	if node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
 	take := func(at contract.At) (*hit, error) { return e.take(ctx, program, node, at, key) }
@@ -60,14 +61,14 @@ func (e *Engine) lookup(
 }
 
 // take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
-func (e *Engine) take(ctx context.Context, program *dsl.Program, node dsl.Node, at contract.At, key string) (*hit, error) {
+func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at contract.At, key string) (*hit, error) {
 	var record contract.StepRecord
 	switch err := e.Store.GetJSON(ctx, recordKey(at), &record); {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case record.Status != dsl.StatusSucceeded || record.Key != key:
+	case record.Status != spec.StatusSucceeded || record.Key != key:
 		return nil, nil
 	}
 	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, record.Outputs)); !whole || err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -116,7 +116,7 @@ func TestATakenOverResultGetsNoYounger(t *testing.T) {
 	}
 	hit := resolve("r2", 50*time.Minute)
 	end := contract.JudgeInput{
-		At: b.at("r2", "young").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Key: hit.Key, Output: hit.Output, ReusedFrom: hit.Hit,
+		At: b.at("r2", "young").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: hit.Key, Output: hit.Output, ReusedFrom: hit.Hit,
 	}
 	if _, err := b.engine.Judge(t.Context(), end); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ steps:
 	b := newBench(t, held)
 	b.begin("r1")
 	word := b.end("r1", "count", `{"rows": 5}`)
-	if word.Status != dsl.StatusHold || word.Hold == nil || !strings.Contains(word.Hold.Seen, "rows = 5") {
+	if word.Status != spec.StatusHold || word.Hold == nil || !strings.Contains(word.Hold.Seen, "rows = 5") {
 		t.Fatalf("judged %+v, want it held with what was seen", word)
 	}
 	if limit, want := word.Hold.Limit(), 8*time.Hour; limit != want || word.Hold.Approval.Default != contract.DefaultApprove {
@@ -206,12 +206,12 @@ steps:
 	for _, approved := range []bool{false, true} {
 		decision := contract.Decision{Approved: approved, By: "ann", Reason: "seen it"}
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
 			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: &decision,
 		})
-		want := dsl.StatusFailed
+		want := spec.StatusFailed
 		if approved {
-			want = dsl.StatusSucceeded
+			want = spec.StatusSucceeded
 		}
 		if err != nil || word.Status != want || !approved && !strings.Contains(word.Error, "rejected by ann: seen it") {
 			t.Errorf("approved=%v: judged %+v, %v; want %s", approved, word, err, want)
@@ -239,7 +239,7 @@ steps:
 	judge := func(last *contract.Decision, earlier ...contract.Decision) contract.Judged {
 		t.Helper()
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded,
+			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
 			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: last, Earlier: earlier,
 		})
 		if err != nil {
@@ -249,7 +249,7 @@ steps:
 	}
 	asked := func(word contract.Judged, check int, user, byDefault string) {
 		t.Helper()
-		if h := word.Hold; word.Status != dsl.StatusHold || h.Check != check || len(h.Users) != 1 || h.Users[0] != user || h.Approval.Default != byDefault {
+		if h := word.Hold; word.Status != spec.StatusHold || h.Check != check || len(h.Users) != 1 || h.Users[0] != user || h.Approval.Default != byDefault {
 			t.Errorf("judged %s, asked %+v; want %s to be asked of %d", word.Status, h, user, check)
 		}
 	}
@@ -259,21 +259,21 @@ steps:
 	older := ann
 	older.Check = 0
 	asked(judge(&older), 4, "user:eve", "")
-	if word := judge(&eve, ann); word.Status != dsl.StatusSucceeded {
+	if word := judge(&eve, ann); word.Status != spec.StatusSucceeded {
 		t.Errorf("passed by both, it is %s: %s", word.Status, word.Error)
 	}
-	if word := judge(&eve, older); word.Status != dsl.StatusSucceeded {
+	if word := judge(&eve, older); word.Status != spec.StatusSucceeded {
 		t.Errorf("passed by both, the first of whom an older version asked, it is %s: asked %+v", word.Status, word.Hold)
 	}
 	if r := b.record("r1", "count"); r.Decision.By != "user:eve" || len(r.Earlier) != 1 || r.Earlier[0].By != "user:ann" {
 		t.Errorf("the record keeps %+v and %+v", r.Decision, r.Earlier)
 	}
 	no := contract.Decision{By: "user:ann", Check: 2}
-	if word := judge(&no); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "rows > 10") || !strings.Contains(word.Error, "rejected by user:ann") {
+	if word := judge(&no); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 10") || !strings.Contains(word.Error, "rejected by user:ann") {
 		t.Errorf("rejected, it is %s: %s", word.Status, word.Error)
 	}
 	no = contract.Decision{Check: 4, Reason: "nobody decided within 1h"}
-	if word := judge(&no, ann); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "rows > 20") {
+	if word := judge(&no, ann); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 20") {
 		t.Errorf("rejected by default, it is %s: %s", word.Status, word.Error)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -21,7 +21,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
-	var spec dsl.ChildPipeline
+	var spec spec.ChildPipeline
 	if err := LoadSpec(ctx, e.Store, in.StepInput, &spec); err != nil {
 		return contract.RunInput{}, err
 	}
@@ -73,7 +73,7 @@ func (e *Engine) isMain(ctx context.Context, in contract.ChildInput) (bool, erro
 		return false, err
 	}
 	step, _ := contract.SplitStep(in.Step)
-	return record.nodes[step].Section == dsl.SectionMain, nil
+	return record.nodes[step].Section == spec.SectionMain, nil
 }
 
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
@@ -106,7 +106,7 @@ func newestChild(ctx context.Context, s *store.Store, run, step string) (newest 
 // NameChild fills in the ChildRun of a step's record, where the step is of kind pipeline and a child has begun. id names the step, or the
 // instance of one, of the run.
 func NameChild(ctx context.Context, s *store.Store, run, id string, step *contract.StepRecord) (err error) {
-	if step.Kind == dsl.KindPipeline && step.Of == 0 {
+	if step.Kind == spec.KindPipeline && step.Of == 0 {
 		step.ChildRun, err = newestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
 	}
 	return err

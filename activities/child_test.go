@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -82,7 +82,7 @@ func childKey(t *testing.T, parent string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inner.Step.Kind != dsl.KindRun || inner.Key == "" {
+	if inner.Step.Kind != spec.KindRun || inner.Key == "" {
 		t.Fatalf("resolved %+v", inner)
 	}
 	return inner.Key

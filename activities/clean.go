@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -39,7 +40,7 @@ type Cleaner struct {
 type cleaning struct {
 	pipelines.Job
 	dir  string
-	env  *dsl.Environment
+	env  *spec.Environment
 	mask *secret.Mask
 }
 
@@ -72,7 +73,7 @@ func (c *Cleaner) Clean(ctx context.Context, in contract.StepInput) (contract.St
 
 // job lays the attempt's folder out.
 func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, func(), error) {
-	var spec dsl.Clean
+	var spec spec.Clean
 	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
 		return nil, nil, err
 	}
@@ -193,7 +194,7 @@ func (c *Cleaner) programsDigest(ctx context.Context, in contract.StepInput, job
 // bringProgram lays out what programs run in, with the inputs.
 func (c *Cleaner) bringProgram(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
 	folder, err := script.Prepare(ctx, script.Setup{
-		Dir: job.dir, Store: c.Store, Command: dsl.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Python,
+		Dir: job.dir, Store: c.Store, Command: spec.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Python,
 		Secrets: job.Secrets, Withhold: secret.Variables(job.env),
 	})
 	if err != nil {
@@ -211,7 +212,7 @@ func (c *Cleaner) bringProgram(ctx context.Context, in contract.StepInput, job *
 }
 
 // keep stores the dataset and the dead letter.
-func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out dsl.CleanOutput) (contract.StepOutput, error) {
+func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (contract.StepOutput, error) {
 	var err error
 	meta := map[string]string{"rows": strconv.FormatInt(out.Rows.Kept, 10)}
 	for part, n := range out.Splits {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 )
@@ -27,7 +27,7 @@ type Compiler struct {
 
 // Compile builds, proves and measures the variants of a compile step.
 func (c *Compiler) Compile(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
-	var spec dsl.CompileModel
+	var spec spec.CompileModel
 	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}

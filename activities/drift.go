@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -19,8 +19,8 @@ import (
 
 // compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
 // is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
-func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, vars dsl.Vars, outputs json.RawMessage) (json.RawMessage, error) {
-	var out dsl.CleanOutput
+func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
+	var out spec.CleanOutput
 	if err := json.Unmarshal(outputs, &out); err != nil {
 		return nil, fmt.Errorf("the outputs of %s: %w", at.Step, err)
 	}
@@ -28,15 +28,15 @@ func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, va
 	if err != nil {
 		return nil, contract.Error(contract.ErrInvalid, err.Error(), err)
 	}
-	var spec dsl.Clean
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+	var sp spec.Clean
+	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		return nil, fmt.Errorf("the spec of %s: %w", at.Step, err)
 	}
-	base, err := e.baseline(ctx, at, spec.Drift.Against)
+	base, err := e.baseline(ctx, at, sp.Drift.Against)
 	if err != nil {
 		return nil, fmt.Errorf("the dataset that %s is compared with: %w", at.Step, err)
 	}
-	out.Drift, out.Schema = nil, dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
+	out.Drift, out.Schema = nil, spec.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
 	if base.Statistics != "" && out.Statistics != "" {
 		now, err := LoadProfile(ctx, e.Store, out.Statistics)
 		if err != nil {
@@ -47,22 +47,22 @@ func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, va
 			return nil, err
 		}
 		out.Schema = now.SchemaChange(before)
-		out.Drift = &dsl.Drift{Against: base.Artifact.Digest, Columns: now.Drift(before)}
+		out.Drift = &spec.Drift{Against: base.Artifact.Digest, Columns: now.Drift(before)}
 	}
 	return json.Marshal(out)
 }
 
 // checkBaseline demands that the dataset which a clean step is to be compared with is published, or will be by this pipeline: what a
 // name that nobody publishes is compared with would never be said.
-func checkBaseline(sub *submitted, spec json.RawMessage, known map[string]artifact.Ref) error {
+func checkBaseline(sub *submitted, sp json.RawMessage, known map[string]artifact.Ref) error {
 	var clean struct {
-		Drift dsl.DriftSpec `json:"drift"`
+		Drift spec.DriftSpec `json:"drift"`
 	}
-	if err := json.Unmarshal(spec, &clean); err != nil {
+	if err := json.Unmarshal(sp, &clean); err != nil {
 		return fmt.Errorf("the spec of a clean step: %w", err)
 	}
 	against := clean.Drift.Against
-	if _, published := known[against]; published || against == "" || against == dsl.LastAccepted {
+	if _, published := known[against]; published || against == "" || against == spec.LastAccepted {
 		return nil
 	}
 	for _, step := range sub.program.Pipeline().Steps {
@@ -85,7 +85,7 @@ func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (
 	if err != nil {
 		return v, err
 	}
-	if against != "" && against != dsl.LastAccepted {
+	if against != "" && against != spec.LastAccepted {
 		if ref, ok := run.Datasets[against]; ok {
 			return findVersion(ctx, e.Store, ref, against)
 		}
@@ -98,7 +98,7 @@ func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (
 	last.Run = run.Last
 	var record contract.StepRecord
 	err = e.Store.GetJSON(ctx, recordKey(last), &record)
-	if errors.Is(err, store.ErrNotFound) || err == nil && record.Kind != dsl.KindClean {
+	if errors.Is(err, store.ErrNotFound) || err == nil && record.Kind != spec.KindClean {
 		return v, nil
 	}
 	if err != nil {
@@ -113,8 +113,8 @@ func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (
 			return v, nil
 		}
 	}
-	var out dsl.CleanOutput
-	if record.Status == dsl.StatusSucceeded {
+	var out spec.CleanOutput
+	if record.Status == spec.StatusSucceeded {
 		err = json.Unmarshal(record.Outputs, &out)
 	}
 	return Published{Artifact: out.Dataset, Statistics: out.Statistics}, err

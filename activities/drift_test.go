@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -31,7 +31,7 @@ steps:
 `
 
 // cleaned is what a clean step hands on whose rows have these in a column.
-func (b *bench) cleaned(digest, column string, lengths ...int64) dsl.CleanOutput {
+func (b *bench) cleaned(digest, column string, lengths ...int64) spec.CleanOutput {
 	b.Helper()
 	p := profile.New("all")
 	for _, n := range lengths {
@@ -43,7 +43,7 @@ func (b *bench) cleaned(digest, column string, lengths ...int64) dsl.CleanOutput
 	if err != nil {
 		b.Fatal(err)
 	}
-	out := dsl.CleanOutput{Dataset: artifact.Ref{Type: artifact.Dataset, Digest: digest}, Profile: p.Summary()}
+	out := spec.CleanOutput{Dataset: artifact.Ref{Type: artifact.Dataset, Digest: digest}, Profile: p.Summary()}
 	if out.Statistics, _, err = b.engine.Store.PutBlob(b.Context(), bytes.NewReader(text)); err != nil {
 		b.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func (b *bench) cleaned(digest, column string, lengths ...int64) dsl.CleanOutput
 func rawOf(run string) string { return fmt.Sprintf("sha256:%064x", run) }
 
 // endClean runs a pipeline up to its clean step, which handed on out, and ends it with that step.
-func (b *bench) endClean(run string, at time.Time, out dsl.CleanOutput) contract.Judged {
+func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contract.Judged {
 	b.Helper()
 	b.began = at
 	b.begin(run)
@@ -64,7 +64,7 @@ func (b *bench) endClean(run string, at time.Time, out dsl.CleanOutput) contract
 		b.Fatal(err)
 	}
 	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		At: b.at(run, "mail").At, Kind: dsl.KindClean, Status: dsl.StatusSucceeded, Output: contract.StepOutput{Outputs: raw},
+		At: b.at(run, "mail").At, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: contract.StepOutput{Outputs: raw},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -73,7 +73,7 @@ func (b *bench) endClean(run string, at time.Time, out dsl.CleanOutput) contract
 	return word
 }
 
-func (b *bench) outputs(run string) (out dsl.CleanOutput) {
+func (b *bench) outputs(run string) (out spec.CleanOutput) {
 	b.Helper()
 	if err := json.Unmarshal(b.record(run, "mail").Outputs, &out); err != nil {
 		b.Fatal(err)
@@ -86,28 +86,28 @@ func TestDrift(t *testing.T) {
 		t.Run(baseline, func(t *testing.T) {
 			b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte(baseline))))
 			day := b.began
-			if word := b.endClean("r1", day, b.cleaned("d1", "len", 1, 2, 3, 4)); word.Status != dsl.StatusSucceeded {
+			if word := b.endClean("r1", day, b.cleaned("d1", "len", 1, 2, 3, 4)); word.Status != spec.StatusSucceeded {
 				t.Fatalf("the first run ended as %s: %s", word.Status, word.Error)
 			}
 			if out := b.outputs("r1"); out.Drift != nil || out.Schema.Changed {
 				t.Errorf("the first run drifts: %+v %+v", out.Drift, out.Schema)
 			}
 			// What no gate let pass is never a baseline.
-			if word := b.endClean("r2", day.Add(time.Hour), b.cleaned("d2", "len", 90, 91, 92, 93)); word.Status != dsl.StatusFailed {
+			if word := b.endClean("r2", day.Add(time.Hour), b.cleaned("d2", "len", 90, 91, 92, 93)); word.Status != spec.StatusFailed {
 				t.Errorf("the second run ended as %s", word.Status)
 			}
 			if got := b.outputs("r2").Drift; got == nil || got.Against != "d1" || got.Columns["len"].KS != 1 {
 				t.Errorf("the second run's drift: %+v", got)
 			}
-			if word := b.endClean("r3", day.Add(2*time.Hour), b.cleaned("d3", "len", 4, 3, 2, 1)); word.Status != dsl.StatusSucceeded {
+			if word := b.endClean("r3", day.Add(2*time.Hour), b.cleaned("d3", "len", 4, 3, 2, 1)); word.Status != spec.StatusSucceeded {
 				t.Errorf("the third run ended as %s: %s", word.Status, word.Error)
 			}
 			if got := b.outputs("r3").Drift; got == nil || got.Against != "d1" {
 				t.Errorf("the third run's drift: %+v", got)
 			}
 			word := b.endClean("r4", day.Add(3*time.Hour), b.cleaned("d4", "size", 4))
-			want := dsl.SchemaChange{Changed: true, Added: []string{"size"}, Removed: []string{"len"}, Retyped: []string{}}
-			if diff := cmp.Diff(want, b.outputs("r4").Schema); diff != "" || word.Status == dsl.StatusSucceeded {
+			want := spec.SchemaChange{Changed: true, Added: []string{"size"}, Removed: []string{"len"}, Retyped: []string{}}
+			if diff := cmp.Diff(want, b.outputs("r4").Schema); diff != "" || word.Status == spec.StatusSucceeded {
 				t.Errorf("the fourth run ended as %s, its schema (-want +got):\n%s", word.Status, diff)
 			}
 		})

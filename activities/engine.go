@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -43,10 +44,10 @@ type Engine struct {
 	behind    behind
 	mu        sync.Mutex
 	programs  *recent[*submitted]
-	results   *recent[dsl.StepResult]
-	accepted  *recent[map[string]dsl.StepResult]
+	results   *recent[spec.StepResult]
+	accepted  *recent[map[string]spec.StepResult]
 	begun     *recent[*begun]
-	instances *recent[[]dsl.Instance]
+	instances *recent[[]spec.Instance]
 	files     *recent[string]
 	keys      *recent[map[string]string]
 
@@ -57,9 +58,9 @@ type Engine struct {
 func NewEngine(s *store.Store) *Engine {
 	return &Engine{
 		Store: s, Secrets: secret.NewResolver(), fingerprints: newRecent[string](256),
-		programs: newRecent[*submitted](64), results: newRecent[dsl.StepResult](8192),
-		accepted: newRecent[map[string]dsl.StepResult](64), begun: newRecent[*begun](256),
-		instances: newRecent[[]dsl.Instance](64), files: newRecent[string](1024),
+		programs: newRecent[*submitted](64), results: newRecent[spec.StepResult](8192),
+		accepted: newRecent[map[string]spec.StepResult](64), begun: newRecent[*begun](256),
+		instances: newRecent[[]spec.Instance](64), files: newRecent[string](1024),
 		keys: newRecent[map[string]string](4096),
 	}
 }
@@ -176,7 +177,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		return begun, err
 	}
 	record = contract.RunRecord{
-		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: dsl.StatusRunning, StartedAt: in.StartedAt,
+		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: spec.StatusRunning, StartedAt: in.StartedAt,
 		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
 	if err := e.settle(ctx, sub, &record); err != nil {
@@ -216,7 +217,7 @@ func (e *Engine) settle(ctx context.Context, sub *submitted, record *contract.Ru
 }
 
 // events lists what somebody wants to hear of.
-func events(p *dsl.Pipeline) []string {
+func events(p *spec.Pipeline) []string {
 	wanted := map[string]bool{}
 	for _, n := range p.Notify {
 		for _, event := range n.On {
@@ -233,7 +234,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 		return in.RunOutput, err
 	}
 	out := in.RunOutput
-	if out.Status == dsl.StatusSucceeded {
+	if out.Status == spec.StatusSucceeded {
 		sub, err := e.submission(ctx, in.Submission)
 		if err != nil {
 			return out, err
@@ -250,7 +251,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 	if err := e.Store.PutJSON(ctx, RunKey(in.Run), record, store.WriteOptions{}); err != nil {
 		return out, err
 	}
-	if out.Status == dsl.StatusSucceeded && len(record.Reuse.Only) == 0 {
+	if out.Status == spec.StatusSucceeded && len(record.Reuse.Only) == 0 {
 		return out, accept(ctx, e.Store, record)
 	}
 	return out, nil
@@ -263,11 +264,11 @@ func (e *Engine) outputs(
 	if len(sub.program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{}, Run: facts(record, contract.Situation{CostUSD: in.CostUSD})}
+	vars := spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(record, contract.Situation{CostUSD: in.CostUSD})}
 	for _, node := range record.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
 		if errors.Is(err, store.ErrNotFound) {
-			r = dsl.StepResult{Status: dsl.StatusSkipped} // an on_failure step, which no failure asked for
+			r = spec.StepResult{Status: spec.StatusSkipped} // an on_failure step, which no failure asked for
 		} else if err != nil {
 			return nil, err
 		}

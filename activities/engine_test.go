@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -71,7 +72,7 @@ func (b *bench) at(run, step string) contract.ResolveInput {
 func (b *bench) end(run, step, outputs string) contract.Judged {
 	b.Helper()
 	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		At: b.at(run, step).At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Key: b.key(run, step),
+		At: b.at(run, step).At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: b.key(run, step),
 		Output: contract.StepOutput{Outputs: json.RawMessage(outputs)},
 	})
 	if err != nil {
@@ -90,7 +91,7 @@ func (b *bench) key(run, step string) string {
 	return resolved.Key
 }
 
-func (b *bench) finish(run string, status dsl.Status) contract.RunOutput {
+func (b *bench) finish(run string, status spec.Status) contract.RunOutput {
 	b.Helper()
 	out, err := b.engine.Finish(b.Context(), contract.FinishInput{
 		Run: run, Submission: b.submission, EndedAt: b.began.Add(time.Minute), RunOutput: contract.RunOutput{Status: status},
@@ -126,12 +127,12 @@ steps:
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name, outputs string
-		status        dsl.Status
+		status        spec.Status
 		says          string
 	}{
-		{"passes", `{"rows": 20}`, dsl.StatusSucceeded, ""},
-		{"fails with what it saw", `{"rows": 10}`, dsl.StatusFailed, "rows = 10"},
-		{"cannot be evaluated, which is no pass", `{}`, dsl.StatusFailed, "could not be evaluated"},
+		{"passes", `{"rows": 20}`, spec.StatusSucceeded, ""},
+		{"fails with what it saw", `{"rows": 10}`, spec.StatusFailed, "rows = 10"},
+		{"cannot be evaluated, which is no pass", `{}`, spec.StatusFailed, "could not be evaluated"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +142,7 @@ func TestGate(t *testing.T) {
 			if word.Status != tt.status || !strings.Contains(word.Error, tt.says) {
 				t.Errorf("judged %q (%q), want %q saying %q", word.Status, word.Error, tt.status, tt.says)
 			}
-			if tt.status == dsl.StatusFailed && word.ErrorType != contract.ErrGate {
+			if tt.status == spec.StatusFailed && word.ErrorType != contract.ErrGate {
 				t.Errorf("error type %q, want gate", word.ErrorType)
 			}
 			if got := b.record("r1", "count").Status; got != tt.status {
@@ -163,7 +164,7 @@ func TestResolveSeesOtherStepsAlsoAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var spec dsl.Run
+		var spec spec.Run
 		if err := json.Unmarshal(resolved.Step.Spec, &spec); err != nil {
 			t.Fatal(err)
 		}
@@ -189,18 +190,18 @@ func TestLastIsTheLastAcceptedRun(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "count", `{"rows": 100}`)
 	b.end("r1", "use", `{}`)
-	if out := b.finish("r1", dsl.StatusSucceeded); out.Status != dsl.StatusSucceeded {
+	if out := b.finish("r1", spec.StatusSucceeded); out.Status != spec.StatusSucceeded {
 		t.Fatalf("r1 ended as %+v", out)
 	}
 	b.began = b.began.Add(time.Hour)
 	b.begin("r2")
-	if word := b.end("r2", "count", `{"rows": 50}`); word.Status != dsl.StatusDeclined {
+	if word := b.end("r2", "count", `{"rows": 50}`); word.Status != spec.StatusDeclined {
 		t.Fatalf("r2 was judged %+v, want declined", word)
 	}
-	b.finish("r2", dsl.StatusDeclined)
+	b.finish("r2", spec.StatusDeclined)
 	b.began = b.began.Add(time.Hour)
 	b.begin("r3")
-	if word := b.end("r3", "count", `{"rows": 99}`); word.Status != dsl.StatusDeclined {
+	if word := b.end("r3", "count", `{"rows": 99}`); word.Status != spec.StatusDeclined {
 		t.Errorf("r3 was judged %+v, want declined: r1 with 100 rows is the last accepted run", word)
 	}
 }
@@ -210,7 +211,7 @@ func TestOutputsOfARun(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "count", `{"rows": 20}`)
 	b.end("r1", "use", `{}`)
-	if out := b.finish("r1", dsl.StatusSucceeded); out.Error != "" {
+	if out := b.finish("r1", spec.StatusSucceeded); out.Error != "" {
 		t.Fatal(out.Error)
 	}
 	run, err := LoadRun(t.Context(), b.engine.Store, "r1")
@@ -294,7 +295,7 @@ func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
 func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}, two: {run: {command: [two]}}}\n")
 	b.begin("whole")
-	b.finish("whole", dsl.StatusSucceeded)
+	b.finish("whole", spec.StatusSucceeded)
 	in := contract.RunInput{
 		Run: "part", Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: contract.Reuse{Only: []string{"one"}},
 	}
@@ -302,7 +303,7 @@ func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
 		t.Fatal(err)
 	}
-	b.finish("part", dsl.StatusSucceeded)
+	b.finish("part", spec.StatusSucceeded)
 	if last, err := lastAccepted(t.Context(), b.engine.Store, "p"); last != "whole" || err != nil {
 		t.Errorf("the last accepted run is %q, %v; want the whole one", last, err)
 	}
@@ -312,18 +313,18 @@ func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 func TestResultsOfAnOpenRunAreReadAgain(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one], outputs: {n: {type: int}}}}}\n")
 	b.begin("r1")
-	status := func() dsl.Status {
+	status := func() spec.Status {
 		all, err := b.engine.allResults(t.Context(), "r1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all["one"].Status
 	}
-	if got := status(); got != dsl.StatusPending {
+	if got := status(); got != spec.StatusPending {
 		t.Fatalf("the step is %s before it has ended", got)
 	}
 	b.end("r1", "one", `{"n": 1}`)
-	if got := status(); got != dsl.StatusSucceeded {
+	if got := status(); got != spec.StatusSucceeded {
 		t.Errorf("the step is %s although it has succeeded meanwhile", got)
 	}
 }

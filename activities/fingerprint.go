@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -63,7 +64,7 @@ func (e *Engine) salt(ctx context.Context) ([]byte, error) {
 // hashKeyParts are the parts of a step's key for the secrets that its hashes, or those of the child that it runs, are made with: what
 // another value hashed is another result. A value that cannot be read here, or whose secret is not known, has a part like no other, and
 // nothing is taken over; the cleaning itself says why.
-func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
+func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
 	secrets, open, err := hashKeys(program, node, resolved)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
@@ -90,11 +91,11 @@ func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node ds
 
 // hashKeys are the secrets that a step's hashes are made with: of a cleaning by its own variables, of a child by their names. open is
 // true when a child may have more.
-func hashKeys(program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error) {
+func hashKeys(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error) {
 	secrets = map[string]string{}
 	switch node.Kind {
-	case dsl.KindClean:
-		var spec dsl.Clean
+	case spec.KindClean:
+		var spec spec.Clean
 		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 			return nil, false, err
 		}
@@ -103,8 +104,8 @@ func hashKeys(program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (secre
 			secrets[variable] = resolved.Secrets[variable]
 		}
 		return secrets, false, err
-	case dsl.KindPipeline:
-		var spec dsl.ChildPipeline
+	case spec.KindPipeline:
+		var spec spec.ChildPipeline
 		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 			return nil, false, err
 		}
@@ -113,7 +114,7 @@ func hashKeys(program *dsl.Program, node dsl.Node, resolved dsl.Resolved) (secre
 			secrets[name] = name
 		}
 		return secrets, open, nil
-	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	case spec.KindRun, spec.KindTrain, spec.KindEvaluate, spec.KindCompile, spec.KindRollout, spec.KindApproval:
 	}
 	return nil, false, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -82,7 +83,7 @@ const futureRun = "future"
 // advance where it would be taken over, so that those after it can be looked at in their turn.
 func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecast, error) {
 	f := &forecaster{
-		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]dsl.Node{},
+		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]spec.Node{},
 		out: Forecast{Steps: map[string]Outlook{}},
 	}
 	f.engine.Python, f.engine.Platform = in.Python, in.Platform
@@ -93,7 +94,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 	if err := f.begin(ctx); err != nil {
 		return f.out, err
 	}
-	f.engine.results = newRecent[dsl.StepResult](len(in.Program.Graph())) // none of what is known is forgotten
+	f.engine.results = newRecent[spec.StepResult](len(in.Program.Graph())) // none of what is known is forgotten
 	ends := map[string]float64{}
 	for _, node := range in.Program.Graph() { // in topological order
 		f.nodes[node.ID] = node
@@ -106,7 +107,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 			ends[node.ID] = max(ends[node.ID], ends[id])
 		}
 		ends[node.ID] += look.Seconds
-		if node.Section != dsl.SectionOnFailure {
+		if node.Section != spec.SectionOnFailure {
 			f.out.Seconds, f.out.CostUSD = max(f.out.Seconds, ends[node.ID]), f.out.CostUSD+look.CostUSD
 		}
 		f.out.Steps[node.ID] = look
@@ -119,7 +120,7 @@ type forecaster struct {
 	ForecastInput
 	engine *Engine
 	sub    *submitted
-	nodes  map[string]dsl.Node
+	nodes  map[string]spec.Node
 	past   *past
 	// known are the ends of steps that can be told in advance.
 	known map[string]contract.StepRecord
@@ -137,7 +138,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return contract.Error(contract.ErrInvalid, bad.Text(false), nil)
 	}
-	b := &begun{nodes: map[string]dsl.Node{}, RunRecord: contract.RunRecord{
+	b := &begun{nodes: map[string]spec.Node{}, RunRecord: contract.RunRecord{
 		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},
 	}}
 	for _, node := range b.Graph {
@@ -148,11 +149,11 @@ func (f *forecaster) begin(ctx context.Context) error {
 }
 
 // look says what would become of a step.
-func (f *forecaster) look(ctx context.Context, node dsl.Node) (Outlook, error) {
+func (f *forecaster) look(ctx context.Context, node spec.Node) (Outlook, error) {
 	switch {
-	case node.Section == dsl.SectionOnFailure:
+	case node.Section == spec.SectionOnFailure:
 		return Outlook{Prospect: ProspectNotRun, Reason: "it runs when a step fails"}, nil
-	case node.Section == dsl.SectionFinally:
+	case node.Section == spec.SectionFinally:
 		return Outlook{Prospect: ProspectRuns, Reason: "last, whatever happened"}, nil
 	}
 	if open := f.open(node); len(open) > 0 {
@@ -169,13 +170,13 @@ func (f *forecaster) look(ctx context.Context, node dsl.Node) (Outlook, error) {
 	case err != nil:
 		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
 	case !holds:
-		f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
+		f.settle(node, contract.StepRecord{Status: spec.StatusSkipped})
 		return Outlook{Prospect: ProspectSkipped, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
 	}
 	switch node.Fan {
-	case dsl.FanNone:
+	case spec.FanNone:
 		return f.plain(ctx, node, vars)
-	case dsl.FanRepeat:
+	case spec.FanRepeat:
 		return f.repeat(ctx, node, vars)
 	default:
 		return f.fan(ctx, node, vars)
@@ -183,23 +184,23 @@ func (f *forecaster) look(ctx context.Context, node dsl.Node) (Outlook, error) {
 }
 
 // seen writes what an expression read.
-func seen(values map[string]any) string { return summary([]dsl.Check{{Values: values}}) }
+func seen(values map[string]any) string { return summary([]spec.Check{{Values: values}}) }
 
 // open lists the steps that node needs and of which the end is not known.
-func (f *forecaster) open(node dsl.Node) []string {
+func (f *forecaster) open(node spec.Node) []string {
 	return slices.DeleteFunc(slices.Clone(node.After), func(id string) bool { _, known := f.known[id]; return known })
 }
 
 // admit reports whether the known ends of the steps that node needs keep it from running.
-func (f *forecaster) admit(node dsl.Node) (look Outlook, isOut bool) {
+func (f *forecaster) admit(node spec.Node) (look Outlook, isOut bool) {
 	for _, id := range node.After {
 		need := node.Needs[id]
 		end := need.Met(f.known[id].Status, f.nodes[id].ContinueOnError)
-		if end == dsl.StatusPending {
+		if end == spec.StatusPending {
 			continue
 		}
 		look = Outlook{Prospect: ProspectNotRun, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
-		if end == dsl.StatusSkipped {
+		if end == spec.StatusSkipped {
 			look.Prospect = ProspectSkipped
 		}
 		f.settle(node, contract.StepRecord{Status: end})
@@ -209,14 +210,14 @@ func (f *forecaster) admit(node dsl.Node) (look Outlook, isOut bool) {
 }
 
 // settle notes an end that is known in advance, for the steps after it.
-func (f *forecaster) settle(node dsl.Node, record contract.StepRecord) {
+func (f *forecaster) settle(node spec.Node, record contract.StepRecord) {
 	f.known[node.ID] = record
-	result := dsl.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
+	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
 	f.engine.results.put(&f.engine.mu, futureRun+"/"+node.ID, result)
 }
 
 // plain looks at a step that runs once.
-func (f *forecaster) plain(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
 	one, err := f.one(ctx, node, vars, nil)
 	if err != nil || one.hit == nil {
 		return one.look, err
@@ -234,14 +235,14 @@ func (f *forecaster) plain(ctx context.Context, node dsl.Node, vars dsl.Vars) (O
 }
 
 // judge applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
-func (f *forecaster) judge(node dsl.Node, vars dsl.Vars, record *contract.StepRecord, look *Outlook) bool {
+func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *contract.StepRecord, look *Outlook) bool {
 	checks, verdict := f.Program.Judge(node.ID, record.Outputs, vars)
-	if verdict == dsl.VerdictHold {
+	if verdict == spec.VerdictHold {
 		look.Reason = "its gate would ask a person"
 		return false
 	}
 	record.Checks = checks
-	if decide(record, nil); record.Status != dsl.StatusSucceeded {
+	if decide(record, nil); record.Status != spec.StatusSucceeded {
 		look.Reason = record.Error
 	}
 	return true
@@ -254,7 +255,7 @@ type single struct {
 }
 
 // one looks for the result of one execution.
-func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, instance *dsl.Instance) (single, error) {
+func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
 	in := contract.ResolveInput{At: contract.At{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
 		in.Instance = &contract.Instance{Index: instance.Index}
@@ -281,7 +282,7 @@ func (f *forecaster) one(ctx context.Context, node dsl.Node, vars dsl.Vars, inst
 	if h, err := f.engine.lookup(ctx, f.Program, node, in, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
 	}
-	if node.Kind == dsl.KindApproval {
+	if node.Kind == spec.KindApproval {
 		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it asks a person"}}, nil
 	}
 	look, err := f.past.compare(ctx, in.At, resolved.Cache, key, parts)
@@ -326,13 +327,13 @@ func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]
 }
 
 // fan looks at each instance of a step with a matrix or a foreach.
-func (f *forecaster) fan(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
 	all, err := f.Program.Expand(node.ID, vars)
 	switch {
 	case err != nil:
 		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
 	case len(all) == 0:
-		f.settle(node, contract.StepRecord{Status: dsl.StatusSkipped})
+		f.settle(node, contract.StepRecord{Status: spec.StatusSkipped})
 		return Outlook{Prospect: ProspectSkipped, Reason: "it has no instances: its list is empty"}, nil
 	}
 	look := Outlook{Prospect: ProspectCached, Of: len(all)}
@@ -358,7 +359,7 @@ func (f *forecaster) fan(ctx context.Context, node dsl.Node, vars dsl.Vars) (Out
 		}
 		record, here := one.hit.record, vars
 		here.Instance = &all[i]
-		if !f.judge(node, here, &record, &look) || record.Status != dsl.StatusSucceeded {
+		if !f.judge(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
 			isKnown = false // whether the step passes depends on how many of its instances do
 			continue
 		}
@@ -372,14 +373,14 @@ func (f *forecaster) fan(ctx context.Context, node dsl.Node, vars dsl.Vars) (Out
 		return look, nil
 	}
 	raw, err := json.Marshal(outputs)
-	f.settle(node, contract.StepRecord{Status: dsl.StatusSucceeded, Outputs: raw})
+	f.settle(node, contract.StepRecord{Status: spec.StatusSucceeded, Outputs: raw})
 	return look, err
 }
 
 // repeat looks at one iteration after the other, as long as each would be taken over.
-func (f *forecaster) repeat(ctx context.Context, node dsl.Node, vars dsl.Vars) (Outlook, error) {
+func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
 	look := Outlook{Prospect: ProspectCached}
-	instance := dsl.Instance{}
+	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
 		one, err := f.one(ctx, node, vars, &instance)
 		if err != nil || one.hit == nil {
@@ -389,7 +390,7 @@ func (f *forecaster) repeat(ctx context.Context, node dsl.Node, vars dsl.Vars) (
 		look.From = one.hit.run
 		record, here := one.hit.record, vars
 		here.Instance = &instance
-		if !f.judge(node, here, &record, &look) || record.Status != dsl.StatusSucceeded {
+		if !f.judge(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
 			return look, nil
 		}
 		done, err := f.Program.Until(node.ID, record.Outputs, here)
@@ -400,10 +401,10 @@ func (f *forecaster) repeat(ctx context.Context, node dsl.Node, vars dsl.Vars) (
 		if done {
 			look.Cached++
 			look.Of = look.Cached
-			f.settle(node, contract.StepRecord{Status: dsl.StatusSucceeded, Outputs: record.Outputs})
+			f.settle(node, contract.StepRecord{Status: spec.StatusSucceeded, Outputs: record.Outputs})
 			return look, nil
 		}
-		instance = dsl.Instance{Index: instance.Index + 1, Previous: record.Outputs}
+		instance = spec.Instance{Index: instance.Index + 1, Previous: record.Outputs}
 	}
 	return look, nil
 }

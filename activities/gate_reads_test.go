@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -34,11 +34,11 @@ func TestAGateSeesWhatLintAccepts(t *testing.T) {
 	})
 }
 
-var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
 // example is a step of some kind with one number among its outputs.
 type example struct {
-	kind dsl.Kind
+	kind spec.Kind
 	body string // in the document
 	path string // to the number
 	out  string // the outputs, around the number
@@ -47,24 +47,24 @@ type example struct {
 
 // The source of what some kinds take is a step of its own, `src`.
 var examples = []example{
-	{dsl.KindRun, `{command: [echo], outputs: {n: {type: double}}}`, "n", `{"n": %d}`, true},
-	{dsl.KindEvaluate, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
-	{dsl.KindTrain, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
+	{spec.KindRun, `{command: [echo], outputs: {n: {type: double}}}`, "n", `{"n": %d}`, true},
+	{spec.KindEvaluate, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
+	{spec.KindTrain, `{command: [echo], metrics: [f1]}`, "metrics.f1", `{"metrics": {"f1": %d}}`, true},
 	{
-		dsl.KindClean, `{transforms: [{type: ReadFromJson, config: {path: "*.json"}}, {type: WriteToJson}]}`, "rows.kept",
+		spec.KindClean, `{transforms: [{type: ReadFromJson, config: {path: "*.json"}}, {type: WriteToJson}]}`, "rows.kept",
 		`{"rows": {"kept": %d}}`, false,
 	},
 	{
-		dsl.KindCompile, `{model: "${steps.src.model}", samples: {dataset: "${steps.src.data}"}, variants: {a: {onnx: {}}}}`,
+		spec.KindCompile, `{model: "${steps.src.model}", samples: {dataset: "${steps.src.data}"}, variants: {a: {onnx: {}}}}`,
 		"variants.a.bytes", `{"variants": {"a": {"bytes": %d}}}`, false,
 	},
 	{
-		dsl.KindRollout, `{target: local, ungated: true, model: "${steps.src.model}", stages: [{weight: 100%}]}`, "stages[0].index",
+		spec.KindRollout, `{target: local, ungated: true, model: "${steps.src.model}", stages: [{weight: 100%}]}`, "stages[0].index",
 		`{"stages": [{"index": %d}]}`, false,
 	},
-	{dsl.KindApproval, `{fields: {n: {type: double, default: 1}}}`, "n", `{"n": %d}`, false},
+	{spec.KindApproval, `{fields: {n: {type: double, default: 1}}}`, "n", `{"n": %d}`, false},
 	{
-		dsl.KindPipeline, `{steps: {one: {run: {command: [echo], outputs: {n: {type: double}}}}}, outputs: {n: "${steps.one.n}"}}`, "n",
+		spec.KindPipeline, `{steps: {one: {run: {command: [echo], outputs: {n: {type: double}}}}}, outputs: {n: "${steps.one.n}"}}`, "n",
 		`{"n": %d}`, true,
 	},
 }
@@ -73,23 +73,23 @@ var examples = []example{
 type drawn struct {
 	example
 	id        string
-	section   dsl.Section
-	fan       dsl.Fan
+	section   spec.Section
+	fan       spec.Fan
 	when      bool // its `when`
 	does      bool // what it does succeeds
 	tolerated bool // continue_on_error
-	explicit  map[string]dsl.Need
-	needs     map[string]dsl.Need // with those by reference
+	explicit  map[string]spec.Need
+	needs     map[string]spec.Need // with those by reference
 	gates     []condition
 	until     *condition
 	number    int
-	status    dsl.Status // its true end
+	status    spec.Status // its true end
 }
 
 // condition is a bool expression with the verdict that it must have.
 type condition struct {
 	text string
-	want dsl.Verdict
+	want spec.Verdict
 }
 
 type graph struct {
@@ -108,16 +108,16 @@ func drawGraph(r *rapid.T) *graph {
 	g := &graph{r: r}
 	for i := range rapid.IntRange(2, 8).Draw(r, "steps") {
 		s := &drawn{
-			example: rapid.SampledFrom(examples).Draw(r, "kind"), id: fmt.Sprintf("s%d", i), number: i + 1, section: dsl.SectionMain,
+			example: rapid.SampledFrom(examples).Draw(r, "kind"), id: fmt.Sprintf("s%d", i), number: i + 1, section: spec.SectionMain,
 			when: rapid.IntRange(0, 4).Draw(r, "when") > 0, does: rapid.IntRange(0, 4).Draw(r, "does") > 0,
-			tolerated: rapid.IntRange(0, 6).Draw(r, "tolerated") == 0, explicit: map[string]dsl.Need{}, needs: map[string]dsl.Need{},
+			tolerated: rapid.IntRange(0, 6).Draw(r, "tolerated") == 0, explicit: map[string]spec.Need{}, needs: map[string]spec.Need{},
 		}
 		if i > 1 {
 			last := slices.Index(sections, g.steps[i-1].section)
 			s.section = sections[min(2, last+rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(r, "section"))]
 		}
 		if s.fans {
-			s.fan = rapid.SampledFrom([]dsl.Fan{dsl.FanNone, dsl.FanNone, dsl.FanMatrix, dsl.FanForeach, dsl.FanRepeat}).Draw(r, "fan")
+			s.fan = rapid.SampledFrom([]spec.Fan{spec.FanNone, spec.FanNone, spec.FanMatrix, spec.FanForeach, spec.FanRepeat}).Draw(r, "fan")
 		}
 		g.steps = append(g.steps, s)
 		g.drawEdges(s)
@@ -139,7 +139,7 @@ func indices(n int) []int {
 func (g *graph) drawEdges(s *drawn) {
 	for _, up := range g.steps[:s.number-1] {
 		if up.section == s.section && rapid.IntRange(0, 3).Draw(g.r, "needs") == 0 {
-			s.explicit[up.id] = rapid.SampledFrom([]dsl.Need{dsl.NeedPassed, dsl.NeedNotFailed, dsl.NeedEnded, dsl.NeedFailed}).Draw(g.r, "need")
+			s.explicit[up.id] = rapid.SampledFrom([]spec.Need{spec.NeedPassed, spec.NeedNotFailed, spec.NeedEnded, spec.NeedFailed}).Draw(g.r, "need")
 		}
 	}
 	maps.Copy(s.needs, s.explicit)
@@ -153,22 +153,22 @@ func (g *graph) drawEdges(s *drawn) {
 			break
 		}
 		of := read{rapid.SampledFrom(g.steps[:s.number-1]).Draw(g.r, "reads"), rapid.IntRange(0, 8).Draw(g.r, "form")}
-		if said, has := s.explicit[of.up.id]; has && (said == dsl.NeedFailed || said != dsl.NeedPassed && of.form < plainForms) {
+		if said, has := s.explicit[of.up.id]; has && (said == spec.NeedFailed || said != spec.NeedPassed && of.form < plainForms) {
 			continue // an error[needs]
 		}
 		reads = append(reads, of)
-		if need, has := s.needs[of.up.id]; of.up.section == s.section && of.form < earlierForms && (!has || s.explicit[of.up.id] == "" && need == dsl.NeedNotFailed) {
-			s.needs[of.up.id] = dsl.NeedNotFailed
+		if need, has := s.needs[of.up.id]; of.up.section == s.section && of.form < earlierForms && (!has || s.explicit[of.up.id] == "" && need == spec.NeedNotFailed) {
+			s.needs[of.up.id] = spec.NeedNotFailed
 			if of.form < plainForms {
-				s.needs[of.up.id] = dsl.NeedPassed
+				s.needs[of.up.id] = spec.NeedPassed
 			}
 		}
 	}
 	for _, of := range reads {
 		s.gates = append(s.gates, g.condition(of.up, of.form, rapid.IntRange(0, 5).Draw(g.r, "holds") > 0))
 	}
-	if s.fan == dsl.FanRepeat {
-		s.until = &condition{"index == 0", dsl.VerdictPass}
+	if s.fan == spec.FanRepeat {
+		s.until = &condition{"index == 0", spec.VerdictPass}
 		if len(reads) > 0 {
 			until := g.condition(reads[0].up, reads[0].form, true)
 			s.until = &until
@@ -184,7 +184,7 @@ const (
 
 // condition reads a step in a form. As far as it can be evaluated it holds as is asked for.
 func (g *graph) condition(up *drawn, form int, holds bool) condition {
-	there, number, of := up.status == dsl.StatusSucceeded, up.number, "steps.?"+up.id
+	there, number, of := up.status == spec.StatusSucceeded, up.number, "steps.?"+up.id
 	switch {
 	case form < plainForms:
 		of = "steps." + up.id
@@ -195,7 +195,7 @@ func (g *graph) condition(up *drawn, form int, holds bool) condition {
 	}
 	isNumber := fmt.Sprintf("%s == %d.0", up.path, number)
 	var text string
-	switch listed := up.fan == dsl.FanMatrix || up.fan == dsl.FanForeach; {
+	switch listed := up.fan == spec.FanMatrix || up.fan == spec.FanForeach; {
 	case form == 2:
 		text = of + ".hasValue()"
 	case form == 3:
@@ -215,49 +215,49 @@ func (g *graph) condition(up *drawn, form int, holds bool) condition {
 	}
 	switch {
 	case form < plainForms && !there:
-		return condition{text, dsl.VerdictError}
+		return condition{text, spec.VerdictError}
 	case there != holds:
 		text = "!(" + text + ")"
 	}
 	if holds {
-		return condition{text, dsl.VerdictPass}
+		return condition{text, spec.VerdictPass}
 	}
-	return condition{text, dsl.VerdictFail}
+	return condition{text, spec.VerdictFail}
 }
 
 // end decides how a step ends.
 func (g *graph) end(s *drawn) {
-	s.status = dsl.StatusPending
+	s.status = spec.StatusPending
 	for _, up := range g.steps[:s.number-1] {
 		need, has := s.needs[up.id]
 		if !has {
 			continue
 		}
 		switch need.Met(up.status, up.tolerated) {
-		case dsl.StatusUpstream:
-			s.status = dsl.StatusUpstream
-		case dsl.StatusSkipped:
-			if s.status == dsl.StatusPending {
-				s.status = dsl.StatusSkipped
+		case spec.StatusUpstream:
+			s.status = spec.StatusUpstream
+		case spec.StatusSkipped:
+			if s.status == spec.StatusPending {
+				s.status = spec.StatusSkipped
 			}
 		default:
 		}
 	}
 	failed := slices.ContainsFunc(g.steps, func(up *drawn) bool {
-		return up.section == dsl.SectionMain && up.status == dsl.StatusFailed && !up.tolerated
+		return up.section == spec.SectionMain && up.status == spec.StatusFailed && !up.tolerated
 	})
 	switch {
-	case s.section == dsl.SectionOnFailure && !failed:
-		s.status = dsl.StatusSkipped
-	case s.status != dsl.StatusPending:
+	case s.section == spec.SectionOnFailure && !failed:
+		s.status = spec.StatusSkipped
+	case s.status != spec.StatusPending:
 	case !s.when:
-		s.status = dsl.StatusSkipped
-	case !s.does || slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != dsl.VerdictPass }):
-		s.status = dsl.StatusFailed
-	case s.until != nil && s.until.want != dsl.VerdictPass:
-		s.status = dsl.StatusFailed
+		s.status = spec.StatusSkipped
+	case !s.does || slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != spec.VerdictPass }):
+		s.status = spec.StatusFailed
+	case s.until != nil && s.until.want != spec.VerdictPass:
+		s.status = spec.StatusFailed
 	default:
-		s.status = dsl.StatusSucceeded
+		s.status = spec.StatusSucceeded
 	}
 }
 
@@ -265,13 +265,13 @@ func (g *graph) document() string {
 	var b strings.Builder
 	for _, section := range sections {
 		word := string(section)
-		if section == dsl.SectionMain {
+		if section == spec.SectionMain {
 			word = "steps"
 		} else if !slices.ContainsFunc(g.steps, func(s *drawn) bool { return s.section == section }) {
 			continue
 		}
 		fmt.Fprintf(&b, "%s:\n", word)
-		if section == dsl.SectionMain {
+		if section == spec.SectionMain {
 			b.WriteString("  src: {run: {command: [echo], outputs: {model: {type: model, path: m}, data: {type: dataset, path: d}}}}\n")
 		}
 		for _, i := range g.order {
@@ -298,11 +298,11 @@ func (s *drawn) write(b *strings.Builder) {
 		fmt.Fprintf(b, "      - '%s'\n", c.text)
 	}
 	switch s.fan {
-	case dsl.FanMatrix:
+	case spec.FanMatrix:
 		b.WriteString("    matrix: {a: [x, y]}\n")
-	case dsl.FanForeach:
+	case spec.FanForeach:
 		b.WriteString("    foreach: '[1, 2]'\n")
-	case dsl.FanRepeat:
+	case spec.FanRepeat:
 		fmt.Fprintf(b, "    repeat: {max: 1, until: '%s'}\n", s.until.text)
 	default:
 	}
@@ -315,10 +315,10 @@ func (s *drawn) outputs(number int) string { return fmt.Sprintf(s.out, number) }
 func (g *graph) earlierRun(b *bench) {
 	b.begin("r0")
 	for _, s := range g.steps {
-		record := contract.StepRecord{Step: s.id, Kind: s.kind, Status: dsl.StatusDeclined}
+		record := contract.StepRecord{Step: s.id, Kind: s.kind, Status: spec.StatusDeclined}
 		if s.wasThere() {
-			record.Status, record.Outputs = dsl.StatusSucceeded, json.RawMessage(s.outputs(s.number+earlier))
-			if s.fan == dsl.FanMatrix || s.fan == dsl.FanForeach {
+			record.Status, record.Outputs = spec.StatusSucceeded, json.RawMessage(s.outputs(s.number+earlier))
+			if s.fan == spec.FanMatrix || s.fan == spec.FanForeach {
 				record.Outputs = json.RawMessage("[" + string(record.Outputs) + "]")
 			}
 		}
@@ -338,11 +338,11 @@ func (b *bench) runRecord(run string) contract.RunRecord {
 }
 
 // walk ends a section's steps, each some time after those that the compiled graph has it wait for.
-func (g *graph) walk(b *bench, section dsl.Section) {
-	var waiting []dsl.Node
+func (g *graph) walk(b *bench, section spec.Section) {
+	var waiting []spec.Node
 	for _, node := range b.program.Graph() {
 		switch {
-		case node.ID == "src" && section == dsl.SectionMain:
+		case node.ID == "src" && section == spec.SectionMain:
 			b.end("r1", "src", `{"model": {"type": "model", "digest": "sha256:1"}, "data": {"type": "dataset", "digest": "sha256:2"}}`)
 		case node.Section == section:
 			waiting = append(waiting, node)
@@ -351,7 +351,7 @@ func (g *graph) walk(b *bench, section dsl.Section) {
 	for len(waiting) > 0 {
 		var ready []int
 		for i, node := range waiting {
-			if !slices.ContainsFunc(waiting, func(other dsl.Node) bool { return slices.Contains(node.After, other.ID) }) {
+			if !slices.ContainsFunc(waiting, func(other spec.Node) bool { return slices.Contains(node.After, other.ID) }) {
 				ready = append(ready, i)
 			}
 		}
@@ -366,10 +366,10 @@ func (g *graph) walk(b *bench, section dsl.Section) {
 func (g *graph) do(b *bench, s *drawn) {
 	at := b.at("r1", s.id).At
 	in := contract.JudgeInput{At: at, Kind: s.kind, Status: s.status}
-	if s.status == dsl.StatusSucceeded || s.status == dsl.StatusFailed && s.does {
-		in.Status, in.Output.Outputs = dsl.StatusSucceeded, json.RawMessage(s.outputs(s.number))
+	if s.status == spec.StatusSucceeded || s.status == spec.StatusFailed && s.does {
+		in.Status, in.Output.Outputs = spec.StatusSucceeded, json.RawMessage(s.outputs(s.number))
 	}
-	if s.fan == dsl.FanNone || in.Status != dsl.StatusSucceeded {
+	if s.fan == spec.FanNone || in.Status != spec.StatusSucceeded {
 		word, err := b.engine.Judge(b.Context(), in)
 		if err != nil {
 			g.r.Fatal(err)
@@ -384,7 +384,7 @@ func (g *graph) do(b *bench, s *drawn) {
 	for i := range all.Of {
 		in.Instance = &contract.Instance{Index: i, List: all.List}
 		word, err := b.engine.Judge(b.Context(), in)
-		untilFails := s.until != nil && s.until.want == dsl.VerdictError
+		untilFails := s.until != nil && s.until.want == spec.VerdictError
 		if err != nil && !untilFails {
 			g.r.Fatal(err)
 		} else if err == nil {
@@ -398,10 +398,10 @@ func (g *graph) do(b *bench, s *drawn) {
 }
 
 func (g *graph) compare(s *drawn, in contract.JudgeInput, word contract.Judged) {
-	if s.until != nil && word.Status == dsl.StatusSucceeded && word.Done != (s.until.want == dsl.VerdictPass) {
+	if s.until != nil && word.Status == spec.StatusSucceeded && word.Done != (s.until.want == spec.VerdictPass) {
 		g.r.Fatalf("`until` of %s: %t\n%s", s.id, word.Done, g.document())
 	}
-	if in.Status != dsl.StatusSucceeded {
+	if in.Status != spec.StatusSucceeded {
 		return
 	}
 	if len(word.Checks) != len(s.gates) {
@@ -412,9 +412,9 @@ func (g *graph) compare(s *drawn, in contract.JudgeInput, word contract.Judged) 
 			g.r.Fatalf("%s: `%s` is %s, want %s; it saw %v: %s\n%s", s.id, c.Expression, c.Verdict, s.gates[i].want, c.Values, c.Error, g.document())
 		}
 	}
-	want := dsl.StatusSucceeded
-	if slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != dsl.VerdictPass }) {
-		want = dsl.StatusFailed
+	want := spec.StatusSucceeded
+	if slices.ContainsFunc(s.gates, func(c condition) bool { return c.want != spec.VerdictPass }) {
+		want = spec.StatusFailed
 	}
 	if word.Status != want {
 		g.r.Fatalf("%s ended as %s (%s), want %s\n%s", s.id, word.Status, word.Error, want, g.document())
@@ -437,7 +437,7 @@ steps:
 		t.Fatal(err)
 	}
 	b.end("r1", "champion", `{"n": 95}`)
-	if word := b.end("r1", "challenger", `{"n": 10}`); word.Status != dsl.StatusFailed || !strings.Contains(word.Error, "steps.?champion.n = 95") {
+	if word := b.end("r1", "challenger", `{"n": 10}`); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "steps.?champion.n = 95") {
 		t.Errorf("judged %s: %s", word.Status, word.Error)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 )
@@ -53,7 +53,7 @@ func (e *Engine) readInstances(ctx context.Context, of contract.At, first, last 
 
 // collect reads the instances' records.
 func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *contract.StepRecord) error {
-	var list []dsl.Instance
+	var list []spec.Instance
 	if in.List != "" {
 		var err error
 		if list, err = e.list(ctx, in.List); err != nil {
@@ -76,12 +76,12 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 			}
 		}
 		one := some[i%gathered]
-		if one == nil || one.Status != dsl.StatusSucceeded { // not begun, since others had failed; or failed
+		if one == nil || one.Status != spec.StatusSucceeded { // not begun, since others had failed; or failed
 			continue
 		}
 		record.Passed++
 		from[one.ReusedFrom] = true
-		if in.Fan == dsl.FanRepeat {
+		if in.Fan == spec.FanRepeat {
 			record.Outputs = one.Outputs
 			continue
 		}
@@ -94,7 +94,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 	if all := slices.Collect(maps.Keys(from)); record.Passed == in.Of && len(all) == 1 {
 		record.ReusedFrom = all[0]
 	}
-	if in.Fan == dsl.FanRepeat {
+	if in.Fan == spec.FanRepeat {
 		record.Summary = fmt.Sprintf("%d iterations", record.Passed)
 		return nil
 	}
@@ -112,7 +112,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 }
 
 // withInstance adds to outputs which instance they are of.
-func withInstance(outputs json.RawMessage, of dsl.Instance) (json.RawMessage, error) {
+func withInstance(outputs json.RawMessage, of spec.Instance) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if len(outputs) > 0 {
 		if err := json.Unmarshal(outputs, &fields); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -31,9 +31,9 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 	var well []contract.StepRecord
 	for _, record := range all {
 		switch {
-		case record.Status != dsl.StatusSucceeded && len(records) < limit:
+		case record.Status != spec.StatusSucceeded && len(records) < limit:
 			records = append(records, record)
-		case record.Status == dsl.StatusSucceeded && len(well) < limit:
+		case record.Status == spec.StatusSucceeded && len(well) < limit:
 			well = append(well, record)
 		}
 	}
@@ -44,7 +44,7 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 // LoadInstance reads the record of one instance; one that has not ended is pending.
 func LoadInstance(ctx context.Context, s *store.Store, run, step string, index int) (contract.StepRecord, error) {
 	at := contract.At{Run: run, Step: step, Instance: &contract.Instance{Index: index}}
-	record := contract.StepRecord{Step: step, Index: index, Status: dsl.StatusPending}
+	record := contract.StepRecord{Step: step, Index: index, Status: spec.StatusPending}
 	if err := s.GetJSON(ctx, recordKey(at), &record); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return record, fmt.Errorf("the record of %s: %w", at.ID(), err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -18,9 +18,9 @@ func TestLoadInstances(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 12 {
-		status := dsl.StatusSucceeded
+		status := spec.StatusSucceeded
 		if i == 3 || i == 10 {
-			status = dsl.StatusFailed
+			status = spec.StatusFailed
 		}
 		at := contract.At{Run: "r", Step: "fit", Instance: &contract.Instance{Index: i}}
 		if err := s.PutJSON(t.Context(), recordKey(at), contract.StepRecord{Step: "fit", Index: i, Status: status}, store.WriteOptions{}); err != nil {
@@ -40,13 +40,13 @@ func TestLoadInstances(t *testing.T) {
 	if _, total, err := LoadInstances(t.Context(), s, "r", "fi", 9); total != 0 || err != nil {
 		t.Errorf("a step without instances has %d, %v", total, err)
 	}
-	if r, err := LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != dsl.StatusPending {
+	if r, err := LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != spec.StatusPending {
 		t.Errorf("one that has not ended is %+v, %v", r, err)
 	}
 }
 
 func TestWithInstance(t *testing.T) {
-	of := dsl.Instance{Index: 2, Item: json.RawMessage(`"a"`)}
+	of := spec.Instance{Index: 2, Item: json.RawMessage(`"a"`)}
 	for outputs, want := range map[string]string{
 		``: `{"index":2,"item":"a"}`, `null`: `{"index":2,"item":"a"}`, `{"n":1}`: `{"index":2,"item":"a","n":1}`,
 	} {

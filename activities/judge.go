@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -24,7 +24,7 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 	}
 	in.Ends = nil
 	record, word, err := e.weigh(ctx, in)
-	if err != nil || word.Status == dsl.StatusHold {
+	if err != nil || word.Status == spec.StatusHold {
 		return word, err
 	}
 	if in.Volatile {
@@ -39,7 +39,7 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 		}
 		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
 	}
-	if record.Status == dsl.StatusSucceeded {
+	if record.Status == spec.StatusSucceeded {
 		word.Next = e.resolveAll(ctx, in.Next, nil)
 	}
 	return word, nil
@@ -49,10 +49,10 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, contract.Judged, error) {
 	var word contract.Judged
 	record, err := e.recordOf(ctx, in)
-	if err == nil && in.Status == dsl.StatusSucceeded {
+	if err == nil && in.Status == spec.StatusSucceeded {
 		word, err = e.judge(ctx, in, &record)
 	}
-	if err != nil || word.Status == dsl.StatusHold {
+	if err != nil || word.Status == spec.StatusHold {
 		return record, word, err
 	}
 	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
@@ -62,7 +62,7 @@ func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (contract.St
 }
 
 // resolveAll resolves steps ahead of their start. One that cannot be resolved now is left to an attempt of its own, which says why.
-func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, known map[string]dsl.StepResult) []*contract.Resolved {
+func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, known map[string]spec.StepResult) []*contract.Resolved {
 	all := make([]*contract.Resolved, len(steps))
 	for i, in := range steps {
 		if r, err := e.resolve(ctx, in, known); err == nil {
@@ -75,7 +75,7 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
 func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, record contract.StepRecord) error {
 	opts := store.WriteOptions{Volatile: in.Volatile}
-	if record.Status == dsl.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
+	if record.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
 		opts.Also = cacheKey(in.Key)
 	}
 	return e.Store.PutJSON(ctx, recordKey(in.At), kept{record, cached{in.At}}, opts)
@@ -106,7 +106,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract
 	if !in.Output.IsZero() {
 		record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output)
 	}
-	if in.Kind == dsl.KindTrain && in.ReusedFrom == "" {
+	if in.Kind == spec.KindTrain && in.ReusedFrom == "" {
 		cost := costOf(record.Outputs)
 		record.CostUSD, record.CostUnknown = cost.USD, cost.Unknown
 	}
@@ -146,23 +146,23 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 	if err != nil {
 		return word, err
 	}
-	if in.Kind == dsl.KindClean {
+	if in.Kind == spec.KindClean {
 		if record.Outputs, err = e.compare(ctx, sub, in.At, vars, record.Outputs); err != nil {
 			return word, err
 		}
 	}
 	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
 	said := decisions(in, record.Checks)
-	if open := undecided(record.Checks, said); record.Verdict == dsl.VerdictHold && open >= 0 {
-		word.Status = dsl.StatusHold
+	if open := undecided(record.Checks, said); record.Verdict == spec.VerdictHold && open >= 0 {
+		word.Status = spec.StatusHold
 		word.Hold = hold(sub, in, record.Checks[open], open)
 		return word, nil
 	}
 	decide(record, said)
-	if record.Status != dsl.StatusSucceeded {
+	if record.Status != spec.StatusSucceeded {
 		return word, nil
 	}
-	if node.Fan == dsl.FanRepeat && in.Instance != nil {
+	if node.Fan == spec.FanRepeat && in.Instance != nil {
 		if word.Done, err = sub.program.Until(in.Step, record.Outputs, vars); err != nil {
 			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
 		}
@@ -172,7 +172,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 }
 
 // decisions are what people said of the conditions of a gate, by the condition's place.
-func decisions(in contract.JudgeInput, checks []dsl.Check) map[int]contract.Decision {
+func decisions(in contract.JudgeInput, checks []spec.Check) map[int]contract.Decision {
 	said := map[int]contract.Decision{}
 	keep := func(d contract.Decision) {
 		at := d.Check - 1
@@ -191,7 +191,7 @@ func decisions(in contract.JudgeInput, checks []dsl.Check) map[int]contract.Deci
 }
 
 // undecided is the place of the next condition that somebody has to be asked about; negative when there is none, or one was rejected.
-func undecided(checks []dsl.Check, said map[int]contract.Decision) int {
+func undecided(checks []spec.Check, said map[int]contract.Decision) int {
 	for i, c := range checks {
 		if !holds(c) {
 			continue
@@ -212,17 +212,17 @@ func decide(record *contract.StepRecord, said map[int]contract.Decision) {
 	for i, c := range record.Checks {
 		decision, decided := said[i]
 		switch {
-		case c.Verdict == dsl.VerdictPass:
+		case c.Verdict == spec.VerdictPass:
 			continue
 		case holds(c) && decided && decision.Approved:
 			continue
 		}
-		record.Status, record.Error, record.ErrorType = dsl.StatusFailed, refusal(c), contract.ErrGate
+		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), contract.ErrGate
 		if holds(c) && decided {
 			record.Error += "; " + decision.String()
 		}
-		if c.OnFail == dsl.OnFailStop && c.Verdict == dsl.VerdictFail {
-			record.Status = dsl.StatusDeclined
+		if c.OnFail == spec.OnFailStop && c.Verdict == spec.VerdictFail {
+			record.Status = spec.StatusDeclined
 			continue // a later condition may still fail the step outright
 		}
 		return
@@ -230,13 +230,13 @@ func decide(record *contract.StepRecord, said map[int]contract.Decision) {
 }
 
 // holds reports whether a condition that is not met leaves it to a person.
-func holds(c dsl.Check) bool { return c.Verdict == dsl.VerdictFail && c.OnFail == dsl.OnFailHold }
+func holds(c spec.Check) bool { return c.Verdict == spec.VerdictFail && c.OnFail == spec.OnFailHold }
 
 // holdPass is the default of a hold that lets the step pass when nobody decides.
 const holdPass = "pass"
 
 // hold is what a person is asked about the condition of a gate that is at a place.
-func hold(sub *submitted, in contract.JudgeInput, c dsl.Check, at int) *contract.ApprovalInput {
+func hold(sub *submitted, in contract.JudgeInput, c spec.Check, at int) *contract.ApprovalInput {
 	ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who), Check: at + 1}
 	ask.Approval.Who = c.Hold.Who
 	if c.Hold.Timeout > 0 {
@@ -251,7 +251,7 @@ func hold(sub *submitted, in contract.JudgeInput, c dsl.Check, at int) *contract
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
 // that are registered, and the words for it in the step's record.
 func (e *Engine) publish(
-	ctx context.Context, sub *submitted, in contract.JudgeInput, vars dsl.Vars, outputs json.RawMessage,
+	ctx context.Context, sub *submitted, in contract.JudgeInput, vars spec.Vars, outputs json.RawMessage,
 ) (done []contract.Version, words []string, err error) {
 	at := in.At
 	names := sub.program.Publishes(at.Step)
@@ -294,8 +294,8 @@ func (e *Engine) publish(
 }
 
 // refusal is one line on a condition that did not hold: what it says, or its expression, with what it saw.
-func refusal(c dsl.Check) string {
-	if c.Verdict == dsl.VerdictError {
+func refusal(c spec.Check) string {
+	if c.Verdict == spec.VerdictError {
 		return fmt.Sprintf("gate `%s` could not be evaluated: %s", c.Expression, c.Error)
 	}
 	said := "gate `" + c.Expression + "` does not hold"
@@ -309,7 +309,7 @@ func refusal(c dsl.Check) string {
 }
 
 // summary is one line on a gate that passed: every value it saw.
-func summary(checks []dsl.Check) string {
+func summary(checks []spec.Check) string {
 	var seen []string
 	for _, c := range checks {
 		if v := values(c); v != "" && !slices.Contains(seen, v) {
@@ -319,7 +319,7 @@ func summary(checks []dsl.Check) string {
 	return strings.Join(seen, ", ")
 }
 
-func values(c dsl.Check) string {
+func values(c spec.Check) string {
 	var seen []string
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		switch v := c.Values[name].(type) {

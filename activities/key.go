@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -23,14 +24,14 @@ import (
 // parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
 // it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
 // every kind; what is not in it can change without the step being done again.
-func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resolved dsl.Resolved) (map[string]string, error) {
-	var spec map[string]json.RawMessage
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+func (e *Engine) parts(ctx context.Context, sub *submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
+	var sp map[string]json.RawMessage
+	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+node.ID+" cannot be read", err)
 	}
 	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(pipelines.Version))}
-	for key, value := range spec {
-		if node.Kind == dsl.KindClean && key == "drift" {
+	for key, value := range sp {
+		if node.Kind == spec.KindClean && key == "drift" {
 			continue // a dataset is compared when it is judged
 		}
 		var inputs map[string]json.RawMessage
@@ -62,7 +63,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 	if err != nil {
 		return nil, err
 	}
-	if node.Kind == dsl.KindTrain && len(resolved.Files) > 0 {
+	if node.Kind == spec.KindTrain && len(resolved.Files) > 0 {
 		resolved.Files = slices.Concat(resolved.Files, sub.program.WithIncluded(pools.requirements()))
 	}
 	pools.addTo(parts)
@@ -81,17 +82,17 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node dsl.Node, resol
 }
 
 // runtimes are those that programs may run in which do not choose for themselves, by pool.
-type runtimes map[string]dsl.Pool
+type runtimes map[string]spec.Pool
 
 // poolsOf are the pools that a step may be done on, each with what of its runtime the step does not choose for itself. A child pipeline
 // may have steps on any.
-func poolsOf(env *dsl.Environment, kind dsl.Kind, raw json.RawMessage) (runtimes, error) {
+func poolsOf(env *spec.Environment, kind spec.Kind, raw json.RawMessage) (runtimes, error) {
 	pools := runtimes{}
 	switch kind {
-	case dsl.KindPipeline:
+	case spec.KindPipeline:
 		maps.Copy(pools, env.Pools)
-	case dsl.KindTrain:
-		var spec dsl.Train
+	case spec.KindTrain:
+		var spec spec.Train
 		if err := json.Unmarshal(raw, &spec); err != nil {
 			return nil, contract.Error(contract.ErrInvalid, "the resolved spec of a training cannot be read", err)
 		}
@@ -105,7 +106,7 @@ func poolsOf(env *dsl.Environment, kind dsl.Kind, raw json.RawMessage) (runtimes
 			}
 			pools[name] = pool
 		}
-	case dsl.KindRun, dsl.KindEvaluate, dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	case spec.KindRun, spec.KindEvaluate, spec.KindClean, spec.KindCompile, spec.KindRollout, spec.KindApproval:
 	}
 	return pools, nil
 }
@@ -113,7 +114,7 @@ func poolsOf(env *dsl.Environment, kind dsl.Kind, raw json.RawMessage) (runtimes
 // addTo adds what the pools' runtimes are.
 func (r runtimes) addTo(parts map[string]string) {
 	for name, pool := range r {
-		if pool.Runtime != (dsl.Runtime{}) {
+		if pool.Runtime != (spec.Runtime{}) {
 			parts["pools."+name+".runtime"] = short(fmt.Appendf(nil, "%q %q", pool.Runtime.Image, pool.Runtime.Python))
 		}
 	}
@@ -132,18 +133,18 @@ func (r runtimes) requirements() []string {
 }
 
 // addPython adds the Python of this machine, and what is installed for it, where the step may run programs here.
-func (e *Engine) addPython(ctx context.Context, parts map[string]string, kind dsl.Kind, pools runtimes, resolved dsl.Resolved) error {
+func (e *Engine) addPython(ctx context.Context, parts map[string]string, kind spec.Kind, pools runtimes, resolved dsl.Resolved) error {
 	here := false
 	switch kind {
-	case dsl.KindRun, dsl.KindEvaluate, dsl.KindCompile, dsl.KindPipeline:
+	case spec.KindRun, spec.KindEvaluate, spec.KindCompile, spec.KindPipeline:
 		here = true
-	case dsl.KindClean:
+	case spec.KindClean:
 		here = resolved.Programs
-	case dsl.KindTrain:
+	case spec.KindTrain:
 		for _, pool := range pools {
 			here = here || pool.Local != nil
 		}
-	case dsl.KindRollout, dsl.KindApproval:
+	case spec.KindRollout, spec.KindApproval:
 	}
 	if !here || e.Python == nil {
 		return nil
@@ -164,7 +165,7 @@ const (
 
 // addPlatform adds what a TensorRT engine is bound to, where the step builds one: on another GPU or version it is to be built again. A
 // child pipeline may. Where the GPU does not say what it is, nothing is taken over, and the step itself says why.
-func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind dsl.Kind, spec json.RawMessage) error {
+func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind spec.Kind, spec json.RawMessage) error {
 	builds, err := buildsEngines(kind, spec)
 	if err != nil || !builds || e.Platform == nil {
 		return err
@@ -186,11 +187,11 @@ func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind 
 	return nil
 }
 
-func buildsEngines(kind dsl.Kind, raw json.RawMessage) (bool, error) {
-	if kind != dsl.KindCompile {
-		return kind == dsl.KindPipeline, nil
+func buildsEngines(kind spec.Kind, raw json.RawMessage) (bool, error) {
+	if kind != spec.KindCompile {
+		return kind == spec.KindPipeline, nil
 	}
-	var spec dsl.CompileModel
+	var spec spec.CompileModel
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return false, contract.Error(contract.ErrInvalid, "the resolved spec of a compile step cannot be read", err)
 	}
@@ -203,11 +204,11 @@ func buildsEngines(kind dsl.Kind, raw json.RawMessage) (bool, error) {
 }
 
 // usesFiles reports whether all steps of a kind see the workspace.
-func usesFiles(kind dsl.Kind) bool {
+func usesFiles(kind spec.Kind) bool {
 	switch kind {
-	case dsl.KindRun, dsl.KindTrain, dsl.KindEvaluate, dsl.KindPipeline:
+	case spec.KindRun, spec.KindTrain, spec.KindEvaluate, spec.KindPipeline:
 		return true
-	case dsl.KindClean, dsl.KindCompile, dsl.KindRollout, dsl.KindApproval:
+	case spec.KindClean, spec.KindCompile, spec.KindRollout, spec.KindApproval:
 	}
 	return false
 }

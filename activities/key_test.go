@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -128,9 +129,9 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 		}
 		return k.platform, nil
 	}
-	resolved, err := program.Resolve(step, dsl.Vars{Params: sub.params, Steps: map[string]dsl.StepResult{
-		"make": {Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
-		"net":  {Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"m": {"type": "model", "digest": "sha256:01"}}`)},
+	resolved, err := program.Resolve(step, spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{
+		"make": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
+		"net":  {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"m": {"type": "model", "digest": "sha256:01"}}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 	return parts
 }
 
-func nodeOf(t *testing.T, program *dsl.Program, step string) dsl.Node {
+func nodeOf(t *testing.T, program *dsl.Program, step string) spec.Node {
 	t.Helper()
 	for _, node := range program.Graph() {
 		if node.ID == step {
@@ -150,7 +151,7 @@ func nodeOf(t *testing.T, program *dsl.Program, step string) dsl.Node {
 		}
 	}
 	t.Fatalf("no step %s", step)
-	return dsl.Node{}
+	return spec.Node{}
 }
 
 // TestKeys: what a step is given is in its key, and what says nothing of its result is not.
@@ -337,25 +338,25 @@ func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 func TestKeyHasTheWholeSpec(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
 	sub := &submitted{program: b.program, files: []artifact.File{}}
-	key := func(kind dsl.Kind, spec any) string {
-		raw, err := json.Marshal(spec)
+	key := func(kind spec.Kind, sp any) string {
+		raw, err := json.Marshal(sp)
 		if err != nil {
 			t.Fatal(err)
 		}
-		parts, err := b.engine.parts(t.Context(), sub, dsl.Node{ID: "one", Kind: kind}, dsl.Resolved{Spec: raw})
+		parts, err := b.engine.parts(t.Context(), sub, spec.Node{ID: "one", Kind: kind}, dsl.Resolved{Spec: raw})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return keyOf(parts)
 	}
-	for _, spec := range []dsl.Spec{&dsl.Run{}, &dsl.Evaluate{}, &dsl.Train{}, &dsl.Clean{}, &dsl.CompileModel{}, &dsl.ChildPipeline{}} {
-		typ := reflect.TypeOf(spec).Elem()
-		none := key(spec.Kind(), spec)
+	for _, sp := range []spec.Spec{&spec.Run{}, &spec.Evaluate{}, &spec.Train{}, &spec.Clean{}, &spec.CompileModel{}, &spec.ChildPipeline{}} {
+		typ := reflect.TypeOf(sp).Elem()
+		none := key(sp.Kind(), sp)
 		seen := map[string]string{none: "nothing"}
 		for path, value := range eachFieldSet(typ) {
-			got := key(spec.Kind(), value)
+			got := key(sp.Kind(), value)
 			// Drift is judged, and of files that are named the contents count.
-			apart := path == "Files" || spec.Kind() == dsl.KindClean && strings.HasPrefix(path, "Drift")
+			apart := path == "Files" || sp.Kind() == spec.KindClean && strings.HasPrefix(path, "Drift")
 			if apart != (got == none) {
 				t.Errorf("%s.%s: another key: %v", typ.Name(), path, got != none)
 			} else if other, same := seen[got]; same && !apart {
@@ -453,12 +454,12 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people", "Values": "are for people",
 			"Cache": "cache.version", "Files": "files", "Programs": "files", "Params": "params",
 		},
-		reflect.TypeFor[dsl.Runtime](): {"Python": "pools", "Image": "pools"},
+		reflect.TypeFor[spec.Runtime](): {"Python": "pools", "Image": "pools"},
 		reflect.TypeFor[contract.Submission](): {
 			"File": "is a name", "Inline": "is about a name", "Pipeline": "the spec", "EnvFile": "is a name", "Environment": "pools",
 			"Params": "params, the spec", "Values": "params, the spec", "Parents": "are names", "Workspace": "files",
 		},
-		reflect.TypeFor[dsl.Pool](): {
+		reflect.TypeFor[spec.Pool](): {
 			"Runtime": "pools", "Local": "python, and where it runs", "Kubernetes": "where it runs", "EC2": "where it runs", "Capacity": "what is bought",
 			"Limits": "what is bought", "Node": "what is bought", "USDPerHour": "what is bought", "MetricsListen": "is for Prometheus",
 		},

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
 )
@@ -56,13 +56,13 @@ func (n *Notifier) Send(ctx context.Context, in contract.SendInput) error {
 // delivery is one attempt at a notification.
 type delivery struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as one call of Send
-	env     *dsl.Environment
+	env     *spec.Environment
 	secrets *secret.Resolver
 	message notify.Message
 	used    []string // values of secrets
 }
 
-func (d *delivery) send(to dsl.Notification) error {
+func (d *delivery) send(to spec.Notification) error {
 	switch {
 	case to.Webhook != nil:
 		address, err := d.value(to.Webhook.URL, to.Webhook.URLSecret)

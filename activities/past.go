@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -58,7 +58,7 @@ func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*p
 			p.remember(run)
 		}
 		for _, step := range run.Steps {
-			if step.Status == dsl.StatusSucceeded && step.ReusedFrom == "" && len(p.done[step.Step]) < pastTimes {
+			if step.Status == spec.StatusSucceeded && step.ReusedFrom == "" && len(p.done[step.Step]) < pastTimes {
 				p.done[step.Step] = append(p.done[step.Step], step)
 			}
 		}
@@ -122,7 +122,7 @@ func (p *past) addParts(ctx context.Context, at contract.At, parts map[string]st
 }
 
 // compare says why a step, or an instance of one, would be done, and not taken over.
-func (p *past) compare(ctx context.Context, at contract.At, cache dsl.Cache, key string, parts map[string]string) (Outlook, error) {
+func (p *past) compare(ctx context.Context, at contract.At, cache spec.Cache, key string, parts map[string]string) (Outlook, error) {
 	last, err := p.record(ctx, at)
 	if err != nil {
 		return Outlook{}, err
@@ -134,7 +134,7 @@ func (p *past) compare(ctx context.Context, at contract.At, cache dsl.Cache, key
 	switch {
 	case last.Key != key && last.Parts != nil:
 		return Outlook{Prospect: ProspectChanged, From: run, Changed: differing(last.Parts, parts)}, nil
-	case last.Status != dsl.StatusSucceeded:
+	case last.Status != spec.StatusSucceeded:
 		return Outlook{Prospect: ProspectRuns, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
 	case !cache.Enabled:
 		return Outlook{Prospect: ProspectRuns, Reason: "its results are not cached"}, nil
@@ -146,7 +146,7 @@ func (p *past) compare(ctx context.Context, at contract.At, cache dsl.Cache, key
 
 // estimate says how long a step that would be done took before, and what it cost: the middle of the last times. Of a fanned-out step,
 // which takes less time where instances are taken over, it is the longest.
-func (p *past) estimate(node dsl.Node, look *Outlook) {
+func (p *past) estimate(node spec.Node, look *Outlook) {
 	done := p.done[node.ID]
 	if len(done) == 0 || look.Prospect != ProspectRuns && look.Prospect != ProspectChanged {
 		return
@@ -158,7 +158,7 @@ func (p *past) estimate(node dsl.Node, look *Outlook) {
 	slices.Sort(seconds)
 	slices.Sort(cost)
 	at := len(done) / 2
-	if node.Fan != dsl.FanNone {
+	if node.Fan != spec.FanNone {
 		at = len(done) - 1
 	}
 	look.Seconds, look.CostUSD = max(0, seconds[at]), cost[at]

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -39,8 +39,8 @@ func (e *Engine) Judging(
 }
 
 // rowsOf are the rows of a cleaning; nil of any other step.
-func rowsOf(ctx context.Context, s *store.Store, kind dsl.Kind, out contract.StepOutput) (*dsl.Rows, error) {
-	if kind != dsl.KindClean {
+func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out contract.StepOutput) (*spec.Rows, error) {
+	if kind != spec.KindClean {
 		return nil, nil
 	}
 	raw, err := LoadOutputs(ctx, s, out)
@@ -48,7 +48,7 @@ func rowsOf(ctx context.Context, s *store.Store, kind dsl.Kind, out contract.Ste
 		return nil, err
 	}
 	var outputs struct {
-		Rows *dsl.Rows `json:"rows"`
+		Rows *spec.Rows `json:"rows"`
 	}
 	err = json.Unmarshal(raw, &outputs)
 	return outputs.Rows, err
@@ -58,7 +58,7 @@ func rowsOf(ctx context.Context, s *store.Store, kind dsl.Kind, out contract.Ste
 // step again, and that is what counts. So a step that publishes is not judged here; nor does nil say anything of one.
 func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out contract.StepOutput) (*contract.Judged, error) {
 	end := *in.Judge
-	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, dsl.StatusSucceeded, out
+	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out
 	sub, err := e.submission(ctx, end.Submission)
 	if err != nil || len(sub.program.Publishes(end.Step)) > 0 {
 		return nil, err
@@ -67,10 +67,10 @@ func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out cont
 	if err != nil {
 		return nil, err
 	}
-	if word.Status != dsl.StatusSucceeded || len(end.Next) == 0 {
+	if word.Status != spec.StatusSucceeded || len(end.Next) == 0 {
 		return &word, nil
 	}
-	known := map[string]dsl.StepResult{}
+	known := map[string]spec.StepResult{}
 	if end.Instance == nil {
 		if known[end.Step], err = e.resultOf(ctx, record); err != nil {
 			return nil, err

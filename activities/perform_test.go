@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -30,7 +30,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contra
 	judge, next := b.at(run, "count"), b.at(run, "use")
 	judge.Run, judge.Submission, next.Run, next.Submission = "", "", "", ""
 	value, err := env.ExecuteActivity(do, contract.PerformInput{
-		StepInput: contract.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: dsl.KindRun},
+		StepInput: contract.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: spec.KindRun},
 		Judge:     &contract.JudgeInput{At: judge.At, Volatile: true, Next: []contract.ResolveInput{next}},
 		Ends:      ends,
 	})
@@ -63,7 +63,7 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 		}
 
 		end := contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Volatile: true, Output: done.StepOutput,
+			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true, Output: done.StepOutput,
 			Next: []contract.ResolveInput{b.at("r1", "use")},
 		}
 		want, err := b.engine.Judge(t.Context(), end)
@@ -73,7 +73,7 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 		if diff := cmp.Diff(asJSON(t, want), asJSON(t, *done.Judged)); diff != "" {
 			t.Errorf("%s: the word (-want +got):\n%s", outputs, diff)
 		}
-		if passed := want.Status == dsl.StatusSucceeded; passed != (len(done.Judged.Next) == 1 && done.Judged.Next[0] != nil) {
+		if passed := want.Status == spec.StatusSucceeded; passed != (len(done.Judged.Next) == 1 && done.Judged.Next[0] != nil) {
 			t.Errorf("%s: ended as %s, next %+v", outputs, want.Status, done.Judged.Next)
 		}
 	}
@@ -113,7 +113,7 @@ func TestEndsAreRecordedOnTheWay(t *testing.T) {
 		},
 		"judge": func(end contract.JudgeInput) error {
 			_, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-				At: b.at("judge", "use").At, Kind: dsl.KindRun, Status: dsl.StatusSkipped, Ends: []contract.JudgeInput{end},
+				At: b.at("judge", "use").At, Kind: spec.KindRun, Status: spec.StatusSkipped, Ends: []contract.JudgeInput{end},
 			})
 			return err
 		},
@@ -127,14 +127,14 @@ func TestEndsAreRecordedOnTheWay(t *testing.T) {
 	} {
 		b.begin(run)
 		end := contract.JudgeInput{
-			At: b.at(run, "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Volatile: true,
+			At: b.at(run, "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
 			Output: contract.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
 		}
 		if err := ask(end); err != nil {
 			t.Fatalf("%s: %v", run, err)
 		}
 		b.engine.behind.wait(run)
-		if record := b.record(run, "count"); record.Status != dsl.StatusSucceeded || len(record.Checks) != 2 {
+		if record := b.record(run, "count"); record.Status != spec.StatusSucceeded || len(record.Checks) != 2 {
 			t.Errorf("%s: the record is %+v", run, record)
 		}
 	}
@@ -146,7 +146,7 @@ func TestNextIsResolvedForNow(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "count", `{"rows": 20}`)
 	b.end("r1", "use", `{}`)
-	b.finish("r1", dsl.StatusSucceeded)
+	b.finish("r1", spec.StatusSucceeded)
 	b.begin("r2")
 	done := b.perform("r2", `{"rows": 20}`) // it began at the time of the other
 	if done.Judged == nil || len(done.Judged.Next) != 1 || done.Judged.Next[0] == nil {

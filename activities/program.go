@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
@@ -45,7 +45,7 @@ type Programs struct {
 
 // Run runs a run step.
 func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
-	var spec dsl.Run
+	var spec spec.Run
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}
@@ -61,7 +61,7 @@ func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.Ste
 
 // Evaluate runs an evaluate step.
 func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
-	var spec dsl.Evaluate
+	var spec spec.Evaluate
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}
@@ -74,7 +74,7 @@ func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contrac
 // perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is gone afterwards, however it ends, and the values of
 // secrets are in nothing that it leaves behind.
 func (p *Programs) perform(
-	ctx context.Context, in contract.StepInput, command dsl.Command, state string, fixed func(*script.Folder) (map[string]any, error),
+	ctx context.Context, in contract.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
 ) (contract.StepOutput, error) {
 	said := proc.NewTail(1)
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })
@@ -163,7 +163,7 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 
 // name is how messages call the program: the script step, or the command as the user wrote it, without its paths.
 func name(in contract.StepInput, f *script.Folder) string {
-	if in.Kind == dsl.KindRun && f.Argv[0] == "bash" {
+	if in.Kind == spec.KindRun && f.Argv[0] == "bash" {
 		return "the script"
 	}
 	words := make([]string, 0, 2)

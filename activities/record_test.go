@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // A machine that dies may undo a volatile record, or leave it empty: readers are told, and the same is made again.
@@ -22,7 +22,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			b := newBench(t, counted)
 			b.begin("r1")
 			end := contract.JudgeInput{
-				At: b.at("r1", "count").At, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, Volatile: true,
+				At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
 				Output: contract.StepOutput{Outputs: []byte(`{"rows": 20}`)},
 			}
 			if _, err := b.engine.Judge(t.Context(), end); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -47,7 +47,7 @@ func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
 	r.Steps = make([]contract.StepRecord, len(r.Graph))
 	return r, store.Each(ctx, len(r.Graph), func(ctx context.Context, i int) error {
 		node := r.Graph[i]
-		r.Steps[i] = contract.StepRecord{Step: node.ID, Kind: node.Kind, Status: dsl.StatusPending}
+		r.Steps[i] = contract.StepRecord{Step: node.ID, Kind: node.Kind, Status: spec.StatusPending}
 		err := s.GetJSON(ctx, StepKey(run, node.ID), &r.Steps[i])
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -118,7 +118,7 @@ func LoadOutputs(ctx context.Context, s *store.Store, out contract.StepOutput) (
 }
 
 // LoadSpec returns the resolved spec of a step.
-func LoadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec dsl.Spec) error {
+func LoadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec spec.Spec) error {
 	raw := in.Spec
 	if in.SpecRef != "" {
 		if err := readBlob(ctx, s, in.SpecRef, &raw); err != nil {

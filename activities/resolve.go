@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
@@ -21,7 +22,7 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 }
 
 // resolve is Resolve; known are results of which there are no records yet.
-func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known map[string]dsl.StepResult) (contract.Resolved, error) {
+func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known map[string]spec.StepResult) (contract.Resolved, error) {
 	sub, err := e.submission(ctx, in.Submission)
 	if err != nil {
 		return contract.Resolved{}, err
@@ -32,14 +33,14 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	}
 	resolved, err := sub.program.Resolve(in.Step, vars)
 	switch {
-	case dsl.IsAbsent(err) && node.Section != dsl.SectionMain:
+	case dsl.IsAbsent(err) && node.Section != spec.SectionMain:
 		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
 	case err != nil:
 		return contract.Resolved{}, contract.Error(contract.ErrInvalid, err.Error(), err)
 	case !resolved.Run:
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
-	if node.Kind == dsl.KindClean {
+	if node.Kind == spec.KindClean {
 		if err := checkBaseline(sub, resolved.Spec, vars.Datasets); err != nil {
 			return contract.Resolved{}, err
 		}
@@ -70,26 +71,26 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {
 		return out, err
 	}
-	if node.Kind == dsl.KindApproval {
+	if node.Kind == spec.KindApproval {
 		out.Ask, err = question(sub, in.At, resolved.Spec)
 	}
 	return out, err
 }
 
-func isLeftOut(reuse contract.Reuse, node dsl.Node) bool {
-	return len(reuse.Only) > 0 && node.Section == dsl.SectionMain && !slices.Contains(reuse.Only, node.ID)
+func isLeftOut(reuse contract.Reuse, node spec.Node) bool {
+	return len(reuse.Only) > 0 && node.Section == spec.SectionMain && !slices.Contains(reuse.Only, node.ID)
 }
 
 // stepInput is what the activity or child of the step is given.
 func (e *Engine) stepInput(
-	ctx context.Context, sub *submitted, in contract.ResolveInput, node dsl.Node, resolved dsl.Resolved,
+	ctx context.Context, sub *submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved,
 ) (contract.StepInput, error) {
 	step := contract.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
-		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != dsl.SectionMain,
+		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain,
 	}
 	// A rollout's workflow reads its spec itself, and a rollout's is never large.
-	if len(step.Spec) > inlineLimit && node.Kind != dsl.KindRollout {
+	if len(step.Spec) > inlineLimit && node.Kind != spec.KindRollout {
 		var err error
 		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {
 			return step, err
@@ -141,7 +142,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 		return contract.Expanded{}, contract.Error(contract.ErrInvalid, err.Error(), err)
 	case !holds:
 		return contract.Expanded{Skip: "its `when` was false"}, nil
-	case node.Fan == dsl.FanRepeat:
+	case node.Fan == spec.FanRepeat:
 		return contract.Expanded{Of: node.Max}, nil
 	}
 	all, err := sub.program.Expand(in.Step, vars)

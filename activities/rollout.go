@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving"
@@ -27,12 +27,12 @@ type Rollouts struct {
 	// Gauges take the evidence of the stage that is looked at. May be nil.
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
-	Target func(ctx context.Context, name string, spec dsl.Target) (serving.Target, error)
+	Target func(ctx context.Context, name string, spec spec.Target) (serving.Target, error)
 }
 
 // target opens the target of a rollout step.
-func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.Target, dsl.Rollout, error) {
-	var spec dsl.Rollout
+func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.Target, spec.Rollout, error) {
+	var spec spec.Rollout
 	if err := LoadSpec(ctx, r.Store, in, &spec); err != nil {
 		return nil, spec, err
 	}

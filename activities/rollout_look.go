@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/serving"
@@ -49,7 +50,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 
 func (r *Rollouts) looks(
 	ctx context.Context, target serving.Target, name string, in contract.RolloutLook, state rollout.State,
-) ([]dsl.Look, rollout.State, error) {
+) ([]spec.Look, rollout.State, error) {
 	stage := rollout.Stage{
 		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
 	}
@@ -62,7 +63,7 @@ func (r *Rollouts) looks(
 	evidence := r.Gauges.Hold()
 	defer evidence.Release()
 	evidence.Set(evidenceOf(name, stage, state))
-	var looks []dsl.Look
+	var looks []spec.Look
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,7 +75,7 @@ func (r *Rollouts) looks(
 			return nil, state, err
 		}
 		stage.Elapsed = time.Duration(in.Elapsed*float64(time.Second)) + time.Since(began)
-		var look dsl.Look
+		var look spec.Look
 		state, look, _ = rollout.Judge(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
 		evidence.Set(evidenceOf(name, stage, state))
@@ -97,13 +98,13 @@ func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telem
 }
 
 // stageChecks evaluates a stage's conditions on what a look saw.
-func stageChecks(exprs []dsl.Expr) rollout.Checks {
-	return func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check {
-		checks := make([]dsl.Check, len(exprs))
+func stageChecks(exprs []spec.Expr) rollout.Checks {
+	return func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check {
+		checks := make([]spec.Check, len(exprs))
 		for i, e := range exprs {
 			c, err := dsl.EvalStageCheck(e, candidate, stable, delta)
 			if err != nil {
-				c = dsl.Check{Expression: string(e), Verdict: dsl.VerdictError, Error: err.Error()}
+				c = spec.Check{Expression: string(e), Verdict: spec.VerdictError, Error: err.Error()}
 			}
 			checks[i] = c
 		}

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
@@ -69,7 +69,7 @@ func unfit(ctx context.Context, err error) error {
 
 // traffic brings the rows to replay into a folder of this attempt, which cleanup removes.
 func (r *Rollouts) traffic(
-	ctx context.Context, in contract.StepInput, model, url string, traffic dsl.Traffic,
+	ctx context.Context, in contract.StepInput, model, url string, traffic spec.Traffic,
 ) (o replay.Options, cleanup func(), err error) {
 	key, err := gateway.EnsureLabelKey(r.State)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Rollouts) traffic(
 }
 
 // probe says why the candidate could not be judged by the labels of the traffic, before it gets any.
-func (r *Rollouts) probe(ctx context.Context, in contract.StepInput, spec dsl.Rollout, url, version string) error {
+func (r *Rollouts) probe(ctx context.Context, in contract.StepInput, spec spec.Rollout, url, version string) error {
 	if spec.Traffic.Replay.IsZero() || spec.Traffic.Label == "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
@@ -32,13 +32,13 @@ type Trainings struct {
 	Gauges   *prom.Gauges
 	Progress func(ctx context.Context, workflow string) ([]contract.TrainProgress, error)
 	// Pool opens a pool as its environment describes it. It returns the same pool for the same name and spec.
-	Pool func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error)
+	Pool func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error)
 }
 
 // Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
-	var spec dsl.Train
-	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
+	var sp spec.Train
+	if err := LoadSpec(ctx, t.Store, in.StepInput, &sp); err != nil {
 		return contract.TrainPlan{}, err
 	}
 	sub, err := t.Engine.submission(ctx, in.Submission)
@@ -46,16 +46,16 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 		return contract.TrainPlan{}, err
 	}
 	plan := contract.TrainPlan{
-		MinNodes: max(1, spec.Nodes.Min), MaxNodes: spec.Nodes.Max, Resources: spec.Resources, TotalSteps: spec.TotalSteps,
-		Keep: spec.Checkpoint.Keep,
+		MinNodes: max(1, sp.Nodes.Min), MaxNodes: sp.Nodes.Max, Resources: sp.Resources, TotalSteps: sp.TotalSteps,
+		Keep: sp.Checkpoint.Keep,
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	if plan.Offers, err = offersOf(sub.program.Environment(), spec); err != nil {
+	if plan.Offers, err = offersOf(sub.program.Environment(), sp); err != nil {
 		return plan, err
 	}
-	if spec.Deadline != nil {
-		plan.StopOnMiss = spec.Deadline.OnMiss == dsl.OnMissStop
-		if plan.Deadline, err = spec.Deadline.After(in.BeganAt); err != nil {
+	if sp.Deadline != nil {
+		plan.StopOnMiss = sp.Deadline.OnMiss == spec.OnMissStop
+		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err != nil {
 			return plan, contract.Error(contract.ErrInvalid, err.Error(), err)
 		}
 	}
@@ -64,8 +64,8 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 
 // offersOf lists what may be bought for a step: cheapest first where every price is known, else by the order of the pools, and spot
 // before on-demand in each.
-func offersOf(env *dsl.Environment, spec dsl.Train) ([]contract.Offer, error) {
-	names := spec.Pool
+func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
+	names := sp.Pool
 	if len(names) == 0 && len(env.Pools) == 1 {
 		names = slices.Collect(maps.Keys(env.Pools))
 	}
@@ -76,15 +76,15 @@ func offersOf(env *dsl.Environment, spec dsl.Train) ([]contract.Offer, error) {
 		if !ok {
 			return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", name), nil)
 		}
-		for _, capacity := range []string{dsl.CapacitySpot, dsl.CapacityOnDemand} {
-			if !slices.Contains(pool.Sells(), capacity) || !spec.Buys(capacity) {
+		for _, capacity := range []string{spec.CapacitySpot, spec.CapacityOnDemand} {
+			if !slices.Contains(pool.Sells(), capacity) || !sp.Buys(capacity) {
 				continue
 			}
 			price := pool.USDPerHour.Of(capacity)
 			priced = priced && price > 0
 			offers = append(offers, contract.Offer{
 				Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil, // this machine is paid for
-				Image: cmp.Or(spec.Runtime.Image, pool.Runtime.Image),
+				Image: cmp.Or(sp.Runtime.Image, pool.Runtime.Image),
 			})
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 )
@@ -66,7 +66,7 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 			got, err := acquire(t, pools, contract.AcquireInput{
 				Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu", "burst"}, Patience: tt.patience, Tick: time.Second,
 			})
-			if len(pools["gpu"].asked) != tt.askedGPU || pools["gpu"].asked[0].Capacity != dsl.CapacitySpot {
+			if len(pools["gpu"].asked) != tt.askedGPU || pools["gpu"].asked[0].Capacity != spec.CapacitySpot {
 				t.Errorf("the first pool was asked %+v, want %d times for spot", pools["gpu"].asked, tt.askedGPU)
 			}
 			if err != nil {
@@ -108,7 +108,7 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 	env := suite.NewTestActivityEnvironment()
 	trainings := &Trainings{
 		Store: s, Engine: NewEngine(s),
-		Pool: func(_ context.Context, name string, _ dsl.Pool) (training.Pool, error) { return pools[name], nil },
+		Pool: func(_ context.Context, name string, _ spec.Pool) (training.Pool, error) { return pools[name], nil },
 	}
 	env.RegisterActivity(trainings.Acquire)
 	value, err := env.ExecuteActivity(trainings.Acquire, in)
@@ -120,24 +120,24 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 }
 
 func TestOffers(t *testing.T) {
-	both := []string{dsl.CapacitySpot, dsl.CapacityOnDemand}
-	price := func(spot, onDemand float64) dsl.Prices { return dsl.Prices{Spot: spot, OnDemand: onDemand} }
-	env := &dsl.Environment{Pools: map[string]dsl.Pool{
+	both := []string{spec.CapacitySpot, spec.CapacityOnDemand}
+	price := func(spot, onDemand float64) spec.Prices { return spec.Prices{Spot: spot, OnDemand: onDemand} }
+	env := &spec.Environment{Pools: map[string]spec.Pool{
 		"gpu": {Capacity: both, USDPerHour: price(1, 3)}, "dear": {Capacity: both, USDPerHour: price(2, 6)}, "unpriced": {Capacity: both},
-		"plain": {Runtime: dsl.Runtime{Image: "pool"}},
+		"plain": {Runtime: spec.Runtime{Image: "pool"}},
 	}}
 	for _, tt := range []struct {
 		name string
-		spec dsl.Train
+		spec spec.Train
 		want []string
 	}{
-		{"the cheapest first", dsl.Train{Pool: []string{"dear", "gpu"}}, []string{"gpu spot", "dear spot", "gpu on_demand", "dear on_demand"}},
-		{"in order where a price is not known", dsl.Train{Pool: []string{"unpriced", "gpu"}}, []string{"unpriced spot", "unpriced on_demand", "gpu spot", "gpu on_demand"}},
-		{"spot alone", dsl.Train{Pool: []string{"gpu", "plain"}, Capacity: dsl.CapacitySpot}, []string{"gpu spot"}},
-		{"on-demand alone", dsl.Train{Pool: []string{"gpu", "plain"}, Capacity: dsl.CapacityOnDemand}, []string{"gpu on_demand", "plain on_demand"}},
-		{"nothing", dsl.Train{Pool: []string{"plain"}, Capacity: dsl.CapacitySpot}, nil},
-		{"no such pool", dsl.Train{Pool: []string{"gone"}}, nil},
-		{"no pool", dsl.Train{}, nil},
+		{"the cheapest first", spec.Train{Pool: []string{"dear", "gpu"}}, []string{"gpu spot", "dear spot", "gpu on_demand", "dear on_demand"}},
+		{"in order where a price is not known", spec.Train{Pool: []string{"unpriced", "gpu"}}, []string{"unpriced spot", "unpriced on_demand", "gpu spot", "gpu on_demand"}},
+		{"spot alone", spec.Train{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacitySpot}, []string{"gpu spot"}},
+		{"on-demand alone", spec.Train{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacityOnDemand}, []string{"gpu on_demand", "plain on_demand"}},
+		{"nothing", spec.Train{Pool: []string{"plain"}, Capacity: spec.CapacitySpot}, nil},
+		{"no such pool", spec.Train{Pool: []string{"gone"}}, nil},
+		{"no pool", spec.Train{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			offers, err := offersOf(env, tt.spec)

@@ -10,7 +10,7 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/training"
@@ -30,7 +30,7 @@ type curvePoint struct {
 // them once, whatever was lost and repeated on the way.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (contract.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })
-	var spec dsl.Train
+	var spec spec.Train
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return contract.StepOutput{}, err
 	}
@@ -76,8 +76,8 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 }
 
 // account adds the generations up. A step is repeated when a generation makes it that an earlier one has made before.
-func account(generations []dsl.Generation) dsl.TrainOutput {
-	out := dsl.TrainOutput{Generations: generations}
+func account(generations []spec.Generation) spec.TrainOutput {
+	out := spec.TrainOutput{Generations: generations}
 	var reached int64
 	for _, g := range generations {
 		out.StepsLost += g.StepsLost
@@ -97,13 +97,13 @@ func account(generations []dsl.Generation) dsl.TrainOutput {
 }
 
 // lineOf is the ledger's line for what a generation bought and how it ended.
-func lineOf(ledger *[]dsl.LedgerLine, g dsl.Generation) *dsl.LedgerLine {
+func lineOf(ledger *[]spec.LedgerLine, g spec.Generation) *spec.LedgerLine {
 	for i := range *ledger {
 		if line := &(*ledger)[i]; line.Pool == g.Pool && line.Capacity == g.Capacity && line.End == g.End {
 			return line
 		}
 	}
-	*ledger = append(*ledger, dsl.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End})
+	*ledger = append(*ledger, spec.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End})
 	return &(*ledger)[len(*ledger)-1]
 }
 
@@ -115,7 +115,7 @@ type metricsRead struct {
 }
 
 // readMetrics reads metrics lines. What is neither declared nor known to Sluice is left out.
-func readMetrics(r io.Reader, declared []string, generations []dsl.Generation) (metricsRead, error) {
+func readMetrics(r io.Reader, declared []string, generations []spec.Generation) (metricsRead, error) {
 	read := metricsRead{last: map[string]float64{}}
 	for line, err := range metrics.Lines(r) {
 		if err != nil {
@@ -136,7 +136,7 @@ func readMetrics(r io.Reader, declared []string, generations []dsl.Generation) (
 }
 
 // generationOf is the generation whose work on a step was kept: the last that started before it.
-func generationOf(step int64, generations []dsl.Generation) int {
+func generationOf(step int64, generations []spec.Generation) int {
 	at := 0
 	for _, g := range generations {
 		if g.FromStep < step {

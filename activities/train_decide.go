@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/policy"
@@ -77,7 +77,7 @@ func choose(in contract.DecideInput, m measurement) contract.Choice {
 	d := policy.Decide(s)
 	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.OnDemand && !d.OnDemand}
 	for _, o := range in.Offers {
-		spot := o.Capacity == dsl.CapacitySpot
+		spot := o.Capacity == spec.CapacitySpot
 		if spot && d.Spot || !spot && d.OnDemand && s.Running == "" {
 			c.Offers = append(c.Offers, o)
 		}
@@ -92,16 +92,16 @@ func stateOf(in contract.DecideInput, m measurement) policy.State {
 		Changeover: m.boot + m.end + time.Duration(m.repeat)*m.pace,
 	}
 	for _, o := range slices.Backward(in.Offers) { // the first of each counts
-		if o.Capacity == dsl.CapacitySpot {
+		if o.Capacity == spec.CapacitySpot {
 			s.Spot, s.Prices.Spot = true, o.USDPerHour
 		} else {
 			s.OnDemand, s.Prices.OnDemand = true, o.USDPerHour
 		}
 	}
 	for _, g := range in.Ended {
-		if g.Capacity == dsl.CapacitySpot {
+		if g.Capacity == spec.CapacitySpot {
 			s.SpotUp += g.EndedAt.Sub(g.StartedAt)
-			if g.End == dsl.EndNotice || g.End == dsl.EndNodeLost {
+			if g.End == spec.EndNotice || g.End == spec.EndNodeLost {
 				s.SpotLosses++
 			}
 		}

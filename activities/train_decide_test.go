@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	gpuSpot  = contract.Offer{Pool: "gpu", Capacity: dsl.CapacitySpot, USDPerHour: 1}
-	gpuStays = contract.Offer{Pool: "gpu", Capacity: dsl.CapacityOnDemand, USDPerHour: 3}
-	burst    = contract.Offer{Pool: "burst", Capacity: dsl.CapacityOnDemand, USDPerHour: 4}
+	gpuSpot  = contract.Offer{Pool: "gpu", Capacity: spec.CapacitySpot, USDPerHour: 1}
+	gpuStays = contract.Offer{Pool: "gpu", Capacity: spec.CapacityOnDemand, USDPerHour: 3}
+	burst    = contract.Offer{Pool: "burst", Capacity: spec.CapacityOnDemand, USDPerHour: 4}
 )
 
 func TestChoose(t *testing.T) {
@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 		}
 		return in
 	}
-	due := func(left time.Duration, current dsl.Generation) contract.DecideInput {
+	due := func(left time.Duration, current spec.Generation) contract.DecideInput {
 		return in(func(in *contract.DecideInput) { in.Deadline, in.Current = began.Add(left), current })
 	}
 	for _, tt := range []struct {
@@ -42,13 +42,13 @@ func TestChoose(t *testing.T) {
 		want     contract.Choice
 	}{
 		{"no deadline", in(nil), plain, contract.Choice{Offers: all, Tick: maxTick}},
-		{"a loose deadline", due(3*time.Hour, dsl.Generation{}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow, Waits: true}},
-		{"a tight deadline", due(64*time.Minute, dsl.Generation{}), plain, contract.Choice{Offers: all, Tick: 64 * time.Minute / ticksInWindow}},
-		{"no slack", due(time.Hour, dsl.Generation{}), plain, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
-		{"nothing is known yet", due(time.Hour, dsl.Generation{}), measurement{}, contract.Choice{Offers: all, Tick: time.Hour / ticksInWindow}},
-		{"on on-demand", due(3*time.Hour, dsl.Generation{Capacity: dsl.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
-		{"on on-demand, with no slack", due(time.Hour, dsl.Generation{Capacity: dsl.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
-		{"on on-demand, of unknown pace", in(func(in *contract.DecideInput) { in.Current.Capacity = dsl.CapacityOnDemand }), measurement{}, contract.Choice{Tick: maxTick}},
+		{"a loose deadline", due(3*time.Hour, spec.Generation{}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow, Waits: true}},
+		{"a tight deadline", due(64*time.Minute, spec.Generation{}), plain, contract.Choice{Offers: all, Tick: 64 * time.Minute / ticksInWindow}},
+		{"no slack", due(time.Hour, spec.Generation{}), plain, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
+		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{Offers: all, Tick: time.Hour / ticksInWindow}},
+		{"on on-demand", due(3*time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
+		{"on on-demand, with no slack", due(time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
+		{"on on-demand, of unknown pace", in(func(in *contract.DecideInput) { in.Current.Capacity = spec.CapacityOnDemand }), measurement{}, contract.Choice{Tick: maxTick}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := choose(tt.in, tt.measured)
@@ -66,20 +66,20 @@ func TestChoose(t *testing.T) {
 // What the policy is told of the market is what the generations went through.
 func TestStateOfMarket(t *testing.T) {
 	began := time.Unix(1000, 0)
-	life := func(capacity string, end dsl.GenerationEnd, from, to int) dsl.Generation {
-		return dsl.Generation{
+	life := func(capacity string, end spec.GenerationEnd, from, to int) spec.Generation {
+		return spec.Generation{
 			Capacity: capacity, End: end, StartedAt: began.Add(time.Duration(from) * time.Minute), EndedAt: began.Add(time.Duration(to) * time.Minute),
 		}
 	}
 	in := contract.DecideInput{BeganAt: began, Now: began.Add(time.Hour)}
 	in.Offers = []contract.Offer{burst, gpuStays, gpuSpot}
-	in.Ended = []dsl.Generation{
-		life(dsl.CapacitySpot, dsl.EndNotice, 0, 10), life(dsl.CapacitySpot, dsl.EndNodeLost, 10, 15),
-		life(dsl.CapacityOnDemand, dsl.EndMoved, 15, 30), life(dsl.CapacitySpot, dsl.EndCrashed, 30, 31),
+	in.Ended = []spec.Generation{
+		life(spec.CapacitySpot, spec.EndNotice, 0, 10), life(spec.CapacitySpot, spec.EndNodeLost, 10, 15),
+		life(spec.CapacityOnDemand, spec.EndMoved, 15, 30), life(spec.CapacitySpot, spec.EndCrashed, 30, 31),
 	}
 	want := policy.State{
 		Elapsed: time.Hour, Changeover: 35 * time.Second, Tick: maxTick, Spot: true, OnDemand: true,
-		Prices: dsl.Prices{Spot: 1, OnDemand: 4}, SpotUp: 16 * time.Minute, SpotLosses: 2,
+		Prices: spec.Prices{Spot: 1, OnDemand: 4}, SpotUp: 16 * time.Minute, SpotLosses: 2,
 	}
 	got := stateOf(in, measurement{pace: 2 * time.Second, boot: 10 * time.Second, end: 5 * time.Second, repeat: 10})
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -103,8 +103,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	in := contract.DecideInput{Key: training.Key{Run: "r", Step: "fit", Generation: 2}}
-	in.Ended = []dsl.Generation{{Index: 1, StartedAt: at(0), EndedAt: at(30), StepsLost: 2}}
-	in.Current = dsl.Generation{Index: 2, StartedAt: at(40), FromStep: 19}
+	in.Ended = []spec.Generation{{Index: 1, StartedAt: at(0), EndedAt: at(30), StepsLost: 2}}
+	in.Current = spec.Generation{Index: 2, StartedAt: at(40), FromStep: 19}
 	got, err := (&Trainings{Store: s}).measure(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/training"
@@ -38,7 +38,7 @@ func TestGangGauges(t *testing.T) {
 		}, nil
 	}}
 	in := contract.GangInput{Pool: "spot", Key: training.Key{Generation: 2}, Gang: training.Gang{
-		Capacity: dsl.CapacitySpot, USDPerHour: 0.25, Nodes: []training.Node{{Name: "pod-0", Machine: "m1"}, {Name: "pod-1"}},
+		Capacity: spec.CapacitySpot, USDPerHour: 0.25, Nodes: []training.Node{{Name: "pod-0", Machine: "m1"}, {Name: "pod-1"}},
 	}}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -39,14 +39,14 @@ func TestCollect(t *testing.T) {
 		StepInput: contract.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"],"checkpoint":{"keep":1}}`)},
 		Metrics:   lines,
 		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
-		Generations: []dsl.Generation{
+		Generations: []spec.Generation{
 			{
-				Index: 1, Nodes: 2, End: dsl.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute),
-				Pool: "gpu", Capacity: dsl.CapacitySpot, CostUSD: 0.5,
+				Index: 1, Nodes: 2, End: spec.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute),
+				Pool: "gpu", Capacity: spec.CapacitySpot, CostUSD: 0.5,
 			},
 			{
-				Index: 2, Nodes: 1, End: dsl.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second),
-				Pool: "gpu", Capacity: dsl.CapacityOnDemand, CostUSD: 0.25,
+				Index: 2, Nodes: 1, End: spec.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second),
+				Pool: "gpu", Capacity: spec.CapacityOnDemand, CostUSD: 0.25,
 			},
 		},
 	}
@@ -66,7 +66,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct {
-		dsl.TrainOutput
+		spec.TrainOutput
 		Model struct{ Digest string } `json:"model"`
 	}
 	if err := json.Unmarshal(out.Outputs, &got); err != nil {
@@ -75,9 +75,9 @@ func TestCollect(t *testing.T) {
 	if got.Steps != 4 || got.StepsLost != 1 || got.StepsRepeated != 1 || got.NodeSeconds != 121 || got.Model.Digest != "sha256:1" {
 		t.Errorf("outputs: %+v", got)
 	}
-	ledger := []dsl.LedgerLine{
-		{Pool: "gpu", Capacity: dsl.CapacitySpot, End: dsl.EndNodeLost, Generations: 1, NodeSeconds: 120, CostUSD: 0.5},
-		{Pool: "gpu", Capacity: dsl.CapacityOnDemand, End: dsl.EndFinished, Generations: 1, NodeSeconds: 1, CostUSD: 0.25},
+	ledger := []spec.LedgerLine{
+		{Pool: "gpu", Capacity: spec.CapacitySpot, End: spec.EndNodeLost, Generations: 1, NodeSeconds: 120, CostUSD: 0.5},
+		{Pool: "gpu", Capacity: spec.CapacityOnDemand, End: spec.EndFinished, Generations: 1, NodeSeconds: 1, CostUSD: 0.25},
 	}
 	if diff := cmp.Diff(ledger, got.Ledger); diff != "" || got.CostUSD != 0.75 || got.Late {
 		t.Errorf("cost $%v, late %v; ledger (-want +got):\n%s", got.CostUSD, got.Late, diff)
@@ -214,10 +214,10 @@ func TestAccountAgreesWithASimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int64Range(1, 200).Draw(t, "total")
 		times := map[int64]int64{} // how often each step was done
-		var generations []dsl.Generation
+		var generations []spec.Generation
 		var committed, want int64
 		for g := 1; ; g++ {
-			made := dsl.Generation{Index: g, FromStep: committed}
+			made := spec.Generation{Index: g, FromStep: committed}
 			made.ToStep = min(total, committed+rapid.Int64Range(0, 80).Draw(t, "steps"))
 			if g > 30 { // enough of them
 				made.ToStep = total
@@ -245,7 +245,7 @@ func TestAccountAgreesWithASimulation(t *testing.T) {
 	})
 }
 
-func describe(generations []dsl.Generation) string {
+func describe(generations []spec.Generation) string {
 	var b strings.Builder
 	for _, g := range generations {
 		fmt.Fprintf(&b, "%d: %d to %d, lost %d\n", g.Index, g.FromStep, g.ToStep, g.StepsLost)

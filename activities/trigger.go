@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -114,7 +114,7 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 type cause struct {
 	// is tells one cause from all others of the trigger.
 	is    string
-	facts dsl.TriggerFacts
+	facts spec.TriggerFacts
 }
 
 // look is Look for one kind of trigger: it brings the state up to date and returns the cause of a run, or nil.
@@ -177,7 +177,7 @@ func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 }
 
 // pipeline is due once for each accepted run that ended after the trigger was applied.
-func (state *TriggerState) pipeline(spec dsl.PipelineTrigger, newest contract.RunRecord, since time.Time) *cause {
+func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest contract.RunRecord, since time.Time) *cause {
 	state.Saw = cmp.Or(newest.Run, "no accepted run of "+spec.Name+" yet")
 	if newest.Run == "" || newest.Run == state.Accepted || !newest.EndedAt.After(since) {
 		return nil
@@ -186,7 +186,7 @@ func (state *TriggerState) pipeline(spec dsl.PipelineTrigger, newest contract.Ru
 	return &cause{is: newest.Run}
 }
 
-func specDigest(spec dsl.Trigger) (string, error) {
+func specDigest(spec spec.Trigger) (string, error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return "", fmt.Errorf("encode the trigger: %w", err)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
@@ -42,7 +42,7 @@ type KnownObject struct {
 }
 
 // data is due for the objects whose version has not changed for the time of settle and has had no run.
-func (state *TriggerState) data(spec dsl.DataTrigger, found sightings, now time.Time) *cause {
+func (state *TriggerState) data(sp spec.DataTrigger, found sightings, now time.Time) *cause {
 	known := make(map[string]KnownObject, len(found))
 	for url, o := range state.Objects {
 		if _, there := found[url]; there {
@@ -63,7 +63,7 @@ func (state *TriggerState) data(spec dsl.DataTrigger, found sightings, now time.
 		}
 		switch {
 		case o.Started == version:
-		case now.Sub(o.Since) >= time.Duration(spec.Settle):
+		case now.Sub(o.Since) >= time.Duration(sp.Settle):
 			settled = append(settled, url)
 		default:
 			waiting++
@@ -83,7 +83,7 @@ func (state *TriggerState) data(spec dsl.DataTrigger, found sightings, now time.
 		known[url] = o
 		is[i] = url + "\n" + o.Version
 	}
-	return &cause{is: strings.Join(is, "\n"), facts: dsl.TriggerFacts{Files: files}}
+	return &cause{is: strings.Join(is, "\n"), facts: spec.TriggerFacts{Files: files}}
 }
 
 // firstFiles sorts URLs and keeps as many as one run is started for.
@@ -99,7 +99,7 @@ func firstFiles(urls []string) []string {
 }
 
 // CheckData reports why a data trigger cannot be watched: an address or a pattern that means nothing here.
-func CheckData(spec dsl.DataTrigger) error {
+func CheckData(spec spec.DataTrigger) error {
 	invalid := func(format string, args ...any) error {
 		return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
 	}
@@ -136,7 +136,7 @@ func (s sightings) add(url, version string) error {
 }
 
 // listObjects lists what a data trigger looks at.
-func listObjects(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
+func listObjects(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	if err := CheckData(spec); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func listObjects(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
 }
 
 // listFolder lists a folder of this machine. Only regular files count; links are not followed.
-func listFolder(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
+func listFolder(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	folder := strings.TrimPrefix(spec.URL, "file://")
 	root, err := os.OpenRoot(folder)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 )
@@ -29,47 +30,47 @@ const (
 
 // metric is due when the condition has held for the time of `for`, and the last start is the cooldown ago. A nil value means that there
 // is no number: then the condition does not hold. last is when the trigger looked before.
-func (state *TriggerState) metric(spec dsl.MetricTrigger, value *float64, last, now time.Time) (*cause, error) {
+func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, now time.Time) (*cause, error) {
 	if value == nil {
 		state.Saw, state.HoldsSince = "no value", time.Time{}
 		return nil, nil
 	}
-	holds, err := dsl.MetricHolds(&spec, *value)
+	holds, err := dsl.MetricHolds(&sp, *value)
 	if err != nil {
-		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("condition `%s`: %v", spec.Condition, err), err)
+		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("condition `%s`: %v", sp.Condition, err), err)
 	}
 	state.Saw = "value " + human.Number(*value)
 	if !holds {
 		state.HoldsSince = time.Time{}
 		return nil, nil
 	}
-	if state.HoldsSince.IsZero() || now.Sub(last) > blind*time.Duration(spec.Every) {
+	if state.HoldsSince.IsZero() || now.Sub(last) > blind*time.Duration(sp.Every) {
 		state.HoldsSince = now
 	}
 	held := now.Sub(state.HoldsSince)
 	state.Saw += ", condition has held for " + human.Duration(held)
 	switch {
-	case held < time.Duration(spec.For):
+	case held < time.Duration(sp.For):
 		return nil, nil
-	case !state.FiredAt.IsZero() && now.Sub(state.FiredAt) < time.Duration(spec.Cooldown):
+	case !state.FiredAt.IsZero() && now.Sub(state.FiredAt) < time.Duration(sp.Cooldown):
 		state.Saw += ", cooling down"
 		return nil, nil
 	}
 	is := state.FiredAt.Format(time.RFC3339Nano) + " " + state.HoldsSince.Format(time.RFC3339Nano)
-	return &cause{is: is, facts: dsl.TriggerFacts{Value: *value}}, nil
+	return &cause{is: is, facts: spec.TriggerFacts{Value: *value}}, nil
 }
 
 // measure returns the number a metric trigger is about; nil when there is none now.
-func (t *Triggers) measure(ctx context.Context, spec dsl.MetricTrigger, pipeline string) (*float64, error) {
-	if spec.Query != "" {
-		return t.query(ctx, spec)
+func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline string) (*float64, error) {
+	if sp.Query != "" {
+		return t.query(ctx, sp)
 	}
 	run, err := lastAccepted(ctx, t.Store, pipeline)
 	if err != nil || run == "" {
 		return nil, err
 	}
 	var step contract.StepRecord
-	switch err := t.Store.GetJSON(ctx, StepKey(run, spec.Step), &step); {
+	switch err := t.Store.GetJSON(ctx, StepKey(run, sp.Step), &step); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
@@ -79,7 +80,7 @@ func (t *Triggers) measure(ctx context.Context, spec dsl.MetricTrigger, pipeline
 	if err != nil {
 		return nil, err
 	}
-	value, ok := spec.Last(map[string]dsl.StepResult{spec.Step: {Status: step.Status, Outputs: outputs}})
+	value, ok := sp.Last(map[string]spec.StepResult{sp.Step: {Status: step.Status, Outputs: outputs}})
 	if !ok {
 		return nil, nil
 	}
@@ -101,7 +102,7 @@ type answer struct {
 type sample [2]any
 
 // query asks Prometheus for the one number that a query is about.
-func (t *Triggers) query(ctx context.Context, spec dsl.MetricTrigger) (*float64, error) {
+func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
 	base := spec.Prometheus
 	if base == "" {
 		base = "http://127.0.0.1:9090"

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -62,7 +62,7 @@ func TestQuery(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			triggers := &Triggers{HTTP: &http.Client{}}
-			value, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
+			value, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
 			got := "none"
 			if value != nil {
 				got = fmt.Sprintf("%v", *value)
@@ -77,17 +77,17 @@ func TestQuery(t *testing.T) {
 		})
 	}
 	triggers := &Triggers{HTTP: &http.Client{}}
-	if _, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); contract.ErrorType(err) != contract.ErrInfrastructure {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); contract.ErrorType(err) != contract.ErrInfrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); contract.ErrorType(err) != contract.ErrInvalid {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); contract.ErrorType(err) != contract.ErrInvalid {
 		t.Errorf("another scheme: %v", err)
 	}
 }
 
 // TestMetric: the condition must hold for its time without a break, and starts are the cooldown apart.
 func TestMetric(t *testing.T) {
-	spec := dsl.MetricTrigger{Condition: "value > 0.2", For: 3 * minute, Cooldown: 10 * minute, Every: minute}
+	spec := spec.MetricTrigger{Condition: "value > 0.2", For: 3 * minute, Cooldown: 10 * minute, Every: minute}
 	high, low := new(float64), new(float64)
 	*high = 0.5
 	type look struct {
@@ -143,7 +143,7 @@ func TestMetric(t *testing.T) {
 // made once is the same when it is asked for again.
 func TestMetricCooldown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := watch(t, dsl.Trigger{Metric: &dsl.MetricTrigger{
+		w := watch(t, spec.Trigger{Metric: &spec.MetricTrigger{
 			Step: "score", Output: "metrics.psi", Condition: "value > 0.2", For: 2 * minute, Cooldown: 5 * minute, Every: minute,
 		}})
 		for i := range rapid.IntRange(1, 30).Draw(t, "looks") {
@@ -164,7 +164,7 @@ func TestMetricCooldown(t *testing.T) {
 func measure(t TB, w *watcher, run, psi string) {
 	t.Helper()
 	ctx := context.Background()
-	step := contract.StepRecord{Step: "score", Status: dsl.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"psi":` + psi + `}}`)}
+	step := contract.StepRecord{Step: "score", Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"psi":` + psi + `}}`)}
 	if err := w.Store.PutJSON(ctx, StepKey(run, "score"), step, store.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func measure(t TB, w *watcher, run, psi string) {
 
 // TestMetricOfLast: the number is an output of the last accepted run; without one nothing is due.
 func TestMetricOfLast(t *testing.T) {
-	spec := dsl.MetricTrigger{Step: "score", Output: "metrics.psi", Condition: "value > 0.2", Every: minute}
-	w := watch(t, dsl.Trigger{Metric: &spec})
+	sp := spec.MetricTrigger{Step: "score", Output: "metrics.psi", Condition: "value > 0.2", Every: minute}
+	w := watch(t, spec.Trigger{Metric: &sp})
 	if look := w.look(t, 3); look.Run != "" || look.Summary != "no value" {
 		t.Errorf("before any run: %+v", look)
 	}
@@ -184,7 +184,7 @@ func TestMetricOfLast(t *testing.T) {
 	if look := w.look(t, 3); look.Run == "" || look.Trigger.Value != 0.3 || look.Trigger.Kind != "metric" {
 		t.Errorf("the run's output holds, and the look says %+v", look)
 	}
-	w = watch(t, dsl.Trigger{Metric: &dsl.MetricTrigger{Step: "score", Output: "metrics.other", Condition: "value > 0.2"}})
+	w = watch(t, spec.Trigger{Metric: &spec.MetricTrigger{Step: "score", Output: "metrics.other", Condition: "value > 0.2"}})
 	measure(t, w, "spam-1", "0.3")
 	if look := w.look(t, 3); look.Run != "" {
 		t.Errorf("an output that is absent starts %+v", look)
@@ -200,7 +200,7 @@ func TestPrometheus(t *testing.T) {
 	base := startPrometheus(t, binary)
 	triggers := &Triggers{HTTP: &http.Client{}}
 	ask := func(query string) (*float64, error) {
-		return triggers.query(t.Context(), dsl.MetricTrigger{Prometheus: base, Query: query})
+		return triggers.query(t.Context(), spec.MetricTrigger{Prometheus: base, Query: query})
 	}
 	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
 		if value, err := ask(query); err != nil || value == nil || *value != want {

@@ -17,7 +17,7 @@ import (
 	"gocloud.dev/blob/s3blob"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
@@ -31,7 +31,7 @@ const (
 )
 
 // listBucket lists a folder of a bucket. Keys that end in a slash stand for folders and do not count.
-func listBucket(ctx context.Context, spec dsl.DataTrigger) (sightings, error) {
+func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	at, err := objectstore.ParseFolder(spec.URL)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("%s cannot be watched: %v", spec.URL, err), err)

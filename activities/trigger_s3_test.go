@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 )
 
@@ -53,7 +53,7 @@ func newS3(t *testing.T) *s3Server {
 // differ, and none when it is the same to the byte.
 func TestDataS3(t *testing.T) {
 	server := newS3(t)
-	w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: server.At("in"), Glob: "*.csv", Settle: minute, Every: minute}})
+	w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: server.At("in"), Glob: "*.csv", Settle: minute, Every: minute}})
 	for _, other := range []string{"in/a.tmp", "in/folder.csv/", "inner/c.csv", "d.csv"} {
 		server.Put(t, other, "")
 	}
@@ -94,15 +94,15 @@ func TestDataS3Pages(t *testing.T) {
 		server.Put(t, key, "x")
 		want = append(want, "s3://"+testBucket+"/"+key)
 	}
-	spec := dsl.DataTrigger{URL: server.At("in/"), Settle: second, Every: second}
-	found, err := listObjects(t.Context(), spec)
+	sp := spec.DataTrigger{URL: server.At("in/"), Settle: second, Every: second}
+	found, err := listObjects(t.Context(), sp)
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(found))); diff != "" || err != nil {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
 	if asked := server.asked.Load(); asked != 3 {
 		t.Errorf("%d requests for 2,345 objects", asked)
 	}
-	w := watch(t, dsl.Trigger{Data: &spec})
+	w := watch(t, spec.Trigger{Data: &sp})
 	for range 6 {
 		w.look(t, 3)
 		w.now = w.now.Add(time.Second)
@@ -114,7 +114,7 @@ func TestDataS3Pages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || len(w.started) != 3 {
 		t.Errorf("%d runs, for (-want +got):\n%s", len(w.started), diff)
 	}
-	if whole, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.At(""), Glob: "in/000?"}); len(whole) != 10 || err != nil {
+	if whole, err := listObjects(t.Context(), spec.DataTrigger{URL: server.At(""), Glob: "in/000?"}); len(whole) != 10 || err != nil {
 		t.Errorf("%d objects of the whole bucket, %v", len(whole), err)
 	}
 }
@@ -124,11 +124,11 @@ func TestDataS3Environment(t *testing.T) {
 	server := newS3(t)
 	server.Put(t, "in/a", "1")
 	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
-	if found, err := listObjects(t.Context(), dsl.DataTrigger{URL: "s3://acme-mail/in"}); len(found) != 1 || err != nil {
+	if found, err := listObjects(t.Context(), spec.DataTrigger{URL: "s3://acme-mail/in"}); len(found) != 1 || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
-	if found, err := listObjects(t.Context(), dsl.DataTrigger{URL: server.At("in")}); len(found) != 1 || err != nil {
+	if found, err := listObjects(t.Context(), spec.DataTrigger{URL: server.At("in")}); len(found) != 1 || err != nil {
 		t.Errorf("against the environment: found %v, %v", found, err)
 	}
 }
@@ -202,7 +202,7 @@ func TestDataS3Errors(t *testing.T) {
 
 func checkFault(t *testing.T, url, typ, want string) {
 	t.Helper()
-	_, err := listObjects(t.Context(), dsl.DataTrigger{URL: url})
+	_, err := listObjects(t.Context(), spec.DataTrigger{URL: url})
 	message := contract.Message(err)
 	if contract.ErrorType(err) != typ || !strings.Contains(message, want) || !strings.Contains(message, url) || len(message) > 800 {
 		t.Errorf("got %s error %q, want %s with %q", contract.ErrorType(err), message, typ, want)
@@ -266,7 +266,7 @@ func TestDataS3Endless(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			_, err := listObjects(ctx, dsl.DataTrigger{URL: "s3://acme-mail?endpoint=" + web.URL})
+			_, err := listObjects(ctx, spec.DataTrigger{URL: "s3://acme-mail?endpoint=" + web.URL})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}

@@ -17,15 +17,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
 var began = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 const (
-	second = dsl.Duration(time.Second)
-	minute = dsl.Duration(time.Minute)
+	second = spec.Duration(time.Second)
+	minute = spec.Duration(time.Minute)
 )
 
 // watcher plays the watch workflow on a store, with a clock that the test moves.
@@ -46,15 +46,15 @@ type TB interface {
 // stores counts the stores that were made, since one in memory is there for all of the process.
 var stores atomic.Int64
 
-func watch(t TB, spec dsl.Trigger) *watcher {
+func watch(t TB, sp spec.Trigger) *watcher {
 	t.Helper()
 	s, err := store.Open(context.Background(), fmt.Sprintf("mem://triggers-%d", stores.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &watcher{now: began, in: contract.WatchInput{
-		Run:  contract.RunInput{Name: "spam", Trigger: dsl.TriggerFacts{Name: "t", Kind: spec.Kind()}},
-		Spec: spec, Since: began,
+		Run:  contract.RunInput{Name: "spam", Trigger: spec.TriggerFacts{Name: "t", Kind: sp.Kind()}},
+		Spec: sp, Since: began,
 	}}
 	w.Triggers = &Triggers{Store: s, Now: func() time.Time { return w.now }}
 	return w
@@ -86,7 +86,7 @@ func (w *watcher) look(t TB, strokes int) contract.Look {
 func TestDataOnce(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		dir := test.TempDir()
-		w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: "file://" + dir, Settle: 10 * second, Every: 5 * second}})
+		w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: "file://" + dir, Settle: 10 * second, Every: 5 * second}})
 		versions := map[string]time.Time{} // the newest version of each file that is there
 		version := began
 		want := map[string]bool{} // file and version
@@ -168,7 +168,7 @@ func count(looks []contract.Look) map[string]int {
 // TestData: what settles in turn.
 func TestData(t *testing.T) {
 	dir := t.TempDir()
-	w := watch(t, dsl.Trigger{Data: &dsl.DataTrigger{URL: "file://" + dir, Glob: "*.csv", Settle: minute, Every: minute}})
+	w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: "file://" + dir, Glob: "*.csv", Settle: minute, Every: minute}})
 	a, b := filepath.Join(dir, "a.csv"), filepath.Join(dir, "sub", "b.csv")
 	put(t, a, began)
 	put(t, filepath.Join(dir, "a.tmp"), began)
@@ -196,11 +196,11 @@ func TestData(t *testing.T) {
 	step()
 	step(b)
 	first := w.started[0]
-	want := dsl.TriggerFacts{Name: "t", Kind: "data", Time: began.Add(2 * time.Minute), Files: first.Trigger.Files}
+	want := spec.TriggerFacts{Name: "t", Kind: "data", Time: began.Add(2 * time.Minute), Files: first.Trigger.Files}
 	if diff := cmp.Diff(want, first.Trigger); diff != "" || !strings.HasPrefix(first.Run, "spam-t-") {
 		t.Errorf("%s: facts (-want +got):\n%s", first.Run, diff)
 	}
-	w.in.Spec.Data = &dsl.DataTrigger{URL: "file:///no/such/folder"}
+	w.in.Spec.Data = &spec.DataTrigger{URL: "file:///no/such/folder"}
 	if _, err := w.Look(t.Context(), w.in); contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(err.Error(), "/no/such/folder") {
 		t.Errorf("a missing folder: %v", err)
 	}
@@ -213,7 +213,7 @@ func TestDataInParts(t *testing.T) {
 		found[fmt.Sprintf("file:///in/%05d", i)] = "1"
 	}
 	var state TriggerState
-	spec := dsl.DataTrigger{}
+	spec := spec.DataTrigger{}
 	first, second, third := state.data(spec, found, began), state.data(spec, found, began), state.data(spec, found, began)
 	if len(first.facts.Files) != maxFiles || len(second.facts.Files) != 5 || third != nil {
 		t.Errorf("%d, then %d files, then %v", len(first.facts.Files), len(second.facts.Files), third)
@@ -231,7 +231,7 @@ func TestDataInParts(t *testing.T) {
 // TestDataForgets: what has been gone for long is forgotten, so that the state stays small.
 func TestDataForgets(t *testing.T) {
 	var state TriggerState
-	spec := dsl.DataTrigger{}
+	spec := spec.DataTrigger{}
 	state.data(spec, map[string]string{"a": "1"}, began)
 	state.data(spec, map[string]string{}, began.Add(time.Hour))
 	if len(state.Objects) != 1 {
@@ -265,7 +265,7 @@ func TestMatches(t *testing.T) {
 
 // TestPipelineTrigger: each accepted run that ended after the trigger was applied starts one run.
 func TestPipelineTrigger(t *testing.T) {
-	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute}})
+	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute}})
 	accepted := func(run string, ended time.Time) {
 		t.Helper()
 		record := contract.RunRecord{Run: run, Pipeline: "clean", EndedAt: ended}
@@ -299,7 +299,7 @@ func TestPipelineTrigger(t *testing.T) {
 
 // TestNoteOfAnother: a note that comes late does not strike out the run that is due now.
 func TestNoteOfAnother(t *testing.T) {
-	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean"}})
+	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean"}})
 	if err := accept(t.Context(), w.Store, contract.RunRecord{Run: "clean-1", Pipeline: "clean", EndedAt: began.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +352,7 @@ func TestBeginOnce(t *testing.T) {
 
 // TestWatchOver: a watch whose trigger does not stand any more looks at nothing; the first look is made whatever the trigger is now.
 func TestWatchOver(t *testing.T) {
-	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "lead"}})
+	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	stands, err := false, error(nil)
 	w.Stands = func(_ context.Context, in contract.WatchInput) (bool, error) {
 		if in.Run.Name != "spam" {
@@ -381,7 +381,7 @@ func TestWatchOver(t *testing.T) {
 
 // TestFailedLookIsNoted until one succeeds.
 func TestFailedLookIsNoted(t *testing.T) {
-	w := watch(t, dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "lead"}})
+	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	w.look(t, 3)
 	w.now = began.Add(time.Minute)
 	state := func() TriggerState {

@@ -10,13 +10,14 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
 // begun is a run's record as Begin settled it, with its graph by step.
 type begun struct {
 	contract.RunRecord
-	nodes map[string]dsl.Node
+	nodes map[string]spec.Node
 }
 
 // record returns a run's record as Begin settled it.
@@ -26,7 +27,7 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 		if err := e.Store.GetJSON(ctx, RunKey(run), &b.RunRecord); err != nil {
 			return nil, err
 		}
-		b.nodes = make(map[string]dsl.Node, len(b.Graph))
+		b.nodes = make(map[string]spec.Node, len(b.Graph))
 		for _, n := range b.Graph {
 			b.nodes[n.ID] = n
 		}
@@ -37,18 +38,18 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 // vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
 // runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
 func (e *Engine) vars(
-	ctx context.Context, sub *submitted, at contract.At, now contract.Situation, known map[string]dsl.StepResult,
-) (dsl.Node, dsl.Vars, error) {
+	ctx context.Context, sub *submitted, at contract.At, now contract.Situation, known map[string]spec.StepResult,
+) (spec.Node, spec.Vars, error) {
 	record, err := e.record(ctx, at.Run)
 	if err != nil {
-		return dsl.Node{}, dsl.Vars{}, err
+		return spec.Node{}, spec.Vars{}, err
 	}
 	node, exists := record.nodes[at.Step]
 	if !exists {
-		return dsl.Node{}, dsl.Vars{}, contract.Error(contract.ErrInvalid, "run "+at.Run+" has no step "+at.Step, nil)
+		return spec.Node{}, spec.Vars{}, contract.Error(contract.ErrInvalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
-	vars := dsl.Vars{
-		Params: sub.params, Steps: map[string]dsl.StepResult{}, Run: facts(record.RunRecord, now),
+	vars := spec.Vars{
+		Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(record.RunRecord, now),
 		Datasets: record.Datasets, Models: record.Models,
 	}
 	if err := e.upstream(ctx, record, sub.program, node, known, vars.Steps); err != nil {
@@ -61,7 +62,7 @@ func (e *Engine) vars(
 	}
 	for _, target := range slices.Sorted(maps.Keys(record.Serving)) {
 		if vars.Serving == nil {
-			vars.Serving = map[string]map[string]dsl.StepResult{}
+			vars.Serving = map[string]map[string]spec.StepResult{}
 		}
 		if vars.Serving[target], err = e.allResults(ctx, record.Serving[target]); err != nil {
 			return node, vars, err
@@ -74,7 +75,7 @@ func (e *Engine) vars(
 // upstream reads the results of the steps that node may read, but for those that are known. What these are is asked of the program that
 // evaluates the expressions: the graph in the record may be of an older build, which drew fewer edges.
 func (e *Engine) upstream(
-	ctx context.Context, record *begun, program *dsl.Program, node dsl.Node, known, results map[string]dsl.StepResult,
+	ctx context.Context, record *begun, program *dsl.Program, node spec.Node, known, results map[string]spec.StepResult,
 ) (err error) {
 	for id := range program.Needs(node.ID) {
 		if r, ok := known[id]; ok {
@@ -103,7 +104,7 @@ func (e *Engine) upstream(
 }
 
 // instance reads what an instance of a fanned-out step is about.
-func (e *Engine) instance(ctx context.Context, at contract.At) (*dsl.Instance, error) {
+func (e *Engine) instance(ctx context.Context, at contract.At) (*spec.Instance, error) {
 	switch {
 	case at.Instance == nil:
 		return nil, nil
@@ -114,20 +115,20 @@ func (e *Engine) instance(ctx context.Context, at contract.At) (*dsl.Instance, e
 		}
 		return &all[at.Instance.Index], nil
 	case at.Instance.Index == 0:
-		return &dsl.Instance{}, nil
+		return &spec.Instance{}, nil
 	}
 	before := contract.At{Run: at.Run, Step: at.Step, Instance: &contract.Instance{Index: at.Instance.Index - 1}}
 	var record contract.StepRecord
 	if err := e.Store.GetJSON(ctx, recordKey(before), &record); err != nil {
 		return nil, fmt.Errorf("the iteration before: %w", err)
 	}
-	return &dsl.Instance{Index: at.Instance.Index, Previous: record.Outputs}, nil
+	return &spec.Instance{Index: at.Instance.Index, Previous: record.Outputs}, nil
 }
 
 // list reads the instances of a fanned-out step.
-func (e *Engine) list(ctx context.Context, digest string) ([]dsl.Instance, error) {
-	return e.instances.get(&e.mu, digest, func() ([]dsl.Instance, error) {
-		var all []dsl.Instance
+func (e *Engine) list(ctx context.Context, digest string) ([]spec.Instance, error) {
+	return e.instances.get(&e.mu, digest, func() ([]spec.Instance, error) {
+		var all []spec.Instance
 		if err := readBlob(ctx, e.Store, digest, &all); err != nil {
 			return nil, fmt.Errorf("instances %s: %w", digest, err)
 		}
@@ -135,26 +136,26 @@ func (e *Engine) list(ctx context.Context, digest string) ([]dsl.Instance, error
 	})
 }
 
-func facts(record contract.RunRecord, now contract.Situation) dsl.RunFacts {
-	return dsl.RunFacts{
+func facts(record contract.RunRecord, now contract.Situation) spec.RunFacts {
+	return spec.RunFacts{
 		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
 		CostUSD: now.CostUSD, CostUnknown: now.CostUnknown, Status: now.Status, Failed: now.Failed,
 	}
 }
 
 // result returns a finished step of a run.
-func (e *Engine) result(ctx context.Context, run, step string) (dsl.StepResult, error) {
-	return e.results.get(&e.mu, run+"/"+step, func() (dsl.StepResult, error) {
+func (e *Engine) result(ctx context.Context, run, step string) (spec.StepResult, error) {
+	return e.results.get(&e.mu, run+"/"+step, func() (spec.StepResult, error) {
 		var r contract.StepRecord
 		if err := e.Store.GetJSON(ctx, StepKey(run, step), &r); err != nil {
-			return dsl.StepResult{}, fmt.Errorf("the result of step %s: %w", step, err)
+			return spec.StepResult{}, fmt.Errorf("the result of step %s: %w", step, err)
 		}
 		return e.resultOf(ctx, r)
 	})
 }
 
 // allResults returns every step of a run. Those of a run that is still open, which may have what serves, are not remembered.
-func (e *Engine) allResults(ctx context.Context, run string) (map[string]dsl.StepResult, error) {
+func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.StepResult, error) {
 	e.mu.Lock()
 	known, ok := e.accepted.byKey[run]
 	e.mu.Unlock()
@@ -165,22 +166,22 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]dsl.Ste
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]dsl.StepResult, len(record.Steps))
+	all := make(map[string]spec.StepResult, len(record.Steps))
 	for _, s := range record.Steps {
 		if all[s.Step], err = e.resultOf(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	if record.Status != dsl.StatusRunning {
+	if record.Status != spec.StatusRunning {
 		e.accepted.put(&e.mu, run, all)
 	}
 	return all, nil
 }
 
 // resultOf is a record as expressions see it. The outputs of many instances lie in a blob of their own.
-func (e *Engine) resultOf(ctx context.Context, r contract.StepRecord) (dsl.StepResult, error) {
+func (e *Engine) resultOf(ctx context.Context, r contract.StepRecord) (spec.StepResult, error) {
 	outputs, err := LoadOutputs(ctx, e.Store, contract.StepOutput{Outputs: r.Outputs, OutputsRef: r.OutputsRef})
-	return dsl.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error}, err
+	return spec.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error}, err
 }
 
 // recent is a small cache that forgets the oldest entry first. Values must not be changed once they are in it.

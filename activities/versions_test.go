@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -26,7 +26,7 @@ steps:
 		at := b.at(run, "make").At
 		at.Now = now
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: at, Kind: dsl.KindRun, Status: dsl.StatusSucceeded, ReusedFrom: from,
+			At: at, Kind: spec.KindRun, Status: spec.StatusSucceeded, ReusedFrom: from,
 			Output: contract.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
 		})
 		if err != nil {

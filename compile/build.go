@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
@@ -48,7 +48,7 @@ type buildJob struct {
 const faultCode = 3
 
 // buildONNX writes a variant of the source model to target. scratch is a folder for what is needed on the way.
-func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v dsl.ONNXVariant) error {
+func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v spec.ONNXVariant) error {
 	b := buildJob{
 		Source: source, Target: target, Precision: cmp.Or(v.Precision, "fp32"), KeepFP32: append([]string{}, v.KeepFP32...),
 		Optimize: v.Optimize,
@@ -71,12 +71,12 @@ func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v 
 }
 
 // calibrationRows writes the rows of a calibration as inputs of a model, and returns the file.
-func (job Job) calibrationRows(ctx context.Context, of cutModel, scratch string, c dsl.Calibration) (string, error) {
+func (job Job) calibrationRows(ctx context.Context, of cutModel, scratch string, c spec.Calibration) (string, error) {
 	dataset, file := filepath.Join(scratch, "dataset"), filepath.Join(scratch, "calibration.jsonl")
 	if err := job.Store.Fetch(ctx, c.Dataset, dataset); err != nil {
 		return "", fmt.Errorf("fetch the calibration dataset: %w", err)
 	}
-	samples := dsl.Samples{Split: cmp.Or(c.Split, defaultCalibrationSplit), Count: cmp.Or(c.Count, defaultCalibrationCount)}
+	samples := spec.Samples{Split: cmp.Or(c.Split, defaultCalibrationSplit), Count: cmp.Or(c.Count, defaultCalibrationCount)}
 	_, err := job.inChild(ctx, request{Export: &Export{cutModel: of, Dataset: dataset, Samples: samples, File: file}})
 	if err != nil {
 		return "", named(err, "calibration")

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/store"
@@ -32,7 +32,7 @@ const (
 
 // Job is one compile step with everything brought to this machine.
 type Job struct {
-	Spec dsl.CompileModel
+	Spec spec.CompileModel
 	// Model and Dataset are the folders of the step's model and samples.
 	Model   string
 	Dataset string
@@ -73,25 +73,25 @@ func (e *ToleranceError) Error() string {
 
 // Run builds, proves and measures the variants and stores them as model artifacts. Its errors are ToleranceErrors, ModelErrors, or
 // troubles of the machine.
-func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
+func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
 	if job.Progress == nil {
 		job.Progress = func(string) {}
 	}
 	names := slices.Sorted(maps.Keys(job.Spec.Variants))
 	if len(names) == 0 {
-		return dsl.CompileOutput{}, &ModelError{"there are no variants to build"}
+		return spec.CompileOutput{}, &ModelError{"there are no variants to build"}
 	}
 	if _, err := os.Stat(filepath.Join(job.Model, plan.File)); err == nil {
-		return dsl.CompileOutput{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
+		return spec.CompileOutput{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
 	}
 	source, err := onnx.ModelFile(job.Model)
 	if err != nil {
-		return dsl.CompileOutput{}, &ModelError{err.Error()}
+		return spec.CompileOutput{}, &ModelError{err.Error()}
 	}
 	var on *bench
 	if job.hasEngines() {
 		if on, err = job.openBench(ctx, source); err != nil {
-			return dsl.CompileOutput{}, named(err, "build engines")
+			return spec.CompileOutput{}, named(err, "build engines")
 		}
 	}
 	variants := make([]built, len(names))
@@ -99,7 +99,7 @@ func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
 	for i, name := range names {
 		job.Progress("building " + name)
 		if variants[i], err = job.build(ctx, on, name, source); err != nil {
-			return dsl.CompileOutput{}, named(err, "build variant "+name)
+			return spec.CompileOutput{}, named(err, "build variant "+name)
 		}
 		if variants[i].measured == nil {
 			models = append(models, Model{Name: "variant " + name, File: variants[i].file})
@@ -108,7 +108,7 @@ func Run(ctx context.Context, job Job) (dsl.CompileOutput, error) {
 	job.Progress("measuring " + strings.Join(names, ", "))
 	measured, err := job.measure(ctx, models)
 	if err != nil {
-		return dsl.CompileOutput{}, named(err, "measure the variants")
+		return spec.CompileOutput{}, named(err, "measure the variants")
 	}
 	reference, measured := measured[0], measured[1:]
 	for i := range variants {
@@ -125,7 +125,7 @@ type built struct {
 	// meta is of its artifact, beside its name.
 	meta map[string]string
 	// engine and measured are of an engine. Models of ONNX Runtime are measured later, side by side.
-	engine   *dsl.EngineOutput
+	engine   *spec.EngineOutput
 	measured *Measured
 }
 
@@ -157,18 +157,18 @@ func (job Job) build(ctx context.Context, on *bench, name, source string) (built
 }
 
 // output checks the tolerances, stores the variants and selects one.
-func (job Job) output(ctx context.Context, names []string, variants []built, source built) (dsl.CompileOutput, error) {
+func (job Job) output(ctx context.Context, names []string, variants []built, source built) (spec.CompileOutput, error) {
 	var broken []error
 	for i, name := range names {
 		broken = append(broken, tolerated(name, variants[i].measured.Parity, job.Spec.Variants[name].Tolerance))
 	}
 	if err := errors.Join(broken...); err != nil {
-		return dsl.CompileOutput{}, err
+		return spec.CompileOutput{}, err
 	}
-	out := dsl.CompileOutput{Variants: map[string]dsl.VariantOutput{}}
+	out := spec.CompileOutput{Variants: map[string]spec.VariantOutput{}}
 	size, err := modelBytes(source.file)
 	if err != nil {
-		return dsl.CompileOutput{}, err
+		return spec.CompileOutput{}, err
 	}
 	out.Source = variantOutput(source, job.Spec.Model, size)
 	for i, name := range names {
@@ -176,26 +176,26 @@ func (job Job) output(ctx context.Context, names []string, variants []built, sou
 		maps.Copy(meta, variants[i].meta)
 		ref, err := job.Store.PutTree(ctx, artifact.Model, filepath.Dir(variants[i].file), meta, nil)
 		if err != nil {
-			return dsl.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
+			return spec.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
 		}
 		out.Variants[name] = variantOutput(variants[i], ref, ref.Bytes) // its folder has nothing else
 	}
 	selected := pick(job.Spec.Select, names, out.Variants)
 	if selected == "" {
-		return dsl.CompileOutput{}, &ModelError{fmt.Sprintf("select: there is no variant %q", job.Spec.Select)}
+		return spec.CompileOutput{}, &ModelError{fmt.Sprintf("select: there is no variant %q", job.Spec.Select)}
 	}
-	out.Selected = dsl.SelectedVariant{Name: selected, Model: out.Variants[selected].Model}
+	out.Selected = spec.SelectedVariant{Name: selected, Model: out.Variants[selected].Model}
 	return out, nil
 }
 
-func variantOutput(b built, model artifact.Ref, size int64) dsl.VariantOutput {
-	return dsl.VariantOutput{
+func variantOutput(b built, model artifact.Ref, size int64) spec.VariantOutput {
+	return spec.VariantOutput{
 		Model: model, Parity: b.measured.Parity, Latency: b.measured.Latency, Throughput: b.measured.Throughput, Bytes: size, TensorRT: b.engine,
 	}
 }
 
 // tolerated compares a variant's parity with what it declared.
-func tolerated(name string, p dsl.Parity, t dsl.Tolerance) error {
+func tolerated(name string, p spec.Parity, t spec.Tolerance) error {
 	switch {
 	case t.MaxAbs != nil && p.MaxAbs > *t.MaxAbs:
 		return &ToleranceError{Variant: name, Measure: "max_abs", Measured: p.MaxAbs, Tolerated: *t.MaxAbs}
@@ -208,15 +208,15 @@ func tolerated(name string, p dsl.Parity, t dsl.Tolerance) error {
 }
 
 // pick returns the name of the variant to select, the first of equals; "" when there is none of that name.
-func pick(how string, names []string, variants map[string]dsl.VariantOutput) string {
-	least := func(of func(dsl.VariantOutput) float64) string {
+func pick(how string, names []string, variants map[string]spec.VariantOutput) string {
+	least := func(of func(spec.VariantOutput) float64) string {
 		return slices.MinFunc(names, func(a, b string) int { return cmp.Compare(of(variants[a]), of(variants[b])) })
 	}
 	switch how {
 	case "", selectFastest:
-		return least(func(v dsl.VariantOutput) float64 { return v.Latency.P50MS })
+		return least(func(v spec.VariantOutput) float64 { return v.Latency.P50MS })
 	case selectSmallest:
-		return least(func(v dsl.VariantOutput) float64 { return float64(v.Bytes) })
+		return least(func(v spec.VariantOutput) float64 { return float64(v.Bytes) })
 	}
 	if _, ok := variants[how]; !ok {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -99,7 +99,7 @@ func texts(rng *rand.Rand) map[string]any {
 	return map[string]any{"text": []string{"spam", "ham"}[rng.IntN(2)]}
 }
 
-func newJob(t *testing.T, model, dataset string, variants map[string]dsl.Variant) Job {
+func newJob(t *testing.T, model, dataset string, variants map[string]spec.Variant) Job {
 	t.Helper()
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
@@ -110,16 +110,16 @@ func newJob(t *testing.T, model, dataset string, variants map[string]dsl.Variant
 		t.Fatal(err)
 	}
 	return Job{
-		Spec:  dsl.CompileModel{Variants: variants},
+		Spec:  spec.CompileModel{Variants: variants},
 		Model: onnxtest.Folder(t, model), Dataset: dataset, Dir: t.TempDir(),
 		Store: s, Python: python(t), Executable: executable,
 	}
 }
 
 func TestRun(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 100, vectors), map[string]dsl.Variant{
-		"fp32": {ONNX: &dsl.ONNXVariant{Optimize: "all"}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
-		"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{Cosine: new(0.99)}},
+	job := newJob(t, onnxtest.MLP, samples(t, 100, vectors), map[string]spec.Variant{
+		"fp32": {ONNX: &spec.ONNXVariant{Optimize: "all"}, Tolerance: spec.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
+		"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{Cosine: new(0.99)}},
 	})
 	job.Spec.Select = "smallest"
 	var steps []string
@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 	if out.Selected.Name != "int8" || out.Selected.Model != out.Variants["int8"].Model {
 		t.Errorf("selected %+v", out.Selected)
 	}
-	if p := out.Source.Parity; p != (dsl.Parity{Cosine: 1, Top1: 1}) {
+	if p := out.Source.Parity; p != (spec.Parity{Cosine: 1, Top1: 1}) {
 		t.Errorf("the source model's parity with itself is %+v", p)
 	}
 	if p := out.Variants["int8"].Parity; p.MaxAbs == 0 || p.Cosine == 1 || p.Top1 < 0.9 {
@@ -184,10 +184,10 @@ func serves(t *testing.T, dir string) {
 func TestTextModels(t *testing.T) {
 	for _, model := range []string{onnxtest.Text, onnxtest.Words} {
 		t.Run(model, func(t *testing.T) {
-			same := dsl.Tolerance{MaxAbs: new(0.01), Cosine: new(0.9999), Top1: new(1.0)}
-			job := newJob(t, model, samples(t, 20, texts), map[string]dsl.Variant{
-				"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: same},
-				"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: same},
+			same := spec.Tolerance{MaxAbs: new(0.01), Cosine: new(0.9999), Top1: new(1.0)}
+			job := newJob(t, model, samples(t, 20, texts), map[string]spec.Variant{
+				"fp32": {ONNX: &spec.ONNXVariant{}, Tolerance: same},
+				"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: same},
 			})
 			job.Spec.Select = "fp32"
 			out, err := Run(t.Context(), job)
@@ -203,8 +203,8 @@ func TestTextModels(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
-	tight := map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-9)}}}
-	fp32 := map[string]dsl.Variant{"fp32": {ONNX: &dsl.ONNXVariant{}}}
+	tight := map[string]spec.Variant{"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{MaxAbs: new(1e-9)}}}
+	fp32 := map[string]spec.Variant{"fp32": {ONNX: &spec.ONNXVariant{}}}
 	for _, tc := range []struct {
 		name   string
 		job    Job
@@ -212,7 +212,7 @@ func TestFaults(t *testing.T) {
 		want   string
 	}{
 		{"no variants", newJob(t, onnxtest.MLP, dataset, nil), func(*Job) {}, "no variants"},
-		{"no builder", newJob(t, onnxtest.MLP, dataset, map[string]dsl.Variant{"x": {}}), func(*Job) {}, "build variant x: it does not say"},
+		{"no builder", newJob(t, onnxtest.MLP, dataset, map[string]spec.Variant{"x": {}}), func(*Job) {}, "build variant x: it does not say"},
 		{"no such selection", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Select = "fp16" }, `no variant "fp16"`},
 		{"no such split", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Samples.Split = "tset" }, "it has: test"},
 		{"other columns", newJob(t, onnxtest.MLP, samples(t, 1, texts), fp32), func(*Job) {}, `a column "x"; the row has: text`},
@@ -247,7 +247,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]dsl.Variant{"fp32": {ONNX: &dsl.ONNXVariant{}}})
+	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]spec.Variant{"fp32": {ONNX: &spec.ONNXVariant{}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	job.Progress = func(string) { cancel() }
 	start := time.Now()
@@ -284,10 +284,10 @@ func TestMedians(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	variants := map[string]dsl.VariantOutput{
-		"a": {Latency: dsl.Latency{P50MS: 2}, Bytes: 1},
-		"b": {Latency: dsl.Latency{P50MS: 1}, Bytes: 2},
-		"c": {Latency: dsl.Latency{P50MS: 1}, Bytes: 1},
+	variants := map[string]spec.VariantOutput{
+		"a": {Latency: spec.Latency{P50MS: 2}, Bytes: 1},
+		"b": {Latency: spec.Latency{P50MS: 1}, Bytes: 2},
+		"c": {Latency: spec.Latency{P50MS: 1}, Bytes: 1},
 	}
 	for how, want := range map[string]string{"": "b", "fastest": "b", "smallest": "a", "c": "c", "d": ""} {
 		if got := pick(how, []string{"a", "b", "c"}, variants); got != want {
@@ -297,7 +297,7 @@ func TestPick(t *testing.T) {
 }
 
 func TestZeroIsATolerance(t *testing.T) {
-	worst := dsl.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1}
+	worst := spec.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1}
 	for _, tc := range []struct{ declared, broken string }{
 		{`{}`, ""},
 		{`{"max_abs": 0}`, "max_abs"},
@@ -305,7 +305,7 @@ func TestZeroIsATolerance(t *testing.T) {
 		{`{"top1": 0}`, "top1"},
 		{`{"max_abs": 0.1, "cosine": -0.1}`, ""},
 	} {
-		var tolerance dsl.Tolerance
+		var tolerance spec.Tolerance
 		if err := json.Unmarshal([]byte(tc.declared), &tolerance); err != nil {
 			t.Fatal(err)
 		}

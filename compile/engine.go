@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/compile/trtexec"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
 )
@@ -69,13 +69,13 @@ type engine struct {
 	*part
 	tool    *trtexec.Tool
 	job     Job
-	spec    dsl.TensorRTVariant
+	spec    spec.TensorRTVariant
 	file    string // the engine
 	scratch string // folder that trtexec works in
 }
 
 // buildEngine builds an engine, runs it on the samples and measures it.
-func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec dsl.TensorRTVariant) (built, error) {
+func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec spec.TensorRTVariant) (built, error) {
 	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
 	e := &engine{part: on.parts[partKey(spec)], tool: on.tool, job: job, spec: spec, file: file, scratch: scratch}
 	if err := e.build(ctx); err != nil {
@@ -174,7 +174,7 @@ func shapesOf(dims map[string][]int) trtexec.Shapes {
 
 // measure times the engine on the first sample, and compares what it puts out for all of them with the source model's.
 func (e *engine) measure(ctx context.Context) (Measured, error) {
-	parity := model{name: "the engine", parity: dsl.Parity{Cosine: 1}}
+	parity := model{name: "the engine", parity: spec.Parity{Cosine: 1}}
 	var measured Measured
 	rows := 0
 	for batch, err := range e.batches() {
@@ -217,7 +217,7 @@ func (e *engine) time(ctx context.Context, inputs []oip.Tensor) (Measured, error
 	}
 	times, err := trtexec.ReadTimes(e.path(timesFile))
 	return Measured{
-		Latency: dsl.Latency{P50MS: round(times.P50MS), P99MS: round(times.P99MS)}, Throughput: round(times.PerSecond),
+		Latency: spec.Latency{P50MS: round(times.P50MS), P99MS: round(times.P99MS)}, Throughput: round(times.PerSecond),
 	}, err
 }
 
@@ -257,7 +257,7 @@ func (e *engine) inference(inputs []oip.Tensor) (trtexec.Inference, error) {
 }
 
 // told is what the report and gates know of the engine.
-func (e *engine) told() (*dsl.EngineOutput, error) {
+func (e *engine) told() (*spec.EngineOutput, error) {
 	types, err := trtexec.ReadLayers(e.path(layersFile))
 	if err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (e *engine) told() (*dsl.EngineOutput, error) {
 		return nil, err
 	}
 	p := e.tool.Platform
-	out := &dsl.EngineOutput{
+	out := &spec.EngineOutput{
 		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Inputs: e.spec.Inputs, Layers: map[string]int{},
 	}
 	for name, count := range types {
@@ -277,7 +277,7 @@ func (e *engine) told() (*dsl.EngineOutput, error) {
 		out.Layers[name] += count
 	}
 	for _, l := range profile[:min(len(profile), maxLayers)] {
-		out.Slowest = append(out.Slowest, dsl.EngineLayer{Name: l.Name, MeanMS: round(l.MeanMS), Share: round(l.Share)})
+		out.Slowest = append(out.Slowest, spec.EngineLayer{Name: l.Name, MeanMS: round(l.MeanMS), Share: round(l.Share)})
 	}
 	return out, nil
 }

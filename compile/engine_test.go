@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -22,9 +22,9 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-func rowsOf(name string, most int, dims ...int) *dsl.TensorRTShapes {
+func rowsOf(name string, most int, dims ...int) *spec.TensorRTShapes {
 	shape := func(n int) map[string][]int { return map[string][]int{name: append([]int{n}, dims...)} }
-	return &dsl.TensorRTShapes{Min: shape(1), Opt: shape(min(8, most)), Max: shape(most)}
+	return &spec.TensorRTShapes{Min: shape(1), Opt: shape(min(8, most)), Max: shape(most)}
 }
 
 // engines is a job with an engine of each precision, of a model with convolutions.
@@ -32,13 +32,13 @@ func engines(t *testing.T) Job {
 	t.Helper()
 	job := newJob(t, onnxtest.Conv, samples(t, 20, images), nil)
 	shapes := rowsOf("x", 16, 1, 8, 8)
-	job.Spec.Variants = map[string]dsl.Variant{
-		"onnx": {ONNX: &dsl.ONNXVariant{}},
-		"fp32": {TensorRT: &dsl.TensorRTVariant{Shapes: shapes}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
-		"fp16": {TensorRT: &dsl.TensorRTVariant{Precision: "fp16", Shapes: shapes, Workspace: 3 << 19, BuilderLevel: new(0)}},
+	job.Spec.Variants = map[string]spec.Variant{
+		"onnx": {ONNX: &spec.ONNXVariant{}},
+		"fp32": {TensorRT: &spec.TensorRTVariant{Shapes: shapes}, Tolerance: spec.Tolerance{MaxAbs: new(1e-4), Top1: new(1.0)}},
+		"fp16": {TensorRT: &spec.TensorRTVariant{Precision: "fp16", Shapes: shapes, Workspace: 3 << 19, BuilderLevel: new(0)}},
 		"int8": {
-			TensorRT:  &dsl.TensorRTVariant{Precision: "int8", Shapes: shapes, Calibration: job.calibrated(t, 64, images)},
-			Tolerance: dsl.Tolerance{Cosine: new(0.98)},
+			TensorRT:  &spec.TensorRTVariant{Precision: "int8", Shapes: shapes, Calibration: job.calibrated(t, 64, images)},
+			Tolerance: spec.Tolerance{Cosine: new(0.98)},
 		},
 	}
 	return job
@@ -80,10 +80,10 @@ func TestEngines(t *testing.T) {
 			checkCalls(t, callsOf(t, calls), tc.fp16, tc.int8, tc.under, tc.underAbsent)
 			for _, name := range []string{"fp32", "fp16", "int8"} {
 				v := out.Variants[name]
-				want := &dsl.EngineOutput{
+				want := &spec.EngineOutput{
 					GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: tc.version,
 					Layers: map[string]int{strings.ToUpper(name): 1, "FP32": 1},
-					Slowest: []dsl.EngineLayer{
+					Slowest: []spec.EngineLayer{
 						{Name: "first", MeanMS: 0.2, Share: 0.666667}, {Name: "second", MeanMS: 0.1, Share: 0.333333},
 					},
 				}
@@ -93,7 +93,7 @@ func TestEngines(t *testing.T) {
 				if diff := cmp.Diff(want, v.TensorRT); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
-				if v.Latency != (dsl.Latency{P50MS: 0.99, P99MS: 1.48}) || math.Abs(v.Throughput-1669.45) > 0.01 || v.Model.Files != 1 {
+				if v.Latency != (spec.Latency{P50MS: 0.99, P99MS: 1.48}) || math.Abs(v.Throughput-1669.45) > 0.01 || v.Model.Files != 1 {
 					t.Errorf("%s: %+v", name, v)
 				}
 				job.checkArtifact(t, name, tc.version, v.Model)
@@ -117,14 +117,14 @@ func TestEnginesBehindText(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			trtexectest.Install(t, trtexectest.L4(version))
 			job := newJob(t, onnxtest.Words, samples(t, 20, words), nil)
-			shapes := &dsl.TensorRTShapes{Min: map[string][]int{"hits": {1, 1}}, Opt: map[string][]int{"hits": {1, 4}}, Max: map[string][]int{"hits": {8, 9}}}
-			variant := func(precision string, c *dsl.Calibration) *dsl.TensorRTVariant {
-				return &dsl.TensorRTVariant{Inputs: []string{"hits"}, Precision: precision, Shapes: shapes, Calibration: c}
+			shapes := &spec.TensorRTShapes{Min: map[string][]int{"hits": {1, 1}}, Opt: map[string][]int{"hits": {1, 4}}, Max: map[string][]int{"hits": {8, 9}}}
+			variant := func(precision string, c *spec.Calibration) *spec.TensorRTVariant {
+				return &spec.TensorRTVariant{Inputs: []string{"hits"}, Precision: precision, Shapes: shapes, Calibration: c}
 			}
-			job.Spec.Variants = map[string]dsl.Variant{
-				"fp32": {TensorRT: variant("", nil), Tolerance: dsl.Tolerance{MaxAbs: new(1e-5)}},
-				"fp16": {TensorRT: variant("fp16", nil), Tolerance: dsl.Tolerance{MaxAbs: new(1e-2), Top1: new(1.0)}},
-				"int8": {TensorRT: variant("int8", job.calibrated(t, 16, words)), Tolerance: dsl.Tolerance{MaxAbs: new(0.1), Top1: new(1.0)}},
+			job.Spec.Variants = map[string]spec.Variant{
+				"fp32": {TensorRT: variant("", nil), Tolerance: spec.Tolerance{MaxAbs: new(1e-5)}},
+				"fp16": {TensorRT: variant("fp16", nil), Tolerance: spec.Tolerance{MaxAbs: new(1e-2), Top1: new(1.0)}},
+				"int8": {TensorRT: variant("int8", job.calibrated(t, 16, words)), Tolerance: spec.Tolerance{MaxAbs: new(0.1), Top1: new(1.0)}},
 			}
 			out, err := Run(t.Context(), job)
 			if err != nil {
@@ -156,7 +156,7 @@ func echoes(*rand.Rand) map[string]any {
 }
 
 // checkFront looks at the artifact of an engine that begins at "hits".
-func (job Job) checkFront(t *testing.T, name string, v dsl.VariantOutput) {
+func (job Job) checkFront(t *testing.T, name string, v spec.VariantOutput) {
 	t.Helper()
 	manifest, err := job.Store.Manifest(t.Context(), v.Model)
 	if err != nil {
@@ -247,7 +247,7 @@ func (job Job) checkArtifact(t *testing.T, name, version string, ref artifact.Re
 
 // TestTimingCache: what TensorRT has measured is kept for the next engine on the same GPU and version, and no other.
 func TestTimingCache(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 4, vectors), map[string]dsl.Variant{"trt": {TensorRT: &dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}}})
+	job := newJob(t, onnxtest.MLP, samples(t, 4, vectors), map[string]spec.Variant{"trt": {TensorRT: &spec.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}}})
 	cache := func() string {
 		t.Helper()
 		job.Dir = t.TempDir()
@@ -301,8 +301,8 @@ func TestTimingCache(t *testing.T) {
 }
 
 func TestEngineFaults(t *testing.T) {
-	variant := func(v dsl.TensorRTVariant) map[string]dsl.Variant {
-		return map[string]dsl.Variant{"trt": {TensorRT: &v}}
+	variant := func(v spec.TensorRTVariant) map[string]spec.Variant {
+		return map[string]spec.Variant{"trt": {TensorRT: &v}}
 	}
 	l4 := trtexectest.L4("10.3.0")
 	other, none := l4, l4
@@ -311,22 +311,22 @@ func TestEngineFaults(t *testing.T) {
 		name, model string
 		row         func(*rand.Rand) map[string]any
 		machine     trtexectest.Options
-		variant     dsl.TensorRTVariant
+		variant     spec.TensorRTVariant
 		want        string
 	}{
-		{"text", onnxtest.Words, texts, l4, dsl.TensorRTVariant{}, "Tokenizer works on text, which TensorRT does not have: have the engine begin behind it " +
+		{"text", onnxtest.Words, texts, l4, spec.TensorRTVariant{}, "Tokenizer works on text, which TensorRT does not have: have the engine begin behind it " +
 			"with `inputs: [hits]`, or further on, such as at hit, scaled, logits"},
-		{"text behind the cut", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"tokens"}}, "LabelEncoder works on text, which"},
-		{"text that nothing else follows", onnxtest.Echo, echoes, l4, dsl.TensorRTVariant{}, "Identity works on text, which TensorRT does not have, and an output"},
-		{"no such tensor", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hitz"}}, "inputs: the model has no tensor hitz; it has hit, hits"},
-		{"a tensor too many", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hits", "hit"}}, "inputs: nothing that follows the others reads hits"},
-		{"its own input", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Inputs: []string{"x"}}, "inputs: the model begins at these tensors already"},
-		{"open dimensions", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{}, `input "x" of the model has open dimensions, [-1 16]: give`},
-		{"another rank", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
-		{"an input without a shape", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing, whose shape in the model is [-1 16]`},
-		{"another size", onnxtest.MLP, vectors, l4, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
-		{"a sample that does not fit", onnxtest.Words, texts, l4, dsl.TensorRTVariant{Inputs: []string{"hits"}, Shapes: rowsOf("hits", 4, 2)}, `sample 1 has the shape [1 1] at input "hits", and the engine takes [1 2] to [4 2]`},
-		{"a version that is not known", onnxtest.MLP, vectors, other, dsl.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
+		{"text behind the cut", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"tokens"}}, "LabelEncoder works on text, which"},
+		{"text that nothing else follows", onnxtest.Echo, echoes, l4, spec.TensorRTVariant{}, "Identity works on text, which TensorRT does not have, and an output"},
+		{"no such tensor", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hitz"}}, "inputs: the model has no tensor hitz; it has hit, hits"},
+		{"a tensor too many", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hits", "hit"}}, "inputs: nothing that follows the others reads hits"},
+		{"its own input", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Inputs: []string{"x"}}, "inputs: the model begins at these tensors already"},
+		{"open dimensions", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{}, `input "x" of the model has open dimensions, [-1 16]: give`},
+		{"another rank", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
+		{"an input without a shape", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing, whose shape in the model is [-1 16]`},
+		{"another size", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
+		{"a sample that does not fit", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hits"}, Shapes: rowsOf("hits", 4, 2)}, `sample 1 has the shape [1 1] at input "hits", and the engine takes [1 2] to [4 2]`},
+		{"a version that is not known", onnxtest.MLP, vectors, other, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			calls := trtexectest.Install(t, tc.machine)
@@ -341,14 +341,14 @@ func TestEngineFaults(t *testing.T) {
 	}
 	t.Run("no GPU", func(t *testing.T) {
 		trtexectest.Install(t, none)
-		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(dsl.TensorRTVariant{})))
+		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(spec.TensorRTVariant{})))
 		if _, ok := errors.AsType[*ModelError](err); ok || err == nil || !strings.Contains(err.Error(), "No devices were found") {
 			t.Errorf("%v, want an error of the machine's that may pass", err)
 		}
 	})
 	t.Run("no TensorRT", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(dsl.TensorRTVariant{})))
+		_, err := Run(t.Context(), newJob(t, onnxtest.MLP, samples(t, 4, vectors), variant(spec.TensorRTVariant{})))
 		if fault, ok := errors.AsType[*ModelError](err); !ok || !strings.Contains(fault.Message, "trtexec is neither in PATH nor at") {
 			t.Errorf("%v", err)
 		}
@@ -357,8 +357,8 @@ func TestEngineFaults(t *testing.T) {
 		trtexectest.Install(t, trtexectest.L4("11.1.0"))
 		job := engines(t)
 		v := job.Spec.Variants["int8"]
-		v.Tolerance = dsl.Tolerance{MaxAbs: new(1e-9)}
-		job.Spec.Variants = map[string]dsl.Variant{"int8": v}
+		v.Tolerance = spec.Tolerance{MaxAbs: new(1e-9)}
+		job.Spec.Variants = map[string]spec.Variant{"int8": v}
 		_, err := Run(t.Context(), job)
 		if e, ok := errors.AsType[*ToleranceError](err); !ok || e.Variant != "int8" {
 			t.Errorf("%v, want a ToleranceError", err)

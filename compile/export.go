@@ -9,7 +9,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/plan"
@@ -28,8 +28,8 @@ type cutModel struct {
 // the second.
 type Export struct {
 	cutModel
-	Dataset string      `json:"dataset"` // folder
-	Samples dsl.Samples `json:"samples"`
+	Dataset string       `json:"dataset"` // folder
+	Samples spec.Samples `json:"samples"`
 	// File is written: one JSON list of inputs a line.
 	File string `json:"file"`
 	// Outputs, when set, is written with what the whole model puts out for each row.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
@@ -42,7 +42,7 @@ func TestKilledWhileQuantising(t *testing.T) {
 	t.Setenv("PYTHONPATH", hook)
 	t.Setenv("PROCESSES", processes)
 	t.Setenv("TMPDIR", temporary)
-	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]dsl.Variant{"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}}})
+	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]spec.Variant{"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}}})
 	_, err := Run(t.Context(), job)
 	if fault, ok := errors.AsType[*ModelError](err); ok || err == nil || !strings.Contains(err.Error(), "build variant int8") ||
 		!strings.Contains(err.Error(), "signal 9") || !strings.Contains(err.Error(), "quantising") {

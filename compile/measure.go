@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
@@ -27,9 +27,9 @@ const (
 
 // Measurement asks for models to be compared with the first of them.
 type Measurement struct {
-	Models  []Model     `json:"models"`
-	Dataset string      `json:"dataset"` // folder
-	Samples dsl.Samples `json:"samples"`
+	Models  []Model      `json:"models"`
+	Dataset string       `json:"dataset"` // folder
+	Samples spec.Samples `json:"samples"`
 }
 
 // Model is a model file with the name that errors call it by.
@@ -41,9 +41,9 @@ type Model struct {
 // Measured is one model's parity with the first and its speed: batches of one, on one thread. A sample's latency is the median of its
 // runs, so that the quantiles over the samples tell of the model and not of what else the machine did.
 type Measured struct {
-	Parity     dsl.Parity  `json:"parity"`
-	Latency    dsl.Latency `json:"latency"`
-	Throughput float64     `json:"throughput"` // inferences per second
+	Parity     spec.Parity  `json:"parity"`
+	Latency    spec.Latency `json:"latency"`
+	Throughput float64      `json:"throughput"` // inferences per second
 }
 
 // Measure runs every model on every sample. The models take turns sample by sample, beginning with another one each time, so that
@@ -56,7 +56,7 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 			return nil, err
 		}
 		defer func() { _ = session.Close() }() // the process ends soon
-		models[i] = &model{name: described.Name, session: session, parity: dsl.Parity{Cosine: 1}}
+		models[i] = &model{name: described.Name, session: session, parity: spec.Parity{Cosine: 1}}
 	}
 	samples, err := readSamples(m.Dataset, m.Samples, models[0].session)
 	if err != nil {
@@ -91,11 +91,11 @@ type model struct {
 	name    string
 	session *onnx.Session
 	timings []time.Duration // pass by pass, sample by sample
-	parity  dsl.Parity      // Top1 counts until results
+	parity  spec.Parity     // Top1 counts until results
 }
 
 // readSamples returns rows of a dataset, each as the inputs of a model.
-func readSamples(dataset string, of dsl.Samples, session *onnx.Session) ([][]oip.Tensor, error) {
+func readSamples(dataset string, of spec.Samples, session *onnx.Session) ([][]oip.Tensor, error) {
 	split, count := cmp.Or(of.Split, defaultSplit), cmp.Or(of.Count, defaultCount)
 	var samples [][]oip.Tensor
 	for row, err := range rows.Read(dataset, split) {
@@ -201,7 +201,7 @@ func results(models []*model, samples int) []Measured {
 		m.parity.Top1 /= float64(samples)
 		out[i] = Measured{
 			Parity:     m.parity,
-			Latency:    dsl.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},
+			Latency:    spec.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},
 			Throughput: round(float64(samples) / sum.Seconds()),
 		}
 	}

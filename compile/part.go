@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
 )
@@ -31,7 +31,7 @@ type part struct {
 // graph is the ONNX file.
 func (p *part) graph() string { return cmp.Or(p.Back, p.Model) }
 
-func partKey(v dsl.TensorRTVariant) string { return strings.Join(v.Inputs, "\x00") }
+func partKey(v spec.TensorRTVariant) string { return strings.Join(v.Inputs, "\x00") }
 
 // cut makes the part of the source that begins at some tensors, all of it where there are none, and writes the samples as its inputs.
 func (job Job) cut(ctx context.Context, source, dir string, inputs []string) (*part, error) {
@@ -73,7 +73,7 @@ func (job Job) checkText(ctx context.Context, p *part) error {
 }
 
 // check compares shapes with the inputs of the part and with the samples.
-func (p *part) check(shapes *dsl.TensorRTShapes) error {
+func (p *part) check(shapes *spec.TensorRTShapes) error {
 	if shapes == nil {
 		for _, in := range p.model.Inputs {
 			if slices.ContainsFunc(in.Shape, func(d int64) bool { return d < 0 }) {
@@ -106,7 +106,7 @@ func (p *part) check(shapes *dsl.TensorRTShapes) error {
 	return p.checkSamples(shapes)
 }
 
-func (p *part) checkSamples(shapes *dsl.TensorRTShapes) error {
+func (p *part) checkSamples(shapes *spec.TensorRTShapes) error {
 	sample := 0
 	for row, err := range p.samples() {
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // calibrated is a calibration on the train split of a dataset that has nothing else.
-func (job Job) calibrated(t *testing.T, count int, row func(rng *rand.Rand) map[string]any) *dsl.Calibration {
+func (job Job) calibrated(t *testing.T, count int, row func(rng *rand.Rand) map[string]any) *spec.Calibration {
 	t.Helper()
 	dir := t.TempDir()
 	writeSplit(t, dir, "train", count, row)
@@ -25,7 +25,7 @@ func (job Job) calibrated(t *testing.T, count int, row func(rng *rand.Rand) map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &dsl.Calibration{Dataset: ref}
+	return &spec.Calibration{Dataset: ref}
 }
 
 // runScript runs a few lines of Python on a model file and returns what they print.
@@ -39,7 +39,7 @@ func runScript(t *testing.T, script string, args ...string) string {
 }
 
 // modelOf brings the model of a variant from the store and returns its file.
-func (job Job) modelOf(t *testing.T, v dsl.VariantOutput) string {
+func (job Job) modelOf(t *testing.T, v spec.VariantOutput) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
 	if err := job.Store.Fetch(t.Context(), v.Model, dir); err != nil {
@@ -61,9 +61,9 @@ for node in model.graph.node:
 `
 
 func TestFP16(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]dsl.Variant{
-		"half": {ONNX: &dsl.ONNXVariant{Precision: "fp16"}, Tolerance: dsl.Tolerance{MaxAbs: new(0.05), Top1: new(0.95)}},
-		"most": {ONNX: &dsl.ONNXVariant{Precision: "fp16", KeepFP32: []string{"Add"}}, Tolerance: dsl.Tolerance{MaxAbs: new(0.05)}},
+	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]spec.Variant{
+		"half": {ONNX: &spec.ONNXVariant{Precision: "fp16"}, Tolerance: spec.Tolerance{MaxAbs: new(0.05), Top1: new(0.95)}},
+		"most": {ONNX: &spec.ONNXVariant{Precision: "fp16", KeepFP32: []string{"Add"}}, Tolerance: spec.Tolerance{MaxAbs: new(0.05)}},
 	})
 	out, err := Run(t.Context(), job)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestFP16(t *testing.T) {
 }
 
 func TestOperatorsThatAreNotThere(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]dsl.Variant{
-		"half": {ONNX: &dsl.ONNXVariant{Precision: "fp16", KeepFP32: []string{"Softmax", "Add"}}},
+	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]spec.Variant{
+		"half": {ONNX: &spec.ONNXVariant{Precision: "fp16", KeepFP32: []string{"Softmax", "Add"}}},
 	})
 	_, err := Run(t.Context(), job)
 	const want = "keep_fp32: the model has no operator Softmax; it has: Add, MatMul, Relu"
@@ -109,10 +109,10 @@ for node in model.graph.node:
 func TestStaticInt8(t *testing.T) {
 	dir := samples(t, 50, images)
 	job := newJob(t, onnxtest.Conv, dir, nil)
-	job.Spec.Variants = map[string]dsl.Variant{
+	job.Spec.Variants = map[string]spec.Variant{
 		"static": {
-			ONNX:      &dsl.ONNXVariant{Precision: "int8", Calibration: job.calibrated(t, 64, images)},
-			Tolerance: dsl.Tolerance{Cosine: new(0.98), Top1: new(0.9)},
+			ONNX:      &spec.ONNXVariant{Precision: "int8", Calibration: job.calibrated(t, 64, images)},
+			Tolerance: spec.Tolerance{Cosine: new(0.98), Top1: new(0.9)},
 		},
 	}
 	out, err := Run(t.Context(), job)
@@ -143,7 +143,7 @@ func TestCalibrationHasNoSuchSplit(t *testing.T) {
 	job := newJob(t, onnxtest.Conv, samples(t, 10, images), nil)
 	c := job.calibrated(t, 4, images)
 	c.Split = "valid"
-	job.Spec.Variants = map[string]dsl.Variant{"static": {ONNX: &dsl.ONNXVariant{Precision: "int8", Calibration: c}}}
+	job.Spec.Variants = map[string]spec.Variant{"static": {ONNX: &spec.ONNXVariant{Precision: "int8", Calibration: c}}}
 	_, err := Run(t.Context(), job)
 	const want = `calibration: the dataset has no split "valid"; it has: train`
 	if fault, ok := errors.AsType[*ModelError](err); !ok || !strings.Contains(fault.Message, want) {
@@ -160,14 +160,14 @@ onnx.save_model(model, sys.argv[1], save_as_external_data=True, location="weight
 
 // TestExternalData: a model whose tensors lie beside it has variants whose tensors lie beside them, so that none is too large for a file.
 func TestExternalData(t *testing.T) {
-	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]dsl.Variant{
-		"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: dsl.Tolerance{MaxAbs: new(1e-4)}},
-		"fp16": {ONNX: &dsl.ONNXVariant{Precision: "fp16"}, Tolerance: dsl.Tolerance{MaxAbs: new(0.05)}},
-		"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{Cosine: new(0.99)}},
+	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]spec.Variant{
+		"fp32": {ONNX: &spec.ONNXVariant{}, Tolerance: spec.Tolerance{MaxAbs: new(1e-4)}},
+		"fp16": {ONNX: &spec.ONNXVariant{Precision: "fp16"}, Tolerance: spec.Tolerance{MaxAbs: new(0.05)}},
+		"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{Cosine: new(0.99)}},
 	})
-	job.Spec.Variants["static"] = dsl.Variant{
-		ONNX:      &dsl.ONNXVariant{Precision: "int8", Calibration: job.calibrated(t, 64, vectors)},
-		Tolerance: dsl.Tolerance{Cosine: new(0.98)},
+	job.Spec.Variants["static"] = spec.Variant{
+		ONNX:      &spec.ONNXVariant{Precision: "int8", Calibration: job.calibrated(t, 64, vectors)},
+		Tolerance: spec.Tolerance{Cosine: new(0.98)},
 	}
 	file := filepath.Join(job.Model, "model.onnx")
 	whole, err := os.Stat(file)
@@ -222,10 +222,10 @@ func TestBeyondTwoGiB(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_SOAK") == "" {
 		t.Skip("SLUICE_TEST_SOAK is not set")
 	}
-	job := newJob(t, onnxtest.MLP, samples(t, 3, vectors), map[string]dsl.Variant{
-		"fp32": {ONNX: &dsl.ONNXVariant{}, Tolerance: dsl.Tolerance{Cosine: new(0.9999)}},
-		"fp16": {ONNX: &dsl.ONNXVariant{Precision: "fp16"}, Tolerance: dsl.Tolerance{Cosine: new(0.99)}},
-		"int8": {ONNX: &dsl.ONNXVariant{Precision: "int8"}, Tolerance: dsl.Tolerance{Cosine: new(0.9)}},
+	job := newJob(t, onnxtest.MLP, samples(t, 3, vectors), map[string]spec.Variant{
+		"fp32": {ONNX: &spec.ONNXVariant{}, Tolerance: spec.Tolerance{Cosine: new(0.9999)}},
+		"fp16": {ONNX: &spec.ONNXVariant{Precision: "fp16"}, Tolerance: spec.Tolerance{Cosine: new(0.99)}},
+		"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{Cosine: new(0.9)}},
 	})
 	if err := os.RemoveAll(job.Model); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const (
@@ -36,13 +36,13 @@ func (s *Session) waiting(ctx context.Context, run string, steps []contract.Step
 		var found []contract.ApprovalState
 		var err error
 		switch {
-		case step.Status == dsl.StatusHold:
+		case step.Status == spec.StatusHold:
 			var asked contract.ApprovalState
 			asked, err = s.asked(ctx, run, step.ID)
 			if asked.Decision == nil {
 				found = []contract.ApprovalState{asked}
 			}
-		case step.Status != dsl.StatusRunning:
+		case step.Status != spec.StatusRunning:
 		case step.Of > 0:
 			var lanes []lane
 			if lanes, err = s.lanes(ctx, run, step.ID, laneLimit); err == nil {
@@ -51,7 +51,7 @@ func (s *Session) waiting(ctx context.Context, run string, steps []contract.Step
 					found, err = append(found, instances...), errors.Join(err, laneErr)
 				}
 			}
-		case step.Kind == dsl.KindPipeline && depth > 0 && contract.RunOf(step.Child) != "":
+		case step.Kind == spec.KindPipeline && depth > 0 && contract.RunOf(step.Child) != "":
 			child := contract.RunOf(step.Child)
 			var state contract.RunState
 			if state, err = s.State(ctx, child); err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -49,7 +49,7 @@ func (s *Session) dead(ctx context.Context, run string) (why string, err error) 
 		why = "its workflow has ended without closing the run's record: " + strings.ToLower(status.String())
 	}
 	var record contract.RunRecord
-	if err := s.Store.GetJSON(ctx, activities.RunKey(run), &record); err != nil || record.Status != dsl.StatusRunning {
+	if err := s.Store.GetJSON(ctx, activities.RunKey(run), &record); err != nil || record.Status != spec.StatusRunning {
 		return "", err
 	}
 	if unknown && record.Home != "" && record.Home != s.Home() {
@@ -88,5 +88,5 @@ func (s *Session) openRecords(ctx context.Context, run string) ([]contract.RunRe
 		id, is := strings.CutSuffix(strings.TrimPrefix(key, "runs/"), "/run.json")
 		return is && (id == run || strings.HasPrefix(id, run+"."))
 	})
-	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Status != dsl.StatusRunning }), err
+	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Status != spec.StatusRunning }), err
 }

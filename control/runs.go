@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -30,7 +30,7 @@ func FindOpenRun(ctx context.Context, s *store.Store, name string) (activities.R
 	if err != nil {
 		return activities.Run{}, err
 	}
-	open := slices.IndexFunc(runs, func(r contract.RunRecord) bool { return r.Status == dsl.StatusRunning })
+	open := slices.IndexFunc(runs, func(r contract.RunRecord) bool { return r.Status == spec.StatusRunning })
 	if open < 0 {
 		newest := runs[0]
 		return activities.Run{}, contract.Error(contract.ErrInvalid,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -24,7 +24,7 @@ func TestFindRun(t *testing.T) {
 		if strings.Contains(run, ".fit.") {
 			pipeline = "leaf"
 		}
-		record := contract.RunRecord{Run: run, Pipeline: pipeline, Status: dsl.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
+		record := contract.RunRecord{Run: run, Pipeline: pipeline, Status: spec.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
 		if err := s.PutJSON(t.Context(), activities.RunKey(run), record, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -60,10 +60,10 @@ func TestFindOpenRun(t *testing.T) {
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i, r := range []contract.RunRecord{ // oldest first
-		{Run: "spam-1", Pipeline: "spam", Status: dsl.StatusRunning},
-		{Run: "spam-2", Pipeline: "spam", Status: dsl.StatusRunning},
-		{Run: "spam-3", Pipeline: "spam", Status: dsl.StatusSucceeded},
-		{Run: "ham-1", Pipeline: "ham", Status: dsl.StatusFailed},
+		{Run: "spam-1", Pipeline: "spam", Status: spec.StatusRunning},
+		{Run: "spam-2", Pipeline: "spam", Status: spec.StatusRunning},
+		{Run: "spam-3", Pipeline: "spam", Status: spec.StatusSucceeded},
+		{Run: "ham-1", Pipeline: "ham", Status: spec.StatusFailed},
 	} {
 		r.StartedAt = began.Add(time.Duration(i) * time.Hour)
 		if err := s.PutJSON(t.Context(), activities.RunKey(r.Run), r, store.WriteOptions{}); err != nil {

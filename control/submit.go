@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -50,7 +51,7 @@ type Submitted struct {
 	Beside string
 	// Differs says what it was started with otherwise; empty when it is not known, and when only what is to be done again differs.
 	Differs []string
-	Graph   []dsl.Node
+	Graph   []spec.Node
 	// Workspace is what of the pipeline's folder went along.
 	Workspace Snapshot
 }
@@ -142,7 +143,7 @@ func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.R
 }
 
 // reuse says what a run may take over.
-func reuse(graph []dsl.Node, from string, only []string, noCache bool) (contract.Reuse, error) {
+func reuse(graph []spec.Node, from string, only []string, noCache bool) (contract.Reuse, error) {
 	r := contract.Reuse{Only: only, NoCache: noCache}
 	known := map[string]bool{}
 	again := map[string]bool{}
@@ -317,7 +318,7 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunRecord, error) {
 	runs, err := activities.Runs(ctx, s.Store)
 	for _, r := range runs {
-		if r.Pipeline != pipeline || r.Status != dsl.StatusRunning {
+		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
 			continue
 		}
 		if why, err := s.Lost(ctx, r.Run); err != nil || why == "" {
@@ -339,7 +340,7 @@ func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.
 }
 
 // keyFiles are the files from which secrets are read here: those of the payload codec, and those that the environment names.
-func keyFiles(env *dsl.Environment) []string {
+func keyFiles(env *spec.Environment) []string {
 	var files []string
 	for _, source := range env.Secrets {
 		files = append(files, source.File)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -67,7 +67,7 @@ func TestSnapshot(t *testing.T) {
 
 func TestReuse(t *testing.T) {
 	// a ─> b ─> c, a ─> d
-	graph := []dsl.Node{{ID: "a"}, {ID: "b", After: []string{"a"}}, {ID: "c", After: []string{"b"}}, {ID: "d", After: []string{"a"}}}
+	graph := []spec.Node{{ID: "a"}, {ID: "b", After: []string{"a"}}, {ID: "c", After: []string{"b"}}, {ID: "d", After: []string{"a"}}}
 	tests := []struct {
 		name, from string
 		only       []string

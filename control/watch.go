@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // queryTimeout bounds one question to a workflow: without a worker nobody answers.
@@ -85,12 +85,12 @@ func (s *Session) instances(ctx context.Context, run string, step contract.StepS
 	}
 	for _, l := range lanes {
 		for _, at := range l.Steps {
-			d.Held = d.Held || at.Status == dsl.StatusHold
+			d.Held = d.Held || at.Status == spec.StatusHold
 			if len(d.Instances) == shownInstances {
 				continue
 			}
 			one := InstanceDetail{StepState: at, Detail: Detail{Progress: contract.Progress{Share: -1}}}
-			if at.Status == dsl.StatusRunning {
+			if at.Status == spec.StatusRunning {
 				if detail, err := s.detail(ctx, l.id, at); err == nil { // else it has only just begun, or ended
 					one.Detail = detail
 				}
@@ -110,7 +110,7 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		return d, s.heartbeat(ctx, workflow, &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
 			return a.GetActivityId() == id
 		})
-	case step.Kind == dsl.KindTrain:
+	case step.Kind == spec.KindTrain:
 		d.Train = &contract.TrainState{}
 		if err := s.query(ctx, step.Child, d.Train); err != nil {
 			return d, err
@@ -118,13 +118,13 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		var err error
 		d.TrainNodes, err = s.TrainProgress(ctx, step.Child)
 		return d, err
-	case step.Kind == dsl.KindRollout:
+	case step.Kind == spec.KindRollout:
 		d.Rollout = &contract.RolloutState{}
 		return d, s.query(ctx, step.Child, d.Rollout)
-	case step.Kind == dsl.KindPipeline:
+	case step.Kind == spec.KindPipeline:
 		d.Child = &contract.RunState{}
 		err := s.query(ctx, step.Child, d.Child)
-		d.Held = slices.ContainsFunc(d.Child.Steps, func(s contract.StepState) bool { return s.Status == dsl.StatusHold })
+		d.Held = slices.ContainsFunc(d.Child.Steps, func(s contract.StepState) bool { return s.Status == spec.StatusHold })
 		return d, err
 	}
 	return d, nil
@@ -198,8 +198,8 @@ func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, err
 	if err != nil {
 		return contract.RunOutput{}, errors.Join(err, waited)
 	}
-	if record.Status == dsl.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
-		end := contract.RunOutput{Status: dsl.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
+	if record.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
+		end := contract.RunOutput{Status: spec.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
 		if errors.As(waited, new(*serviceerror.NotFound)) {
 			end.Error, end.ErrorType = unknownRun, contract.ErrInfrastructure
 		}

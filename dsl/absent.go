@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // absentError: an expression read what has no value.
@@ -37,19 +38,19 @@ func IsAbsent(err error) bool {
 }
 
 // optionalOutputs are the outputs of a step that may be absent although it passed.
-func optionalOutputs(spec Spec) map[string]bool {
-	switch kind := spec.(type) {
-	case *Clean:
-		return optionalFields(reflect.TypeFor[CleanOutput]())
-	case *Train:
-		return optionalFields(reflect.TypeFor[TrainOutput]())
-	case *Approval:
+func optionalOutputs(sp spec.Spec) map[string]bool {
+	switch kind := sp.(type) {
+	case *spec.Clean:
+		return optionalFields(reflect.TypeFor[spec.CleanOutput]())
+	case *spec.Train:
+		return optionalFields(reflect.TypeFor[spec.TrainOutput]())
+	case *spec.Approval:
 		optional := map[string]bool{}
 		for name, f := range kind.Fields {
 			optional[name] = !f.Required && f.Default == nil
 		}
-		for _, f := range fieldsOf(reflect.TypeFor[ApprovalOutput]()) {
-			delete(optional, f.name)
+		for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
+			delete(optional, f.Name)
 		}
 		return optional
 	}

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestCheckFields(t *testing.T) {
-	a := &Approval{Fields: map[string]Field{
+	a := &spec.Approval{Fields: map[string]spec.Field{
 		"share":  {Type: "int", Default: 10.0},
 		"why":    {Type: "enum", Values: []string{"better", "fix"}, Required: true},
 		"factor": {Type: "double"},
@@ -36,7 +38,7 @@ func TestCheckFields(t *testing.T) {
 			"the field `why` is \"worse\", and must be one of better, fix",
 		}},
 		{"missing", nil, nil, []string{"the field `why` (one of better, fix) must be given"}},
-		{"long", map[string]string{"why": "fix", "note": strings.Repeat("x", maxField+1)}, nil, []string{"the field `note` is longer than 10000 bytes"}},
+		{"long", map[string]string{"why": "fix", "note": strings.Repeat("x", spec.MaxField+1)}, nil, []string{"the field `note` is longer than 10000 bytes"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,15 +67,15 @@ steps:
   hour: {approval: {timeout: 1h, default: approve}}
 `)
 	for id, want := range map[string]time.Duration{"usual": 72 * time.Hour, "never": 0, "hour": time.Hour} {
-		r, err := p.Resolve(id, Vars{})
+		r, err := p.Resolve(id, spec.Vars{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := DecodeSpec(KindApproval, r.Spec)
+		sp, err := DecodeSpec(spec.KindApproval, r.Spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := spec.(*Approval); time.Duration(*a.Timeout) != want || (a.Default == "approve") != (id == "hour") {
+		if a := sp.(*spec.Approval); time.Duration(*a.Timeout) != want || (a.Default == "approve") != (id == "hour") {
 			t.Errorf("%s: %s", id, r.Spec)
 		}
 	}

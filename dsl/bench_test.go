@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // chainOf writes a pipeline of n steps, each reading the one before it, each with a gate.
@@ -24,10 +25,10 @@ func chainOf(n int) []byte {
 	return []byte(b.String())
 }
 
-func chainResults(n int) Vars {
-	v := Vars{Params: map[string]any{"min": int64(0)}, Steps: map[string]StepResult{}}
+func chainResults(n int) spec.Vars {
+	v := spec.Vars{Params: map[string]any{"min": int64(0)}, Steps: map[string]spec.StepResult{}}
 	for i := range n {
-		v.Steps[fmt.Sprintf("s%d", i)] = StepResult{Status: StatusSucceeded, Outputs: json.RawMessage(`{"count":1}`)}
+		v.Steps[fmt.Sprintf("s%d", i)] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"count":1}`)}
 	}
 	return v
 }
@@ -57,7 +58,7 @@ func BenchmarkStep(b *testing.B) {
 	})
 	b.Run("judge", func(b *testing.B) {
 		for b.Loop() {
-			if _, verdict := p.Judge("s50", v.Steps["s50"].Outputs, v); verdict != VerdictPass {
+			if _, verdict := p.Judge("s50", v.Steps["s50"].Outputs, v); verdict != spec.VerdictPass {
 				b.Fatal(verdict)
 			}
 		}
@@ -70,7 +71,7 @@ func BenchmarkRow(b *testing.B) {
 		tags[i] = fmt.Sprint("tag", i)
 	}
 	row := map[string]any{"text": strings.Repeat("some words ", 100), "n": 3.0, "tags": tags}
-	for name, expr := range map[string]Expr{
+	for name, expr := range map[string]spec.Expr{
 		"compare": `row.n > 2 && row.text.size() > 100`, "replace": `row.text.replace("words", "w")`, "exists": `row.tags.exists(t, t == "tag49")`,
 		"matches": `row.tags.filter(t, t.matches("^tag[0-4]$") || t in ["tag7", "tag8"]).size()`, "split": `row.text.split(" ").map(w, w.upperAscii()).join(" ")`,
 	} {

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -55,7 +56,7 @@ func blockPipeline(root *yaml.Node, file string) *yaml.Node {
 			at.Content = append(at.Content, root.Content[i], root.Content[i+1])
 		}
 	}
-	step.Content = append(step.Content, name(string(KindClean)), body)
+	step.Content = append(step.Content, name(string(spec.KindClean)), body)
 	pipeline.Content = append(pipeline.Content, name("steps"), mapping(name(BlockStep), step))
 	return pipeline
 }
@@ -67,7 +68,7 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 	if err != nil {
 		return Resolved{}, err
 	}
-	if s.fan != FanNone {
+	if s.fan != spec.FanNone {
 		return Resolved{}, fmt.Errorf("step `%s` runs once for each of several instances, and alone it has none", id)
 	}
 	alone := *s
@@ -75,7 +76,7 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 		return Resolved{}, err
 	}
 	out := Resolved{Run: true}
-	if err := p.resolveSpec(&alone, p.names(&alone, Vars{Params: params}), &out); err != nil {
+	if err := p.resolveSpec(&alone, p.names(&alone, spec.Vars{Params: params}), &out); err != nil {
 		return Resolved{}, fmt.Errorf("step `%s`, alone: %w", id, err)
 	}
 	return out, nil

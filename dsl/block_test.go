@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -32,7 +33,7 @@ transforms:
 	if err != nil {
 		t.Fatal(err)
 	}
-	var spec dsl.Clean
+	var spec spec.Clean
 	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := dsl.ReplaceInputPaths(string(resolved.Spec), map[string]string{"raw": "/r", "more": "/m"})
+	text, err := spec.ReplaceInputPaths(string(resolved.Spec), map[string]string{"raw": "/r", "more": "/m"})
 	if err != nil {
 		t.Fatal(err)
 	}

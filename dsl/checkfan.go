@@ -6,13 +6,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // checkFan reports what types alone do not say of a step that runs more than once.
 func (c *checker) checkFan(s *step) {
 	var fans []*yaml.Node
-	for _, name := range []Fan{FanMatrix, FanForeach, FanRepeat} {
+	for _, name := range []spec.Fan{spec.FanMatrix, spec.FanForeach, spec.FanRepeat} {
 		if document.Lookup(s.node, string(name)) != nil {
 			fans = append(fans, document.KeyNode(s.node, string(name)))
 		}
@@ -27,7 +28,7 @@ func (c *checker) checkFan(s *step) {
 	for _, name := range []string{"max_parallel", "require"} {
 		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%s` runs once, and `%s` is of instances", s.ID, name)
-		} else if document.Lookup(s.own, name) != nil && s.fan == FanRepeat {
+		} else if document.Lookup(s.own, name) != nil && s.fan == spec.FanRepeat {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
 		}
 	}
@@ -63,7 +64,7 @@ func (c *checker) checkHolds(s *step) {
 		hold := document.Lookup(at, "hold")
 		switch {
 		case hold == nil:
-		case g.OnFail != OnFailHold:
+		case g.OnFail != spec.OnFailHold:
 			c.src.Errorf(document.KeyNode(at, "hold"), "hold", "write `on_fail: hold`", "nobody is asked: the check says on_fail: %s", g.OnFail)
 		default:
 			c.checkWho(document.Lookup(hold, "who"))
@@ -77,17 +78,17 @@ func (c *checker) checkCache(s *step) {
 	if at == nil || !s.Cache.Enabled {
 		return
 	}
-	if s.section != SectionMain {
+	if s.section != spec.SectionMain {
 		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
 	}
-	if s.Kind != KindRollout && s.Kind != KindApproval {
+	if s.Kind != spec.KindRollout && s.Kind != spec.KindApproval {
 		return
 	}
-	c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", article(string(s.Kind)))
+	c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", spec.Article(string(s.Kind)))
 }
 
 // withPrograms are the kinds that run the user's programs.
-var withPrograms = []Kind{KindRun, KindEvaluate, KindTrain}
+var withPrograms = []spec.Kind{spec.KindRun, spec.KindEvaluate, spec.KindTrain}
 
 // checkVariables reports variables of a step that has no program to read them. What `defaults` gives to all steps may stand.
 func (c *checker) checkVariables(s *step) {
@@ -95,12 +96,12 @@ func (c *checker) checkVariables(s *step) {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if document.Lookup(s.own, key) != nil && !(s.Kind == KindClean && cleanReads(s, key)) {
+		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && cleanReads(s, key)) {
 			hint := "remove it"
-			if s.Kind == KindPipeline {
+			if s.Kind == spec.KindPipeline {
 				hint = "write it at the child's steps"
 			}
-			c.src.Errorf(document.KeyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", article(string(s.Kind)), key)
+			c.src.Errorf(document.KeyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", spec.Article(string(s.Kind)), key)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -64,14 +65,14 @@ func TestChildren(t *testing.T) {
 	p, a := compileArchive(t, withChildren)
 	mail := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:ab", Bytes: 5, Files: 1}
 	model := artifact.Ref{Type: artifact.Model, Digest: "sha256:cd", Bytes: 7, Files: 1}
-	outputs := func(v any) StepResult {
+	outputs := func(v any) spec.StepResult {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return StepResult{Status: StatusSucceeded, Outputs: raw}
+		return spec.StepResult{Status: spec.StatusSucceeded, Outputs: raw}
 	}
-	vars := Vars{Params: map[string]any{"n": int64(2), "xs": []any{1.0, 2.0}}, Steps: map[string]StepResult{
+	vars := spec.Vars{Params: map[string]any{"n": int64(2), "xs": []any{1.0, 2.0}}, Steps: map[string]spec.StepResult{
 		"raw":    outputs(map[string]any{"mail": mail}),
 		"file":   outputs(map[string]any{"f1": 1, "best": map[string]any{"f1": 0.9}, "model": model}),
 		"inline": outputs(map[string]any{"n": 3, "rate": 1, "text": "is 3"}),
@@ -85,7 +86,7 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"mail": mail, "epochs": int64(4)}, childParams(t, fit, file)); diff != "" {
 		t.Error(diff)
 	}
-	if checks, verdict := p.Judge("file", vars.Steps["file"].Outputs, vars); verdict != VerdictPass {
+	if checks, verdict := p.Judge("file", vars.Steps["file"].Outputs, vars); verdict != spec.VerdictPass {
 		t.Errorf("%+v", checks)
 	}
 
@@ -100,18 +101,18 @@ func TestChildren(t *testing.T) {
 	if got := say.Pipeline().Name; got != "parent.inline" {
 		t.Error(got)
 	}
-	r, err := say.Resolve("say", Vars{Params: given})
+	r, err := say.Resolve("say", spec.Vars{Params: given})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"F1": "1", "A": "n=2", "B": "n=2", "C": "6", "M": "sha256:ab"}, r.Env); diff != "" {
 		t.Error(diff)
 	}
-	spec, err := DecodeSpec(KindRun, r.Spec)
-	if err != nil || spec.(*Run).Script != "echo \"$F1\"   # not interpolated\n\necho '  two spaces'\n" {
+	sp, err := DecodeSpec(spec.KindRun, r.Spec)
+	if err != nil || sp.(*spec.Run).Script != "echo \"$F1\"   # not interpolated\n\necho '  two spaces'\n" {
 		t.Errorf("%v: %s", err, r.Spec)
 	}
-	out, err := say.Outputs(Vars{Params: given, Steps: map[string]StepResult{"say": outputs(map[string]any{"n": 3})}})
+	out, err := say.Outputs(spec.Vars{Params: given, Steps: map[string]spec.StepResult{"say": outputs(map[string]any{"n": 3})}})
 	if diff := cmp.Diff(map[string]any{"n": int64(3), "twice": int64(6), "text": "is 3", "rate": 1.0}, out); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
@@ -120,26 +121,26 @@ func TestChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err = DecodeSpec(KindRun, r.Spec)
+	sp, err = DecodeSpec(spec.KindRun, r.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"echo", "4", "2", "is 3", "1"}, spec.(*Run).Command.Command); diff != "" {
+	if diff := cmp.Diff([]string{"echo", "4", "2", "is 3", "1"}, sp.(*spec.Run).Command.Command); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func resolveChild(t *testing.T, p *Program, id string, vars Vars) *ChildPipeline {
+func resolveChild(t *testing.T, p *Program, id string, vars spec.Vars) *spec.ChildPipeline {
 	t.Helper()
 	r, err := p.Resolve(id, vars)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := DecodeSpec(KindPipeline, r.Spec)
+	sp, err := DecodeSpec(spec.KindPipeline, r.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return spec.(*ChildPipeline)
+	return sp.(*spec.ChildPipeline)
 }
 
 func childProgram(t *testing.T, name string, source []byte, ws document.Workspace) *Program {
@@ -151,7 +152,7 @@ func childProgram(t *testing.T, name string, source []byte, ws document.Workspac
 	return p
 }
 
-func childParams(t *testing.T, p *Program, spec *ChildPipeline) map[string]any {
+func childParams(t *testing.T, p *Program, spec *spec.ChildPipeline) map[string]any {
 	t.Helper()
 	given, diags := p.ChildParams(spec.Params)
 	if len(diags) > 0 {
@@ -165,12 +166,12 @@ func TestChildUnknown(t *testing.T) {
 	a := archive{txtar.Parse([]byte(withChildren))}
 	p := mustCompile(t, string(a.file("p.yaml")))
 	outputs := json.RawMessage(`{"f1": 0.75, "best": {"f1": 0.9}}`)
-	if checks, verdict := p.Judge("file", outputs, Vars{}); verdict != VerdictPass {
+	if checks, verdict := p.Judge("file", outputs, spec.Vars{}); verdict != spec.VerdictPass {
 		t.Errorf("%+v", checks)
 	}
-	vars := Vars{Params: map[string]any{"n": int64(2), "xs": []any{1.0}}, Steps: map[string]StepResult{
-		"raw":  {Status: StatusSucceeded, Outputs: json.RawMessage(`{"mail": {"type": "dataset", "digest": "sha256:ab"}}`)},
-		"file": {Status: StatusSucceeded, Outputs: outputs},
+	vars := spec.Vars{Params: map[string]any{"n": int64(2), "xs": []any{1.0}}, Steps: map[string]spec.StepResult{
+		"raw":  {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"mail": {"type": "dataset", "digest": "sha256:ab"}}`)},
+		"file": {Status: spec.StatusSucceeded, Outputs: outputs},
 	}}
 	inline := resolveChild(t, p, "inline", vars)
 	name, source := inline.Document()
@@ -179,7 +180,7 @@ func TestChildUnknown(t *testing.T) {
 		t.Errorf("a number is a %s", got)
 	}
 	childParams(t, child, inline)
-	if checks, verdict := p.Judge("file", json.RawMessage(`{"f1": 0.75}`), Vars{}); verdict != VerdictError {
+	if checks, verdict := p.Judge("file", json.RawMessage(`{"f1": 0.75}`), spec.Vars{}); verdict != spec.VerdictError {
 		t.Errorf("%+v", checks)
 	}
 }

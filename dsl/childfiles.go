@@ -1,6 +1,10 @@
 package dsl
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
 
 // namedFiles are the workspace files that the steps of a pipeline name, and those of its children.
 func (c *checker) namedFiles() []string {
@@ -9,10 +13,10 @@ func (c *checker) namedFiles() []string {
 		switch spec := s.known.(type) {
 		case interface{ WorkspaceFiles() []string }:
 			files = append(files, spec.WorkspaceFiles()...)
-		case *Clean:
+		case *spec.Clean:
 			programs, _ := Execs(spec) // what is wrong with them is reported, and they run nowhere
 			files = append(files, ProgramFiles(programs)...)
-		case *ChildPipeline:
+		case *spec.ChildPipeline:
 			if child := c.compiled[s]; child != nil {
 				files = append(files, child.files...)
 			}

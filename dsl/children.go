@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -21,11 +22,11 @@ const (
 	maxChildren    = 100 // of one compilation
 )
 
-var childOutputsType = reflect.TypeFor[ChildOutputs]()
+var childOutputsType = reflect.TypeFor[spec.ChildOutputs]()
 
 // family is what a pipeline and its children share while they are compiled.
 type family struct {
-	env   *Environment
+	env   *spec.Environment
 	ws    document.Workspace
 	base  string // of the files' names in findings
 	files map[string]*compiledChild
@@ -58,7 +59,7 @@ type compiledChild struct {
 	open    bool   // it is being compiled
 	broken  bool   // its own findings are errors
 	height  int    // generations below it
-	params  map[string]Param
+	params  map[string]spec.Param
 	outputs map[string]*cel.Type
 	ts      *typeSystem
 	effects effects
@@ -79,7 +80,7 @@ func (f *family) compile(l *loader, generation int) *checker {
 	return c
 }
 
-func newFamily(root string, env *Environment, ws document.Workspace) *family {
+func newFamily(root string, env *spec.Environment, ws document.Workspace) *family {
 	return &family{env: env, ws: ws, base: path.Dir(root), files: map[string]*compiledChild{}}
 }
 
@@ -88,7 +89,7 @@ func newFamily(root string, env *Environment, ws document.Workspace) *family {
 func (c *checker) compileChildren() {
 	var waiting []*step
 	for _, s := range c.steps {
-		switch spec, ok := s.known.(*ChildPipeline); {
+		switch spec, ok := s.known.(*spec.ChildPipeline); {
 		case !ok || s.body.Kind != yaml.MappingNode:
 		case document.Lookup(s.body, "steps") == nil:
 			c.setOutputs(s, c.compileFile(s, spec))
@@ -178,7 +179,7 @@ func (c *checker) setOutputs(s *step, ch *compiledChild) {
 }
 
 // compileFile compiles the child that a step names; nil when nothing can be said of it.
-func (c *checker) compileFile(s *step, spec *ChildPipeline) *compiledChild {
+func (c *checker) compileFile(s *step, spec *spec.ChildPipeline) *compiledChild {
 	at := document.Lookup(s.body, "file")
 	if at == nil || spec.File == "" || c.ws == nil {
 		return nil
@@ -270,15 +271,15 @@ func (c *checker) compileInline(s *step) *compiledChild {
 	if !c.mayHaveChild(steps) {
 		return nil
 	}
-	spec := s.known.(*ChildPipeline)
-	root := c.inlineDocument(s, spec, steps, given)
+	sp := s.known.(*spec.ChildPipeline)
+	root := c.inlineDocument(s, sp, steps, given)
 	l := &loader{src: c.src, root: root}
 	if !l.read() {
 		return nil
 	}
 	l.untyped = s.childUntyped
 	for _, name := range l.untyped {
-		l.pipeline.Params[name] = Param{Type: "string"}
+		l.pipeline.Params[name] = spec.Param{Type: "string"}
 	}
 	inner := c.family.compile(l, c.generation+1)
 	ch := &compiledChild{name: "`" + s.ID + "`"}
@@ -322,7 +323,7 @@ func expressionsIn(v value) (all []*expression) {
 }
 
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
-func (c *checker) inlineDocument(s *step, spec *ChildPipeline, steps *yaml.Node, given entries) *yaml.Node {
+func (c *checker) inlineDocument(s *step, spec *spec.ChildPipeline, steps *yaml.Node, given entries) *yaml.Node {
 	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
 	for key, n := range document.Entries(s.body, "params") {
 		v := given.get(key.Value)
@@ -353,7 +354,7 @@ func childName(parent, id string) string {
 }
 
 // paramOf is the parameter for a value that is handed to steps written in place; false when its type is not known.
-func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (Param, bool) {
+func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
 	p, ok := childParam(t)
 	switch {
 	case ok:
@@ -362,9 +363,9 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (Param, bool) {
 	case isOptional(t):
 		c.src.Errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
 	default:
-		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", article(typeName(t)))
+		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", spec.Article(typeName(t)))
 	}
-	return Param{Type: "string"}, false
+	return spec.Param{Type: "string"}, false
 }
 
 // checkGiven compares what a step gives with what its child takes.
@@ -383,13 +384,13 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 			c.checkParamValue(n, key.Value, decl, known(v))
 		default:
 			if t := typeOf(v); !takes(decl, t) {
-				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", article(typeName(t)), key.Value, ch.name, article(decl.Type))
+				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", spec.Article(typeName(t)), key.Value, ch.name, spec.Article(decl.Type))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
 		if document.Lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
-			c.src.Errorf(document.KeyNode(s.node, string(KindPipeline)), "required", "write `params: {"+name+": ...}`",
+			c.src.Errorf(document.KeyNode(s.node, string(spec.KindPipeline)), "required", "write `params: {"+name+": ...}`",
 				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 		}
 	}

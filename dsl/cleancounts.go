@@ -8,12 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // zeroCounts are the outputs of a kind that count by name, with what a name stands for under which nothing was counted.
-func zeroCounts(spec Spec) map[string]json.RawMessage {
-	if _, ok := spec.(*Clean); ok {
+func zeroCounts(sp spec.Spec) map[string]json.RawMessage {
+	if _, ok := sp.(*spec.Clean); ok {
 		return map[string]json.RawMessage{"rules": json.RawMessage(`{"dropped":0}`), "reasons": json.RawMessage("0")}
 	}
 	return nil
@@ -110,7 +111,7 @@ func (c *checker) checkCounts(e *expression, s *step) {
 		case e.scope != scopeGate && e.scope != scopeUntil:
 			continue
 		}
-		if of == nil || of.Kind != KindClean || len(path) < 2 || path[1].optional {
+		if of == nil || of.Kind != spec.KindClean || len(path) < 2 || path[1].optional {
 			continue
 		}
 		counts := c.countsOf(of)[path[0].name]

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // What is written short is the same step, with the same cache key.
@@ -47,7 +49,7 @@ func TestShortClean(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var specs []string
 			for _, body := range []string{tt.short, tt.long} {
-				resolved, err := mustCompile(t, head+body).Resolve("a", Vars{})
+				resolved, err := mustCompile(t, head+body).Resolve("a", spec.Vars{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"pgregory.net/rapid"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // A hostile row ends the evaluation over it before a call is made that would take minutes, or all memory.
@@ -28,7 +30,7 @@ func TestRowCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := map[string]any{"text": word, "other": word, "one": "a", "list": list(5000, "x"), "lists": list(5000, list(5000, "x")), "words": list(200, word)}
-	for _, expr := range []Expr{
+	for _, expr := range []spec.Expr{
 		`row.text.replace(row.one, row.other)`, `row.text.indexOf(row.other + "b")`, `row.words.join()`,
 		`row.lists.flatten().size()`, `row.lists.distinct()`, `sets.contains(row.lists, row.list)`, `row.words.sort()`,
 		`row.list.map(x, row.text.upperAscii().size())`, `row.list.map(x, row.list).map(x, x).distinct()`, `row.list.exists(x, row.text.charAt(2) == "b")`,
@@ -56,14 +58,14 @@ func TestComparisonCost(t *testing.T) {
 	for i := range list {
 		list[i] = "x"
 	}
-	for expr, want := range map[Expr]any{
-		`[row.list.map(x, row.list)].exists(m, m.map(r, m) == m.map(r, m))`:              nil,
-		`[row.list.map(x, row.list)].exists(m, m.map(r, m) != m.map(r, m))`:              nil,
-		`[row.list.map(x, row.list)].exists(m, m.map(r, m) in [m.map(r, m)])`:            nil,
-		Expr(`[row.list]` + strings.Repeat(`.map(l, l + l)`, 20) + `.exists(l, 1 in l)`): nil,
-		`row.list.all(x, x in ["x", "y"]) && row.list.map(x, x) == row.list`:             true,
-		`row.list.exists(x, x != "x") || row.list in [row.list.map(x, "y")]`:             false,
-		`[1].all(x, "list" in row && !("other" in row))`:                                 true,
+	for expr, want := range map[spec.Expr]any{
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) == m.map(r, m))`:                   nil,
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) != m.map(r, m))`:                   nil,
+		`[row.list.map(x, row.list)].exists(m, m.map(r, m) in [m.map(r, m)])`:                 nil,
+		spec.Expr(`[row.list]` + strings.Repeat(`.map(l, l + l)`, 20) + `.exists(l, 1 in l)`): nil,
+		`row.list.all(x, x in ["x", "y"]) && row.list.map(x, x) == row.list`:                  true,
+		`row.list.exists(x, x != "x") || row.list in [row.list.map(x, "y")]`:                  false,
+		`[1].all(x, "list" in row && !("other" in row))`:                                      true,
 	} {
 		p, err := compileRow(env, expr, nil)
 		if err != nil {
@@ -149,7 +151,7 @@ func TestListFunctions(t *testing.T) {
 }
 
 func TestSort(t *testing.T) {
-	for expr, want := range map[Expr]string{
+	for expr, want := range map[spec.Expr]string{
 		"['b', 'a'].sort() == ['a', 'b']": "", "[3, 1, 2].sortBy(x, -x) == [3, 2, 1]": "", "['bb', 'a', 'aa'].sortBy(x, size(x)) == ['a', 'bb', 'aa']": "",
 		"[dyn(1), dyn('a')].sort() == []": "same type", "[1, 2].reverse() == [2, 1]": "", "lists.range(3) == [0, 1, 2]": "", "lists.range(-1) == []": "size",
 	} {

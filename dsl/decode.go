@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -43,7 +44,7 @@ type decoder struct {
 
 // form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
 // decoder.
-type form func(n *yaml.Node, r rules) (v value, done bool)
+type form func(n *yaml.Node, r spec.Rules) (v value, done bool)
 
 func newDecoder(src *document.Source, fixed bool) *decoder {
 	return &decoder{
@@ -103,13 +104,13 @@ func (d *decoder) checkTag(n *yaml.Node) bool {
 }
 
 // decode reads n as a value of type t; nil after it has reported why it cannot.
-func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
+func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	n, leave, ok := d.enter(n)
 	if !ok {
 		return nil
 	}
 	defer leave()
-	if fixed := (d.fixed || r.literal) && t != refType; fixed != d.fixed {
+	if fixed := (d.fixed || r.Literal) && t != refType; fixed != d.fixed {
 		d.fixed = fixed
 		defer func() { d.fixed = !fixed }()
 	}
@@ -121,22 +122,22 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r rules) value {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if n.Kind == yaml.ScalarNode && t != exprType && t != pathsType && !r.raw && strings.Contains(n.Value, "${") {
-		w := want{typ: t, artifact: r.artifact}
+	if n.Kind == yaml.ScalarNode && t != spec.ExprType && t != spec.PathsType && !r.Raw && strings.Contains(n.Value, "${") {
+		w := want{typ: t, artifact: r.Artifact}
 		if t.Kind() == reflect.Interface {
 			w.typ = nil
 		}
 		return d.interpolate(n, w)
 	}
 	switch {
-	case t == exprType:
+	case t == spec.ExprType:
 		return d.expression(n, r)
 	case t == refType:
 		d.src.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
 		return nil
 	case t == rawType:
 		return d.free(n)
-	case t == timeType:
+	case t == spec.TimeType:
 		return d.scalar(n, t, r)
 	}
 	switch t.Kind() {
@@ -160,32 +161,32 @@ var rawType = reflect.TypeFor[json.RawMessage]()
 // structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
 func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) value {
 	if n.Kind != yaml.MappingNode {
-		d.src.Errorf(n, "type", "its keys are "+strings.Join(fieldNames(fieldsOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
+		d.src.Errorf(n, "type", "its keys are "+strings.Join(spec.KeyNames(spec.KeysOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out entries
-	fields := fieldsOf(t)
+	fields := spec.KeysOf(t)
 	partial := d.partial
 	d.partial = false
 	d.eachKey(n, func(key, val *yaml.Node) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
 		if i < 0 || slices.Contains(notYetKeys[t], key.Value) {
 			if other == nil || !other(key, val) {
 				d.unknownKey(n, key, t, fields)
 			}
 			return
 		}
-		if v := d.decode(val, fields[i].typ, fields[i].rules); v != nil {
+		if v := d.decode(val, fields[i].Type, fields[i].Rules); v != nil {
 			out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
 		}
 	})
 	for _, f := range fields {
-		if f.required && !partial && d.missing(n, f.name) {
+		if f.Required && !partial && d.missing(n, f.Name) {
 			hint := ""
-			if len(f.rules.enum) == 1 {
-				hint = "write `" + f.name + ": " + f.rules.enum[0] + "`"
+			if len(f.Rules.Enum) == 1 {
+				hint = "write `" + f.Name + ": " + f.Rules.Enum[0] + "`"
 			}
-			d.src.Errorf(n, "required", hint, "`%s` is missing", f.name)
+			d.src.Errorf(n, "required", hint, "`%s` is missing", f.Name)
 		}
 	}
 	return out
@@ -233,12 +234,12 @@ var foreignWords = map[string]string{
 	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
 }
 
-func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []field) {
+func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Key) {
 	if slices.Contains(notYetKeys[t], key.Value) {
 		d.src.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
-	names := append(fieldNames(fields), d.beside[t]...)
+	names := append(spec.KeyNames(fields), d.beside[t]...)
 	hint, meant := nearest.Hint(key.Value, names), nearest.To(key.Value, names)
 	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
 		hint, meant = "Sluice uses `"+ours+"`", ours
@@ -255,16 +256,16 @@ func (d *decoder) missing(n *yaml.Node, key string) bool {
 	return document.Lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
 }
 
-func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r rules) value {
+func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	if n.Kind != yaml.MappingNode {
 		d.src.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out entries
 	item := r
-	item.names = false
+	item.Names = false
 	d.eachKey(n, func(key, val *yaml.Node) {
-		if r.names && !d.checkName(key) {
+		if r.Names && !d.checkName(key) {
 			return
 		}
 		if v := d.decode(val, t.Elem(), item); v != nil {
@@ -289,10 +290,10 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 	return false
 }
 
-func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
+func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	items := n.Content
 	switch {
-	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.single:
+	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
 		d.src.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
@@ -300,13 +301,13 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r rules) value {
 	}
 	out := list{}
 	item := r
-	item.names = false
+	item.Names = false
 	seen := map[string]bool{}
 	for _, c := range items {
 		if d.inAliased(n) {
 			break
 		}
-		if r.names && c.Kind == yaml.ScalarNode {
+		if r.Names && c.Kind == yaml.ScalarNode {
 			if !d.checkName(c) {
 				continue
 			}

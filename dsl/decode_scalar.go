@@ -12,24 +12,25 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // scalar reads a literal.
-func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r rules) value {
+func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		d.src.Errorf(n, "type", "", "%s is expected here, not %s", want{typ: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
-	case durationType, shareType, sizeType, timeType:
-		v, err := parseScalar(t, n.Value)
-		if err == nil && r.percent && !strings.HasSuffix(n.Value, "%") {
+	case spec.DurationType, spec.ShareType, spec.SizeType, spec.TimeType:
+		v, err := spec.ParseScalar(t, n.Value)
+		if err == nil && r.Percent && !strings.HasSuffix(n.Value, "%") {
 			err = fmt.Errorf("%q may be read as a part of 1 and in percent: write which part of the traffic it is in percent, such as 10%%", n.Value)
 		}
 		if err != nil {
 			d.src.Errorf(n, map[reflect.Type]string{
-				durationType: "duration", shareType: "share", sizeType: "size", timeType: "timestamp",
+				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",
 			}[t], "", "%s", err)
 			return nil
 		}
@@ -62,7 +63,7 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		return strings.EqualFold(n.Value, "true"), nil
 	case reflect.Int, reflect.Int64:
 		if decimal := decimalOf(n); decimal != "" {
-			return nil, &spellingError{written: n.Value, decimal: decimal}
+			return nil, &spec.SpellingError{Written: n.Value, Decimal: decimal}
 		}
 		v, err := strconv.ParseInt(n.Value, 0, 64)
 		if errors.Is(err, strconv.ErrRange) {
@@ -74,7 +75,7 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 		return v, nil
 	case reflect.Float64:
 		if decimal := decimalOf(n); decimal != "" {
-			return nil, &spellingError{written: n.Value, decimal: decimal}
+			return nil, &spec.SpellingError{Written: n.Value, Decimal: decimal}
 		}
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Tag != "!!float" && n.Tag != "!!int" || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -85,19 +86,19 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 	return nil, mismatch
 }
 
-func (d *decoder) inEnum(n *yaml.Node, s string, r rules) bool {
+func (d *decoder) inEnum(n *yaml.Node, s string, r spec.Rules) bool {
 	switch {
-	case len(r.enum) == 0 || slices.Contains(r.enum, s):
+	case len(r.Enum) == 0 || slices.Contains(r.Enum, s):
 		return true
-	case len(r.enum) == 1:
-		d.src.Errorf(n, "enum", "", "this must be %s, not %q", r.enum[0], s)
+	case len(r.Enum) == 1:
+		d.src.Errorf(n, "enum", "", "this must be %s, not %q", r.Enum[0], s)
 	default:
-		d.src.Errorf(n, "enum", nearest.DidYouMean(s, r.enum), "%q is not one of %s", s, strings.Join(r.enum, ", "))
+		d.src.Errorf(n, "enum", nearest.DidYouMean(s, r.Enum), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
 	}
 	return false
 }
 
-func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
+func (d *decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 	var x float64
 	switch v := v.(type) {
 	case int64:
@@ -108,10 +109,10 @@ func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
 		return true
 	}
 	switch {
-	case r.min != nil && x < *r.min:
-		d.src.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, formatDouble(*r.min))
-	case r.max != nil && x > *r.max:
-		d.src.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, formatDouble(*r.max))
+	case r.Min != nil && x < *r.Min:
+		d.src.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, spec.FormatDouble(*r.Min))
+	case r.Max != nil && x > *r.Max:
+		d.src.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, spec.FormatDouble(*r.Max))
 	default:
 		return true
 	}
@@ -119,7 +120,7 @@ func (d *decoder) inRange(n *yaml.Node, v any, r rules) bool {
 }
 
 // expression reads a CEL expression that stands without ${}.
-func (d *decoder) expression(n *yaml.Node, r rules) value {
+func (d *decoder) expression(n *yaml.Node, r spec.Rules) value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		d.src.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
 		return nil
@@ -129,7 +130,7 @@ func (d *decoder) expression(n *yaml.Node, r rules) value {
 		return nil
 	}
 	w := want{}
-	if r.boolean {
+	if r.Bool {
 		w.typ = boolType
 	}
 	d.add(n, n.Value, 0, d.scope, w)

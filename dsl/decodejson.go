@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
@@ -145,7 +147,7 @@ func decodeScalar(t *cel.Type, raw json.RawMessage) (v ref.Val, err error) {
 		err = json.Unmarshal(raw, &s)
 		v = types.String(s)
 	case types.DurationKind:
-		var d Duration
+		var d spec.Duration
 		err = json.Unmarshal(raw, &d)
 		v = types.Duration{Duration: time.Duration(d)}
 	case types.TimestampKind:

@@ -7,12 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-// Defaults are merged into the steps when a document is read, and nothing of them is left: under `step` the keys every step may have,
-// under a kind those of the kind.
-type Defaults struct{}
 
 // withDefaults returns a mapping with the keys it lacks taken from the defaults of that name. They keep their places in the document.
 func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
@@ -50,7 +47,7 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		defer func() { d.partial = false }()
 		if key.Value == "step" {
 			l.envelopeForms(d, &step{})
-			d.structure(val, reflect.TypeFor[Envelope](), nil)
+			d.structure(val, reflect.TypeFor[spec.Envelope](), nil)
 			return
 		}
 		info := kindByName(key.Value)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -18,12 +19,12 @@ func (c *checker) checkEnvelope(s *step) {
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
-	if at := document.Lookup(s.own, "timeout"); at != nil && s.Kind == KindApproval {
+	if at := document.Lookup(s.own, "timeout"); at != nil && s.Kind == spec.KindApproval {
 		c.src.Errorf(document.KeyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
 			"a timeout of the step `%s` would fail it, whatever its `default` says", s.ID)
 	}
 	if at := document.Lookup(s.node, "timeout"); at != nil {
-		if d, err := ParseDuration(at.Value); err == nil && d == 0 {
+		if d, err := spec.ParseDuration(at.Value); err == nil && d == 0 {
 			c.src.Errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
 		}
 	}
@@ -35,7 +36,7 @@ func (c *checker) checkEnvelope(s *step) {
 		case !ok:
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, typeNames(outputs)), "`%s` is not %s", name, outputs.what)
 		case typeName(t) != "dataset" && typeName(t) != "model":
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, article(typeName(t)))
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, spec.Article(typeName(t)))
 		case !isDocumentName(s.Publish[name]):
 			c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
 		}

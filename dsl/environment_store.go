@@ -7,18 +7,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// StoreSpec says where the store is.
-type StoreSpec struct {
-	// URL: file:///folder, or s3://bucket/folder or gs://bucket/folder with what may follow a bucket: ?region= and, for a server that is
-	// not AWS's, &endpoint=.
-	URL string `json:"url,omitempty"`
-}
-
 // checkStore reports an address that no store can have.
-func checkStore(src *document.Source, root *yaml.Node, env *Environment) {
+func checkStore(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	at := document.Lookup(document.Lookup(root, "store"), "url")
 	if at == nil {
 		return

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // A cost of which a part is unknown has no value, so that no check of it can hold.
 func TestUnknownCostIsNone(t *testing.T) {
 	vars := chainVars
-	vars.Run = RunFacts{ID: "r7", Attempt: 1, StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
+	vars.Run = spec.RunFacts{ID: "r7", Attempt: 1, StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
 	for expr, want := range map[string]string{"run.cost.usd < 20.0": "`run.cost.usd` is absent", "run.cost.?usd.orValue(99.0)": ""} {
 		document := strings.Replace(chain, `outputs: {f1: "${steps.score.metrics.f1}"}`, "outputs:\n  x: >-\n    ${"+expr+"}", 1)
 		_, err := mustCompile(t, document).Outputs(vars)
@@ -27,10 +29,10 @@ func TestUnknownCostIsNone(t *testing.T) {
 func TestExpressions(t *testing.T) {
 	vars := chainVars
 	vars.Steps = maps.Clone(chainVars.Steps)
-	vars.Steps["score"] = StepResult{Status: StatusSkipped}
-	vars.Run = RunFacts{ID: "r7", Attempt: 2, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
-	vars.Last = map[string]StepResult{"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.5}}`)}}
-	vars.Serving = map[string]map[string]StepResult{"local": {"score": {Status: StatusDeclined, Outputs: json.RawMessage(`{"metrics":{"f1":0.7}}`)}}}
+	vars.Steps["score"] = spec.StepResult{Status: spec.StatusSkipped}
+	vars.Run = spec.RunFacts{ID: "r7", Attempt: 2, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
+	vars.Last = map[string]spec.StepResult{"score": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.5}}`)}}
+	vars.Serving = map[string]map[string]spec.StepResult{"local": {"score": {Status: spec.StatusDeclined, Outputs: json.RawMessage(`{"metrics":{"f1":0.7}}`)}}}
 	tests := []struct {
 		expr string
 		want any    // nil when err is set
@@ -103,36 +105,36 @@ func TestFunctions(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	p := mustCompile(t, chain)
-	served := func(f1 string) map[string]map[string]StepResult {
-		return map[string]map[string]StepResult{"local": {"score": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":` + f1 + `}}`)}}}
+	served := func(f1 string) map[string]map[string]spec.StepResult {
+		return map[string]map[string]spec.StepResult{"local": {"score": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":` + f1 + `}}`)}}}
 	}
 	tests := []struct {
 		name    string
 		outputs string
-		serving map[string]map[string]StepResult
-		want    Verdict
-		checks  []Verdict
+		serving map[string]map[string]spec.StepResult
+		want    spec.Verdict
+		checks  []spec.Verdict
 	}{
-		{"first run", `{"metrics":{"f1":0.95}}`, nil, VerdictPass, []Verdict{"pass", "pass", "pass"}},
-		{"better", `{"metrics":{"f1":0.95}}`, served("0.9"), VerdictPass, []Verdict{"pass", "pass", "pass"}},
-		{"not better", `{"metrics":{"f1":0.95}}`, served("0.96"), VerdictFail, []Verdict{"pass", "fail", "pass"}},
-		{"bad", `{"metrics":{"f1":0.4}}`, nil, VerdictFail, []Verdict{"fail", "pass", "fail"}},
-		{"not measured", `{"metrics":{}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
-		{"null", `{"metrics":{"f1":null}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
-		{"a text", `{"metrics":{"f1":"0.99"}}`, nil, VerdictError, []Verdict{"error", "error", "error"}},
-		{"no outputs", ``, nil, VerdictError, []Verdict{"error", "error", "error"}},
-		{"broken", `[1`, nil, VerdictError, []Verdict{"error", "error", "error"}},
-		{"served broken", `{"metrics":{"f1":0.95}}`, served(`"x"`), VerdictError, []Verdict{"pass", "error", "pass"}},
+		{"first run", `{"metrics":{"f1":0.95}}`, nil, spec.VerdictPass, []spec.Verdict{"pass", "pass", "pass"}},
+		{"better", `{"metrics":{"f1":0.95}}`, served("0.9"), spec.VerdictPass, []spec.Verdict{"pass", "pass", "pass"}},
+		{"not better", `{"metrics":{"f1":0.95}}`, served("0.96"), spec.VerdictFail, []spec.Verdict{"pass", "fail", "pass"}},
+		{"bad", `{"metrics":{"f1":0.4}}`, nil, spec.VerdictFail, []spec.Verdict{"fail", "pass", "fail"}},
+		{"not measured", `{"metrics":{}}`, nil, spec.VerdictError, []spec.Verdict{"error", "error", "error"}},
+		{"null", `{"metrics":{"f1":null}}`, nil, spec.VerdictError, []spec.Verdict{"error", "error", "error"}},
+		{"a text", `{"metrics":{"f1":"0.99"}}`, nil, spec.VerdictError, []spec.Verdict{"error", "error", "error"}},
+		{"no outputs", ``, nil, spec.VerdictError, []spec.Verdict{"error", "error", "error"}},
+		{"broken", `[1`, nil, spec.VerdictError, []spec.Verdict{"error", "error", "error"}},
+		{"served broken", `{"metrics":{"f1":0.95}}`, served(`"x"`), spec.VerdictError, []spec.Verdict{"pass", "error", "pass"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			vars := chainVars
 			vars.Serving = tt.serving
 			checks, verdict := p.Judge("score", json.RawMessage(tt.outputs), vars)
-			var got []Verdict
+			var got []spec.Verdict
 			for _, c := range checks {
 				got = append(got, c.Verdict)
-				if (c.Error != "") != (c.Verdict == VerdictError) {
+				if (c.Error != "") != (c.Verdict == spec.VerdictError) {
 					t.Errorf("%s: verdict %s, error %q", c.Expression, c.Verdict, c.Error)
 				}
 			}
@@ -146,8 +148,8 @@ func TestJudge(t *testing.T) {
 // TestJudgeValues: a person sees what the condition saw.
 func TestJudgeValues(t *testing.T) {
 	checks, _ := mustCompile(t, chain).Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars)
-	want := Check{
-		Expression: "metrics.f1 >= serving.local.?steps.score.metrics.f1.orValue(0.0)", Message: "not better", Verdict: VerdictPass, OnFail: OnFailStop,
+	want := spec.Check{
+		Expression: "metrics.f1 >= serving.local.?steps.score.metrics.f1.orValue(0.0)", Message: "not better", Verdict: spec.VerdictPass, OnFail: spec.OnFailStop,
 		Values: map[string]any{"metrics.f1": 0.95, "serving.local.?steps.score.metrics.f1": "absent"}, Line: 24,
 	}
 	if diff := cmp.Diff(want, checks[1]); diff != "" {
@@ -196,22 +198,22 @@ steps: {a: {run: {command: [echo, "${params.n}${params.f}${params.b}${params.s}"
 
 func TestStageCheck(t *testing.T) {
 	tests := []struct {
-		expr    Expr
-		delta   Delta
-		want    Verdict
+		expr    spec.Expr
+		delta   spec.Delta
+		want    spec.Verdict
 		invalid bool
 	}{
-		{"delta.agreement >= 0.98", Delta{Samples: 10, Agreement: 0.99}, VerdictPass, false},
-		{"delta.agreement >= 0.98", Delta{Samples: 10, Agreement: 0.9}, VerdictFail, false},
-		{"delta.agreement >= 0.98", Delta{}, VerdictError, false},
-		{"candidate.errors <= 0.1 * candidate.requests", Delta{}, VerdictPass, false},
-		{"candidate.p99_ms < 2.0 * stable.p99_ms", Delta{}, VerdictError, false}, // stable has no requests
-		{"delta.agrement > 0.5", Delta{}, "", true},
-		{"candidate.requests", Delta{}, "", true},
+		{"delta.agreement >= 0.98", spec.Delta{Samples: 10, Agreement: 0.99}, spec.VerdictPass, false},
+		{"delta.agreement >= 0.98", spec.Delta{Samples: 10, Agreement: 0.9}, spec.VerdictFail, false},
+		{"delta.agreement >= 0.98", spec.Delta{}, spec.VerdictError, false},
+		{"candidate.errors <= 0.1 * candidate.requests", spec.Delta{}, spec.VerdictPass, false},
+		{"candidate.p99_ms < 2.0 * stable.p99_ms", spec.Delta{}, spec.VerdictError, false}, // stable has no requests
+		{"delta.agrement > 0.5", spec.Delta{}, "", true},
+		{"candidate.requests", spec.Delta{}, "", true},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.expr), func(t *testing.T) {
-			check, err := EvalStageCheck(tt.expr, SideCounts{Requests: 100, Errors: 1, P99MS: 3}, SideCounts{}, tt.delta)
+			check, err := EvalStageCheck(tt.expr, spec.SideCounts{Requests: 100, Errors: 1, P99MS: 3}, spec.SideCounts{}, tt.delta)
 			if (err != nil) != tt.invalid {
 				t.Fatal(err)
 			}
@@ -223,12 +225,12 @@ func TestStageCheck(t *testing.T) {
 }
 
 func TestInputPaths(t *testing.T) {
-	token := InputPath("mail", "sha256:ab")
-	got, err := ReplaceInputPaths("--data="+token+"/train:"+token, map[string]string{"mail": "/in/mail"})
+	token := spec.InputPath("mail", "sha256:ab")
+	got, err := spec.ReplaceInputPaths("--data="+token+"/train:"+token, map[string]string{"mail": "/in/mail"})
 	if err != nil || got != "--data=/in/mail/train:/in/mail" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := ReplaceInputPaths(token, map[string]string{"other": "/x"}); err == nil {
+	if _, err := spec.ReplaceInputPaths(token, map[string]string{"other": "/x"}); err == nil {
 		t.Error("a token nobody can replace went through")
 	}
 }
@@ -247,11 +249,11 @@ steps:
 		"n > 0 || steps.?before.n.orValue(0) > 0", "[0].all(x, steps.?before.n.orValue(0) >= x)",
 	} {
 		p := mustCompile(t, document+"'"+gate+"'\n")
-		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), Vars{}); verdict != VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
+		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), spec.Vars{}); verdict != spec.VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
 			t.Errorf("%s: %s, %+v", gate, verdict, checks)
 		}
-		skipped := Vars{Steps: map[string]StepResult{"before": {Status: StatusSkipped}}}
-		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), skipped); (verdict == VerdictError) != (gate == "n > steps.before.n") {
+		skipped := spec.Vars{Steps: map[string]spec.StepResult{"before": {Status: spec.StatusSkipped}}}
+		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), skipped); (verdict == spec.VerdictError) != (gate == "n > steps.before.n") {
 			t.Errorf("%s, of a step that was skipped: %s, %+v", gate, verdict, checks)
 		}
 	}

@@ -4,31 +4,17 @@ import (
 	"reflect"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Evaluate runs the user's own scoring program and takes its metrics from $SLUICE_METRICS.
-type Evaluate struct {
-	Command
-	// Metrics are the names the program reports; any other name is an error.
-	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
+func evaluateOutputs(ts *typeSystem, id string, sp *spec.Evaluate) map[string]*cel.Type {
+	fields := ts.structFields(reflect.TypeFor[spec.EvaluateOutput]())
+	fields["metrics"] = metricsType(ts, id, sp.Metrics)
+	return declaredOutputs(fields, sp.Outputs)
 }
 
-// Kind implements Spec.
-func (*Evaluate) Kind() Kind { return KindEvaluate }
-
-// EvaluateOutput is what an evaluate step hands on, beside its declared outputs.
-type EvaluateOutput struct {
-	// Metrics holds the last value reported of each declared metric.
-	Metrics map[string]float64 `json:"metrics"`
-}
-
-func evaluateOutputs(ts *typeSystem, id string, spec *Evaluate) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[EvaluateOutput]())
-	fields["metrics"] = metricsType(ts, id, spec.Metrics)
-	return declaredOutputs(fields, spec.Outputs)
-}
-
-func checkEvaluate(c *checker, s *step, spec *Evaluate) {
+func checkEvaluate(c *checker, s *step, spec *spec.Evaluate) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
 }

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // The examples of keys in docs/reference.md and schema.json are taken from the documents in testdata/examples, which TestExamples
@@ -43,9 +44,9 @@ func keyExamples(t *testing.T) map[string]example {
 		if err := yaml.Unmarshal(data, &doc); err != nil {
 			t.Fatal(err)
 		}
-		root := reflect.TypeFor[Pipeline]()
+		root := reflect.TypeFor[spec.Pipeline]()
 		if environmentExample(data) {
-			root = reflect.TypeFor[Environment]()
+			root = reflect.TypeFor[spec.Environment]()
 		}
 		collectExamples(found, doc.Content[0], root)
 	}
@@ -66,7 +67,7 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 		eachEntry(n, func(_ string, step *yaml.Node) { collectStep(found, step) })
 	case t == defaultsType:
 		collectStep(found, n)
-		collectExamples(found, document.Child(n, "step"), reflect.TypeFor[Envelope]())
+		collectExamples(found, document.Child(n, "step"), reflect.TypeFor[spec.Envelope]())
 	case n == nil:
 	case t == gateType && n.Kind == yaml.MappingNode:
 		collectExamples(found, n, t.Elem())
@@ -87,7 +88,7 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 }
 
 func collectStep(found map[string]example, n *yaml.Node) {
-	collectFields(found, n, reflect.TypeFor[Envelope]())
+	collectFields(found, n, reflect.TypeFor[spec.Envelope]())
 	for _, k := range kinds {
 		if body := document.Child(n, string(k.kind)); body != nil {
 			collectExamples(found, body, reflect.TypeOf(k.new()).Elem())
@@ -96,13 +97,13 @@ func collectStep(found map[string]example, n *yaml.Node) {
 }
 
 func collectFields(found map[string]example, n *yaml.Node, t reflect.Type) {
-	for _, f := range fieldsOf(t) {
-		v := document.Child(n, f.name)
+	for _, f := range spec.KeysOf(t) {
+		v := document.Child(n, f.Name)
 		if v == nil {
 			continue
 		}
 		// A gate in brackets is refused, so that a list of conditions cannot stand on one line.
-		if text := oneLineYAML(v, false); f.typ != gateType || v.Kind != yaml.SequenceNode {
+		if text := oneLineYAML(v, false); f.Type != gateType || v.Kind != yaml.SequenceNode {
 			if have, ok := found[goName(t, f)]; !ok || len(text) < len(have.text) {
 				var value any
 				if err := v.Decode(&value); err == nil {
@@ -110,7 +111,7 @@ func collectFields(found map[string]example, n *yaml.Node, t reflect.Type) {
 				}
 			}
 		}
-		collectExamples(found, v, f.typ)
+		collectExamples(found, v, f.Type)
 	}
 }
 
@@ -172,16 +173,16 @@ func allKeys() []string {
 			walk(t.Elem())
 			return
 		}
-		if t.Kind() != reflect.Struct || seen[t] || t == refType || t == reflect.TypeFor[Step]() {
+		if t.Kind() != reflect.Struct || seen[t] || t == refType || t == reflect.TypeFor[spec.Step]() {
 			return
 		}
 		seen[t] = true
-		for _, f := range fieldsOf(t) {
+		for _, f := range spec.KeysOf(t) {
 			keys[goName(t, f)] = true
-			walk(f.typ)
+			walk(f.Type)
 		}
 	}
-	for _, t := range []reflect.Type{reflect.TypeFor[Pipeline](), reflect.TypeFor[Environment](), reflect.TypeFor[Envelope]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[spec.Pipeline](), reflect.TypeFor[spec.Environment](), reflect.TypeFor[spec.Envelope]()} {
 		walk(t)
 	}
 	for _, k := range kinds {

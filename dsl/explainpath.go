@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // objectAt returns the object type that a path leads to.
@@ -107,7 +109,7 @@ func notInstance(message string) (code, text, hint string, ok bool) {
 		if strings.HasPrefix(m[1], "list(") {
 			return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
 		}
-		return "type", fmt.Sprintf("this is %s: it has no fields", article(strings.TrimPrefix(m[1], objectPrefix))), "", true
+		return "type", fmt.Sprintf("this is %s: it has no fields", spec.Article(strings.TrimPrefix(m[1], objectPrefix))), "", true
 	}
 	switch iterated := strings.Contains(message, "cannot be range of a comprehension"); {
 	case iterated && strings.Contains(message, "'optional_type("):

@@ -1,17 +1,13 @@
 package dsl
 
 import (
-	"time"
-
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
-
-// TriggerManual is run.trigger.kind of a run that a person or a program started.
-const TriggerManual = "manual"
 
 func triggerType() *objectType {
 	return &objectType{
@@ -23,20 +19,7 @@ func triggerType() *objectType {
 	}
 }
 
-// complete fills in what a run that nothing triggered has instead.
-func (r RunFacts) complete() RunFacts {
-	if r.Trigger.Kind == "" {
-		r.Trigger.Kind = TriggerManual
-	}
-	for _, at := range []*time.Time{&r.ScheduledAt, &r.Trigger.Time} {
-		if at.IsZero() {
-			*at = r.StartedAt
-		}
-	}
-	return r
-}
-
-func triggerValue(ts *typeSystem, t TriggerFacts) *object {
+func triggerValue(ts *typeSystem, t spec.TriggerFacts) *object {
 	fields := map[string]ref.Val{
 		"name": types.String(t.Name), "kind": types.String(t.Kind), "time": types.Timestamp{Time: t.Time},
 		"files": types.NewStringList(ts, t.Files),
@@ -51,7 +34,7 @@ func triggerValue(ts *typeSystem, t TriggerFacts) *object {
 func published(ts *typeSystem, t *cel.Type, refs map[string]artifact.Ref) (ref.Val, error) {
 	values := make(map[ref.Val]ref.Val, len(refs))
 	for name, r := range refs {
-		raw, err := encode(r)
+		raw, err := spec.Encode(r)
 		if err != nil {
 			return nil, err
 		}

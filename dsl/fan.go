@@ -7,21 +7,23 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Expand lists the instances of a step with a matrix or a foreach, in a fixed order. There may be none, and are at most 100,000.
-func (p *Program) Expand(id string, v Vars) ([]Instance, error) {
+func (p *Program) Expand(id string, v spec.Vars) ([]spec.Instance, error) {
 	s, err := p.step(id)
 	if err != nil {
 		return nil, err
 	}
 	v.Instance = nil
 	names := p.names(s, v)
-	var instances []Instance
+	var instances []spec.Instance
 	switch s.fan {
-	case FanMatrix:
+	case spec.FanMatrix:
 		instances, err = s.expandMatrix(names)
-	case FanForeach:
+	case spec.FanForeach:
 		instances, err = s.expandForeach(names)
 	default:
 		err = errors.New("the step has neither a matrix nor a foreach")
@@ -32,35 +34,35 @@ func (p *Program) Expand(id string, v Vars) ([]Instance, error) {
 	return instances, nil
 }
 
-func (s *step) expandMatrix(names *names) ([]Instance, error) {
+func (s *step) expandMatrix(names *names) ([]spec.Instance, error) {
 	all, err := s.matrix.combinations(names)
 	if err != nil {
 		return nil, err
 	}
-	instances := make([]Instance, len(all))
+	instances := make([]spec.Instance, len(all))
 	for i, c := range all {
-		raw, err := encode(c)
+		raw, err := spec.Encode(c)
 		if err != nil {
 			return nil, err
 		}
-		instances[i] = Instance{Index: i, Matrix: raw}
+		instances[i] = spec.Instance{Index: i, Matrix: raw}
 	}
 	return instances, nil
 }
 
-func (s *step) expandForeach(names *names) ([]Instance, error) {
+func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	v, err := s.foreach.eval(names)
 	if err != nil {
 		return nil, err
 	}
 	items, ok := v.(traits.Lister)
 	if !ok {
-		return nil, fmt.Errorf("this is %s, and no list", article(v.Type().TypeName()))
+		return nil, fmt.Errorf("this is %s, and no list", spec.Article(v.Type().TypeName()))
 	}
 	if size, ok := items.Size().(types.Int); ok && size > maxInstances {
 		return nil, errTooMany
 	}
-	instances := []Instance{}
+	instances := []spec.Instance{}
 	for it := items.Iterator(); it.HasNext() == types.True; {
 		item, err := jsonValue(it.Next())
 		if err != nil {
@@ -69,17 +71,17 @@ func (s *step) expandForeach(names *names) ([]Instance, error) {
 		if item == nil {
 			return nil, fmt.Errorf("item %d is null", len(instances))
 		}
-		raw, err := encode(item)
+		raw, err := spec.Encode(item)
 		if err != nil {
 			return nil, err
 		}
-		instances = append(instances, Instance{Index: len(instances), Item: raw})
+		instances = append(instances, spec.Instance{Index: len(instances), Item: raw})
 	}
 	return instances, nil
 }
 
 // When evaluates a step's `when`; it holds when the step has none. Values are what it read, for people.
-func (p *Program) When(id string, v Vars) (holds bool, values map[string]any, err error) {
+func (p *Program) When(id string, v spec.Vars) (holds bool, values map[string]any, err error) {
 	s, err := p.step(id)
 	if err != nil {
 		return false, nil, err
@@ -99,7 +101,7 @@ func (s *step) judgeWhen(names *names) (holds bool, values map[string]any, err e
 }
 
 // Until evaluates the condition that ends a repeat over the outputs of an iteration, which v.Instance names.
-func (p *Program) Until(id string, outputs json.RawMessage, v Vars) (bool, error) {
+func (p *Program) Until(id string, outputs json.RawMessage, v spec.Vars) (bool, error) {
 	s, err := p.step(id)
 	if err != nil {
 		return false, err

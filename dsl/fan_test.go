@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // fanned is a pipeline of one step `a` that fans out as it is told, and one that reads it.
@@ -32,7 +33,7 @@ steps:
 
 var fannedParams = map[string]any{"archs": []any{"bow", "cnn"}, "sizes": []any{1.0, 2.0}, "none": []any{}}
 
-func shownInstances(instances []Instance) []string {
+func shownInstances(instances []spec.Instance) []string {
 	var out []string
 	for i, instance := range instances {
 		if instance.Index != i {
@@ -68,7 +69,7 @@ func TestExpand(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := mustCompile(t, fanned(tt.fan, "steps.a.size()"))
 			for range 3 {
-				got, err := p.Expand("a", Vars{Params: fannedParams})
+				got, err := p.Expand("a", spec.Vars{Params: fannedParams})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -94,7 +95,7 @@ func TestExpandFails(t *testing.T) {
 			if strings.HasPrefix(tt.fan, "repeat") {
 				reader = "steps.a.n"
 			}
-			_, err := mustCompile(t, fanned(tt.fan, reader)).Expand("a", Vars{Params: fannedParams})
+			_, err := mustCompile(t, fanned(tt.fan, reader)).Expand("a", spec.Vars{Params: fannedParams})
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v does not say %q", err, tt.want)
 			}
@@ -121,7 +122,7 @@ func TestMatrixProduct(t *testing.T) {
 		if p == nil {
 			t.Fatal(diags)
 		}
-		got, err := p.Expand("a", Vars{Params: fannedParams})
+		got, err := p.Expand("a", spec.Vars{Params: fannedParams})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,13 +195,13 @@ pools: {local: {local: {nodes: 2}}}
 secrets: {npm-token: {env: NPM_TOKEN}}
 `
 
-var searchVars = Vars{
+var searchVars = spec.Vars{
 	Params: map[string]any{"token": "npm-token"},
-	Run:    RunFacts{ID: "r", Attempt: 1, StartedAt: time.Unix(0, 0), Status: StatusFailed, Failed: []FailedStep{{"fit", "boom", "user"}, {"x", "e", "gate"}}},
-	Steps: map[string]StepResult{
-		"fit": {Status: StatusSucceeded, Outputs: json.RawMessage(`[
+	Run:    spec.RunFacts{ID: "r", Attempt: 1, StartedAt: time.Unix(0, 0), Status: spec.StatusFailed, Failed: []spec.FailedStep{{Step: "fit", Error: "boom", Type: "user"}, {Step: "x", Error: "e", Type: "gate"}}},
+	Steps: map[string]spec.StepResult{
+		"fit": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[
 			{"f1": 0.6, "index": 0, "matrix": {"arch": "bow"}}, {"f1": 0.9, "index": 1, "matrix": {"arch": "cnn", "gpu": 2}}, {"f1": 0.9, "index": 2, "matrix": {"arch": "bow"}}]`)},
-		"tune": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"f1": 0.95}`)},
+		"tune": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"f1": 0.95}`)},
 	},
 }
 
@@ -214,14 +215,14 @@ func compileSearch(t *testing.T) *Program {
 }
 
 // with is the vars as an instance sees them.
-func with(v Vars, instance Instance) Vars {
+func with(v spec.Vars, instance spec.Instance) spec.Vars {
 	v.Instance = &instance
 	return v
 }
 
 func command(t *testing.T, r Resolved) []string {
 	t.Helper()
-	var spec Run
+	var spec spec.Run
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +232,7 @@ func command(t *testing.T, r Resolved) []string {
 func TestResolveInstance(t *testing.T) {
 	p := compileSearch(t)
 	once, err := p.Resolve("fit", searchVars)
-	if diff := cmp.Diff(Resolved{Run: true, Values: map[string]any{"run.attempt": int64(1)}, Cache: Cache{Enabled: true}}, once); diff != "" || err != nil {
+	if diff := cmp.Diff(Resolved{Run: true, Values: map[string]any{"run.attempt": int64(1)}, Cache: spec.Cache{Enabled: true}}, once); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	second := searchVars
@@ -239,7 +240,7 @@ func TestResolveInstance(t *testing.T) {
 	if once, err = p.Resolve("fit", second); once.Run || err != nil {
 		t.Errorf("%+v %v", once, err)
 	}
-	if holds, _, err := p.When("fit", with(second, Instance{})); holds || err != nil {
+	if holds, _, err := p.When("fit", with(second, spec.Instance{})); holds || err != nil {
 		t.Errorf("%v %v", holds, err)
 	}
 	instances, err := p.Expand("fit", searchVars)
@@ -249,7 +250,7 @@ func TestResolveInstance(t *testing.T) {
 	one, err := p.Resolve("fit", with(second, instances[1])) // its `when` was judged before
 	want := Resolved{
 		Run: true, Env: map[string]string{"GPU": "2"}, Secrets: map[string]string{"A": "npm-token", "B": "npm-token"}, Summary: "cnn number 1",
-		Cache: Cache{Enabled: true}, Files: []string{"a.py"}, Spec: one.Spec,
+		Cache: spec.Cache{Enabled: true}, Files: []string{"a.py"}, Spec: one.Spec,
 	}
 	if diff := cmp.Diff(want, one); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -274,7 +275,7 @@ func TestReadInstances(t *testing.T) {
 	}
 	empty := searchVars
 	empty.Steps = maps.Clone(empty.Steps)
-	empty.Steps["fit"] = StepResult{Status: StatusSucceeded, Outputs: json.RawMessage(`[]`)}
+	empty.Steps["fit"] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[]`)}
 	if _, err := p.Resolve("pick", empty); !IsAbsent(err) || !strings.Contains(err.Error(), "there is no best of an empty list") {
 		t.Error(err)
 	}
@@ -282,11 +283,11 @@ func TestReadInstances(t *testing.T) {
 
 func TestRepeat(t *testing.T) {
 	p := compileSearch(t)
-	first, err := p.Resolve("tune", with(searchVars, Instance{}))
+	first, err := p.Resolve("tune", with(searchVars, spec.Instance{}))
 	if err != nil || command(t, first)[1] != "0 0" {
 		t.Error(first, err)
 	}
-	later := with(searchVars, Instance{Index: 3, Previous: json.RawMessage(`{"f1": 0.5}`)})
+	later := with(searchVars, spec.Instance{Index: 3, Previous: json.RawMessage(`{"f1": 0.5}`)})
 	if r, err := p.Resolve("tune", later); err != nil || command(t, r)[1] != "3 0.5" {
 		t.Error(r, err)
 	}
@@ -301,34 +302,34 @@ func TestRepeat(t *testing.T) {
 	if _, err := p.Until("fit", nil, later); err == nil {
 		t.Error("a step without repeat ended one")
 	}
-	if _, verdict := p.Judge("tune", json.RawMessage(`{"f1": 0.4}`), later); verdict != VerdictFail {
+	if _, verdict := p.Judge("tune", json.RawMessage(`{"f1": 0.4}`), later); verdict != spec.VerdictFail {
 		t.Error(verdict)
 	}
 }
 
 func TestJudgeHold(t *testing.T) {
 	p := compileSearch(t)
-	vars := with(searchVars, Instance{Index: 1, Matrix: json.RawMessage(`{"arch": "cnn"}`)})
+	vars := with(searchVars, spec.Instance{Index: 1, Matrix: json.RawMessage(`{"arch": "cnn"}`)})
 	tests := []struct {
 		f1   string
-		want Verdict
+		want spec.Verdict
 	}{
-		{"0.95", VerdictPass},
-		{"0.75", VerdictHold},
-		{"0.65", VerdictFail}, // a person cannot let pass what another check stops
-		{"0.4", VerdictFail},
-		{"null", VerdictError},
+		{"0.95", spec.VerdictPass},
+		{"0.75", spec.VerdictHold},
+		{"0.65", spec.VerdictFail}, // a person cannot let pass what another check stops
+		{"0.4", spec.VerdictFail},
+		{"null", spec.VerdictError},
 	}
 	for _, tt := range tests {
 		checks, verdict := p.Judge("fit", json.RawMessage(`{"f1": `+tt.f1+`}`), vars)
 		if verdict != tt.want {
 			t.Errorf("%s: %s %+v", tt.f1, verdict, checks)
 		}
-		if diff := cmp.Diff(&Hold{Who: []string{"user:anna"}, Timeout: Duration(72 * time.Hour), Default: "fail"}, checks[1].Hold); diff != "" || checks[0].Hold != nil {
+		if diff := cmp.Diff(&spec.Hold{Who: []string{"user:anna"}, Timeout: spec.Duration(72 * time.Hour), Default: "fail"}, checks[1].Hold); diff != "" || checks[0].Hold != nil {
 			t.Error(diff)
 		}
 	}
-	if _, verdict := p.Judge("fit", json.RawMessage(`{"f1": 0.95}`), searchVars); verdict != VerdictError {
+	if _, verdict := p.Judge("fit", json.RawMessage(`{"f1": 0.95}`), searchVars); verdict != spec.VerdictError {
 		t.Errorf("judged without an instance: %s", verdict)
 	}
 }
@@ -342,13 +343,13 @@ func TestSections(t *testing.T) {
 	if diff := cmp.Diff([]string{"fit ", "tune ", "pick ", "report finally"}, order); diff != "" {
 		t.Error(diff)
 	}
-	want := Node{
-		ID: "fit", Kind: KindRun, HasGate: true, HasWhen: true, Fan: FanMatrix, Require: 1, Needs: map[string]Need{}, Retry: Retry{}.WithDefaults(),
+	want := spec.Node{
+		ID: "fit", Kind: spec.KindRun, HasGate: true, HasWhen: true, Fan: spec.FanMatrix, Require: 1, Needs: map[string]spec.Need{}, Retry: spec.Retry{}.WithDefaults(),
 	}
 	if diff := cmp.Diff(want, p.Graph()[0]); diff != "" {
 		t.Error(diff)
 	}
-	if n := p.Graph()[1]; n.Fan != FanRepeat || n.Max != 5 || n.Require != 0 {
+	if n := p.Graph()[1]; n.Fan != spec.FanRepeat || n.Max != 5 || n.Require != 0 {
 		t.Errorf("%+v", n)
 	}
 	if n := p.Graph()[3]; len(n.After) > 0 || len(n.Needs) > 0 {
@@ -365,7 +366,7 @@ func TestSections(t *testing.T) {
 		t.Error(diff)
 	}
 	without := searchVars
-	without.Steps = map[string]StepResult{"tune": {Status: StatusFailed}}
+	without.Steps = map[string]spec.StepResult{"tune": {Status: spec.StatusFailed}}
 	if _, err := p.Resolve("report", without); !IsAbsent(err) || !strings.Contains(err.Error(), "`steps.tune` is absent") {
 		t.Error(err)
 	}
@@ -388,17 +389,17 @@ steps:
 	if a.Timeout.String() != "1h" || b.Timeout.String() != "5m" || a.Require != 0 || b.Require != 0.2 {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	ra, errA := p.Resolve("a", Vars{})
-	rb, errB := p.Resolve("b", with(Vars{}, Instance{Item: json.RawMessage("1")}))
+	ra, errA := p.Resolve("a", spec.Vars{})
+	rb, errB := p.Resolve("b", with(spec.Vars{}, spec.Instance{Item: json.RawMessage("1")}))
 	if errA != nil || errB != nil {
 		t.Fatal(errA, errB)
 	}
 	if diff := cmp.Diff([]map[string]string{{"A": "x"}, {"B": "y"}}, []map[string]string{ra.Env, rb.Env}); diff != "" {
 		t.Error(diff)
 	}
-	for raw, want := range map[string]Nodes{string(ra.Spec): {2, 2}, string(rb.Spec): {1, 1}} {
-		spec, err := DecodeSpec(KindTrain, json.RawMessage(raw))
-		if err != nil || spec.(*Train).Nodes != want {
+	for raw, want := range map[string]spec.Nodes{string(ra.Spec): {Min: 2, Max: 2}, string(rb.Spec): {Min: 1, Max: 1}} {
+		sp, err := DecodeSpec(spec.KindTrain, json.RawMessage(raw))
+		if err != nil || sp.(*spec.Train).Nodes != want {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // instanceNames are the names that only instances see.
@@ -24,7 +26,7 @@ func (c *checker) instanceType(s *step) *cel.Type {
 
 // instanceName is what tells the instances apart: matrix or item.
 func (s *step) instanceName() string {
-	if s.fan == FanMatrix {
+	if s.fan == spec.FanMatrix {
 		return "matrix"
 	}
 	return "item"
@@ -33,11 +35,11 @@ func (s *step) instanceName() string {
 // typeFan finds the types of what a step's instances see. An expression that makes instances may read other steps' instances, so
 // those come first.
 func (c *checker) typeFan(s *step) {
-	if s.fan == FanNone || s.instance != nil {
+	if s.fan == spec.FanNone || s.instance != nil {
 		return
 	}
 	s.instance = map[string]*cel.Type{"index": cel.IntType}
-	if s.fan == FanRepeat {
+	if s.fan == spec.FanRepeat {
 		s.instance["previous"] = cel.OptionalType(objectNamed("steps." + s.ID))
 		return
 	}
@@ -60,7 +62,7 @@ func (c *checker) typeFan(s *step) {
 }
 
 func (c *checker) itemType(s *step) *cel.Type {
-	if s.fan == FanMatrix {
+	if s.fan == spec.FanMatrix {
 		return c.matrixType(s)
 	}
 	t := s.foreach.outputType()

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // FuzzCompile: no document panics, takes long, or is told of a place that is not in it.
@@ -87,18 +88,18 @@ func FuzzScalars(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := ParseDuration(s); err == nil {
-			if again, err := ParseDuration(d.String()); err != nil || again != d {
+		if d, err := spec.ParseDuration(s); err == nil {
+			if again, err := spec.ParseDuration(d.String()); err != nil || again != d {
 				t.Errorf("%q: %v became %v, %v", s, d, again, err)
 			}
 		}
-		if v, err := ParseShare(s); err == nil {
-			again, err := ParseShare(v.String())
+		if v, err := spec.ParseShare(s); err == nil {
+			again, err := spec.ParseShare(v.String())
 			if diff := float64(again - v); err != nil || diff > 1e-9 || diff < -1e-9 {
 				t.Errorf("%q: %v became %v, %v", s, float64(v), float64(again), err)
 			}
 		}
-		if v, err := ParseSize(s); err == nil && v < 0 {
+		if v, err := spec.ParseSize(s); err == nil && v < 0 {
 			t.Errorf("%q is %d bytes", s, v)
 		}
 	})

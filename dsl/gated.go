@@ -7,13 +7,14 @@ import (
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // checkGates reports releases and publications that no gate holds back.
 func (c *checker) checkGates() {
 	for _, s := range c.steps {
-		if rollout, ok := s.known.(*Rollout); ok && !rollout.Ungated {
+		if rollout, ok := s.known.(*spec.Rollout); ok && !rollout.Ungated {
 			c.checkRelease(s, "changes live traffic", "releases", true)
 		}
 		if child := c.compiled[s]; child != nil {
@@ -34,7 +35,7 @@ type effects struct {
 func (c *checker) effects() effects {
 	var all effects
 	for _, s := range c.steps {
-		rollout, ok := s.known.(*Rollout)
+		rollout, ok := s.known.(*spec.Rollout)
 		all.add(effects{releases: ok, publishes: len(s.Publish) > 0, gated: ok && !rollout.Ungated || len(s.Publish) > 0})
 		if child := c.compiled[s]; child != nil {
 			all.add(child.effects)
@@ -74,13 +75,13 @@ func (c *checker) takesArtifact(s *step) bool {
 // checkRelease reports a step that releases a model and that a gate does not hold back: it must wait for every gated step that judges
 // the model, or one it was made from, and where it is told so for at least one gated step.
 func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
-	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
+	before := c.ancestors(s, func(n spec.Need) bool { return n == spec.NeedPassed })
 	lineage := c.modelLineage(s)
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
 	at := document.KeyNode(s.node, string(s.Kind))
 	if !gated && mustWait {
 		hint := "gate a step it waits for, or say `ungated: true`"
-		if s.Kind == KindPipeline {
+		if s.Kind == spec.KindPipeline {
 			hint = "gate a step it waits for: the child's own gates do not judge what it is given"
 		}
 		c.src.Errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)
@@ -100,17 +101,17 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 // holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person. Where none of its instances must pass
 // it holds nothing back, but a step that takes one of those that did.
 func (s *step) holdsBack(takesInstance bool) bool {
-	return (len(s.gates) > 0 || s.Kind == KindApproval) && (!s.listed() || s.Require > 0 || takesInstance)
+	return (len(s.gates) > 0 || s.Kind == spec.KindApproval) && (!s.listed() || s.Require > 0 || takesInstance)
 }
 
 // judges are the kinds that may judge a model by a gate.
-var judges = []Kind{KindEvaluate, KindRun, KindPipeline}
+var judges = []spec.Kind{spec.KindEvaluate, spec.KindRun, spec.KindPipeline}
 
 func (c *checker) checkPublish(s *step) {
 	if len(s.gates) > 0 {
 		return
 	}
-	before := c.ancestors(s, func(n Need) bool { return n == NeedPassed })
+	before := c.ancestors(s, func(n spec.Need) bool { return n == spec.NeedPassed })
 	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
 		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}

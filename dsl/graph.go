@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -20,7 +21,7 @@ func (c *checker) addEdges() {
 	for _, s := range c.steps {
 		s.needs = maps.Clone(s.Needs)
 		if s.needs == nil {
-			s.needs = map[string]Need{}
+			s.needs = map[string]spec.Need{}
 		}
 		for _, id := range slices.Sorted(maps.Keys(s.Needs)) {
 			c.checkNeed(s, id)
@@ -91,9 +92,9 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 		c.wholeSteps(e, r)
 		return
 	}
-	id, need := r.path[1].name, NeedPassed
+	id, need := r.path[1].name, spec.NeedPassed
 	if r.path[1].optional {
-		need = NeedNotFailed
+		need = spec.NeedNotFailed
 	}
 	other := c.byID[id]
 	switch {
@@ -103,7 +104,7 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	case id == s.ID:
 		e.report(c.src, e.offset(r.root), "self", "", "`"+id+"` cannot read its own outputs before it ran")
 		return
-	case other != nil && other.section.rank() > s.section.rank():
+	case other != nil && other.section.Rank() > s.section.Rank():
 		c.otherSection(s, other, func(hint, message string) { e.report(c.src, e.offset(r.root), "section", hint, message) })
 		return
 	case other == nil || other.section != s.section:
@@ -111,16 +112,16 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	}
 	explicit, has := s.Needs[id]
 	switch {
-	case has && need == NeedPassed && explicit != NeedPassed:
+	case has && need == spec.NeedPassed && explicit != spec.NeedPassed:
 		e.report(c.src, e.offset(r.root), "needs", "write `steps.?"+id+"`, or need `passed`",
 			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
-	case has && explicit == NeedFailed:
+	case has && explicit == spec.NeedFailed:
 		e.report(c.src, e.offset(r.root), "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
 	case has:
-	case s.needs[id] != NeedPassed:
+	case s.needs[id] != spec.NeedPassed:
 		s.needs[id] = need
 	}
-	if need == NeedPassed && c.byID[id].when != nil && s.when == nil {
+	if need == spec.NeedPassed && c.byID[id].when != nil && s.when == nil {
 		line, col := c.src.Locate(e.node, e.start+e.offset(r.root))
 		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
@@ -129,7 +130,7 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 
 // otherSection reports a step that a step of another section cannot wait for.
 func (c *checker) otherSection(s, other *step, report func(hint, message string)) {
-	if other.section.rank() > s.section.rank() {
+	if other.section.Rank() > s.section.Rank() {
 		report("", fmt.Sprintf("`%s` is in `%s`, which runs after `%s`", other.ID, other.section, s.ID))
 		return
 	}
@@ -138,7 +139,7 @@ func (c *checker) otherSection(s, other *step, report func(hint, message string)
 }
 
 // sortGraph returns the steps in topological order, or nil after it has reported a cycle.
-func (c *checker) sortGraph() []Node {
+func (c *checker) sortGraph() []spec.Node {
 	waiting := make([]int, len(c.steps))
 	dependents := make([][]int, len(c.steps))
 	ready := &indexHeap{}
@@ -152,7 +153,7 @@ func (c *checker) sortGraph() []Node {
 			heap.Push(ready, s.index)
 		}
 	}
-	graph := make([]Node, 0, len(c.steps))
+	graph := make([]spec.Node, 0, len(c.steps))
 	for ready.Len() > 0 {
 		i := heap.Pop(ready).(int)
 		graph = append(graph, c.node(c.steps[i]))
@@ -166,14 +167,14 @@ func (c *checker) sortGraph() []Node {
 		c.reportCycle(waiting)
 		return nil
 	}
-	slices.SortStableFunc(graph, func(a, b Node) int { return cmp.Compare(a.Section.rank(), b.Section.rank()) })
+	slices.SortStableFunc(graph, func(a, b spec.Node) int { return cmp.Compare(a.Section.Rank(), b.Section.Rank()) })
 	return graph
 }
 
-func (c *checker) node(s *step) Node {
+func (c *checker) node(s *step) spec.Node {
 	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
 	retry := s.Retry.WithDefaults()
-	return Node{
+	return spec.Node{
 		ID: s.ID, Kind: s.Kind, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
 		Timeout: s.Timeout, Fan: s.fan, MaxParallel: s.MaxParallel, Require: s.Require, Max: s.Repeat.Max, ContinueOnError: s.ContinueOnError,
 	}
@@ -273,7 +274,7 @@ func (c *checker) stuckNeed(s *step, waiting []int) *step {
 }
 
 // ancestors returns the steps s waits for, through needs that keep accepts.
-func (c *checker) ancestors(s *step, keep func(Need) bool) map[string]bool {
+func (c *checker) ancestors(s *step, keep func(spec.Need) bool) map[string]bool {
 	seen := map[string]bool{}
 	todo := []*step{s}
 	for len(todo) > 0 {

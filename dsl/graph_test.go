@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestGraphOrder: whatever the edges and the order in the document, a step comes after all it needs, and of two that could both be
@@ -56,7 +57,7 @@ func writeStep(b *strings.Builder, i int, needs []int) {
 	b.WriteString("}\n")
 }
 
-func checkOrder(t *rapid.T, graph []Node, order []int) {
+func checkOrder(t *rapid.T, graph []spec.Node, order []int) {
 	place := map[string]int{}
 	for i, s := range order {
 		place[fmt.Sprintf("s%d", s)] = i
@@ -109,7 +110,7 @@ steps:
 `)
 	graph := p.Graph()
 	var ids []string
-	byID := map[string]Node{}
+	byID := map[string]spec.Node{}
 	for _, n := range graph {
 		ids = append(ids, n.ID)
 		byID[n.ID] = n
@@ -117,10 +118,10 @@ steps:
 	if diff := cmp.Diff([]string{"b", "c", "e", "f", "g", "a", "d", "late"}, ids); diff != "" {
 		t.Error(diff)
 	}
-	want := Node{
-		ID: "late", Kind: KindRun, After: []string{"a", "b", "c", "d", "e"}, HasWhen: true, Timeout: Duration(5 * 60e9),
-		Needs: map[string]Need{"a": NeedPassed, "b": NeedNotFailed, "c": NeedEnded, "d": NeedFailed, "e": NeedPassed},
-		Retry: Retry{Attempts: 3, Backoff: Duration(5e9), MaxBackoff: Duration(60e9), Errors: []string{"user"}},
+	want := spec.Node{
+		ID: "late", Kind: spec.KindRun, After: []string{"a", "b", "c", "d", "e"}, HasWhen: true, Timeout: spec.Duration(5 * 60e9),
+		Needs: map[string]spec.Need{"a": spec.NeedPassed, "b": spec.NeedNotFailed, "c": spec.NeedEnded, "d": spec.NeedFailed, "e": spec.NeedPassed},
+		Retry: spec.Retry{Attempts: 3, Backoff: spec.Duration(5e9), MaxBackoff: spec.Duration(60e9), Errors: []string{"user"}},
 	}
 	if diff := cmp.Diff(want, byID["late"]); diff != "" {
 		t.Error(diff)
@@ -129,10 +130,10 @@ steps:
 		t.Errorf("%+v", a)
 	}
 	// What a gate reads is waited for, as what `until` does.
-	if diff := cmp.Diff(map[string]Need{"f": NeedNotFailed, "g": NeedPassed}, byID["a"].Needs); diff != "" {
+	if diff := cmp.Diff(map[string]spec.Need{"f": spec.NeedNotFailed, "g": spec.NeedPassed}, byID["a"].Needs); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]Need{"f": NeedNotFailed}, byID["g"].Needs); diff != "" {
+	if diff := cmp.Diff(map[string]spec.Need{"f": spec.NeedNotFailed}, byID["g"].Needs); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -3,6 +3,8 @@ package dsl
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // hashKeys are the secrets that the cleanings of a pipeline, and of its children, make hashes with.
@@ -16,9 +18,9 @@ func (c *checker) hashKeys() hashKeys {
 	all := hashKeys{params: map[string]any{}}
 	for _, s := range c.steps {
 		switch spec := s.known.(type) {
-		case *Clean:
+		case *spec.Clean:
 			c.addHashKeys(&all, s, spec)
-		case *ChildPipeline:
+		case *spec.ChildPipeline:
 			body, _ := s.spec.(entries)
 			params, _ := body.get("params").(entries)
 			given := make(map[string]any, len(params.keys))
@@ -33,7 +35,7 @@ func (c *checker) hashKeys() hashKeys {
 }
 
 // addHashKeys adds what one cleaning hashes with. The name of a secret is written out or comes from a parameter: see checkSecrets.
-func (c *checker) addHashKeys(all *hashKeys, s *step, spec *Clean) {
+func (c *checker) addHashKeys(all *hashKeys, s *step, spec *spec.Clean) {
 	variables, err := HashKeys(spec)
 	if err != nil {
 		all.open = true // reported, or told by the cleaning itself
@@ -64,7 +66,7 @@ func (c *checker) hashKeysOf(s *step) hashKeys {
 func (c *checker) childHashKeys() map[string]hashKeys {
 	all := map[string]hashKeys{}
 	for _, s := range c.steps {
-		if s.Kind == KindPipeline {
+		if s.Kind == spec.KindPipeline {
 			all[s.ID] = c.hashKeysOf(s)
 		}
 	}

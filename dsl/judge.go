@@ -6,35 +6,37 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Judge evaluates a step's gate over its outputs; of a step that fans out, over those of the instance v names. The verdict is pass
 // only when every check holds; a check that cannot be evaluated makes it error, never pass. It is hold when a person may let pass all
 // that does not hold. Without a gate there are no checks and the verdict is pass.
-func (p *Program) Judge(id string, outputs json.RawMessage, v Vars) ([]Check, Verdict) {
+func (p *Program) Judge(id string, outputs json.RawMessage, v spec.Vars) ([]spec.Check, spec.Verdict) {
 	s, err := p.step(id)
 	if err != nil {
-		return []Check{{Verdict: VerdictError, Error: err.Error()}}, VerdictError
+		return []spec.Check{{Verdict: spec.VerdictError, Error: err.Error()}}, spec.VerdictError
 	}
 	names := p.names(s, v)
 	names.takeOwn(outputs)
-	verdict := VerdictPass
-	checks := make([]Check, len(s.gates))
+	verdict := spec.VerdictPass
+	checks := make([]spec.Check, len(s.gates))
 	for i, e := range s.gates {
 		gate := s.Gate[i]
-		check := Check{Expression: e.text, Message: gate.Message, OnFail: gate.OnFail, Line: e.node.Line}
-		if gate.OnFail == OnFailHold {
+		check := spec.Check{Expression: e.text, Message: gate.Message, OnFail: gate.OnFail, Line: e.node.Line}
+		if gate.OnFail == spec.OnFailHold {
 			check.Hold = &gate.Hold
 		}
 		holds, values, err := e.judge(names)
 		check.Values = values
 		switch {
 		case err != nil:
-			check.Verdict, check.Error = VerdictError, err.Error()
+			check.Verdict, check.Error = spec.VerdictError, err.Error()
 		case holds:
-			check.Verdict = VerdictPass
+			check.Verdict = spec.VerdictPass
 		default:
-			check.Verdict = VerdictFail
+			check.Verdict = spec.VerdictFail
 		}
 		checks[i] = check
 		verdict = worse(verdict, check)
@@ -43,16 +45,16 @@ func (p *Program) Judge(id string, outputs json.RawMessage, v Vars) ([]Check, Ve
 }
 
 // worse is the verdict with one more check: error is worse than fail, fail than hold, hold than pass.
-func worse(v Verdict, c Check) Verdict {
+func worse(v spec.Verdict, c spec.Check) spec.Verdict {
 	switch {
-	case c.Verdict == VerdictError:
-		return VerdictError
-	case c.Verdict == VerdictPass || v == VerdictError || v == VerdictFail:
+	case c.Verdict == spec.VerdictError:
+		return spec.VerdictError
+	case c.Verdict == spec.VerdictPass || v == spec.VerdictError || v == spec.VerdictFail:
 		return v
-	case c.OnFail == OnFailHold:
-		return VerdictHold
+	case c.OnFail == spec.OnFailHold:
+		return spec.VerdictHold
 	}
-	return VerdictFail
+	return spec.VerdictFail
 }
 
 // takeOwn makes the step's outputs the names a gate sees.

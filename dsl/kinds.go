@@ -8,15 +8,17 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // kindInfo is one line in the list of kinds: all that the language knows of it beside its spec struct.
 type kindInfo struct {
-	kind  Kind
-	new   func() Spec
+	kind  spec.Kind
+	new   func() spec.Spec
 	scope scope // of expressions in the body that stand without ${}
 	// outputs are the fields of the step's outputs in expressions.
-	outputs func(ts *typeSystem, id string, spec Spec) map[string]*cel.Type
+	outputs func(ts *typeSystem, id string, spec spec.Spec) map[string]*cel.Type
 	// check reports what types alone do not say.
 	check func(c *checker, s *step)
 }
@@ -26,26 +28,26 @@ var kinds []kindInfo
 
 func init() {
 	kinds = []kindInfo{
-		kindOf(KindClean, scopeRow, cleanOutputs, checkClean),
-		kindOf(KindTrain, scopePlain, trainOutputs, checkTrain),
-		kindOf(KindEvaluate, scopePlain, evaluateOutputs, checkEvaluate),
-		kindOf(KindCompile, scopePlain, compileOutputs, checkCompile),
-		kindOf(KindRollout, scopeStage, rolloutOutputs, checkRollout),
-		kindOf(KindRun, scopePlain, runOutputs, checkRun),
-		kindOf(KindApproval, scopePlain, approvalOutputs, checkApproval),
-		kindOf(KindPipeline, scopePlain, childPipelineOutputs, checkChildPipeline),
+		kindOf(spec.KindClean, scopeRow, cleanOutputs, checkClean),
+		kindOf(spec.KindTrain, scopePlain, trainOutputs, checkTrain),
+		kindOf(spec.KindEvaluate, scopePlain, evaluateOutputs, checkEvaluate),
+		kindOf(spec.KindCompile, scopePlain, compileOutputs, checkCompile),
+		kindOf(spec.KindRollout, scopeStage, rolloutOutputs, checkRollout),
+		kindOf(spec.KindRun, scopePlain, runOutputs, checkRun),
+		kindOf(spec.KindApproval, scopePlain, approvalOutputs, checkApproval),
+		kindOf(spec.KindPipeline, scopePlain, childPipelineOutputs, checkChildPipeline),
 	}
 }
 
 // kindOf is the line of a kind whose spec is an S.
 func kindOf[S any, P interface {
 	*S
-	Spec
-}](kind Kind, expressions scope, outputs func(*typeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
+	spec.Spec
+}](kind spec.Kind, expressions scope, outputs func(*typeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
 	return kindInfo{
 		kind: kind, scope: expressions,
-		new:     func() Spec { return P(new(S)) },
-		outputs: func(ts *typeSystem, id string, spec Spec) map[string]*cel.Type { return outputs(ts, id, spec.(P)) },
+		new:     func() spec.Spec { return P(new(S)) },
+		outputs: func(ts *typeSystem, id string, spec spec.Spec) map[string]*cel.Type { return outputs(ts, id, spec.(P)) },
 		check:   func(c *checker, s *step) { check(c, s, s.known.(P)) },
 	}
 }
@@ -54,7 +56,7 @@ func kindOf[S any, P interface {
 var (
 	laterKinds = []string{"tune"}
 	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[Target](): {"triton"},
+		reflect.TypeFor[spec.Target](): {"triton"},
 	}
 )
 
@@ -66,8 +68,8 @@ func kindByName(name string) *kindInfo {
 }
 
 // Kinds are all that this version has.
-func Kinds() []Kind {
-	all := make([]Kind, len(kinds))
+func Kinds() []spec.Kind {
+	all := make([]spec.Kind, len(kinds))
 	for i, k := range kinds {
 		all[i] = k.kind
 	}
@@ -83,23 +85,23 @@ func kindNames() []string {
 }
 
 // DecodeSpec reads a resolved spec, as Resolve returns it.
-func DecodeSpec(kind Kind, raw json.RawMessage) (Spec, error) {
+func DecodeSpec(kind spec.Kind, raw json.RawMessage) (spec.Spec, error) {
 	info := kindByName(string(kind))
 	if info == nil {
 		return nil, fmt.Errorf("unknown kind %q", kind)
 	}
-	spec := info.new()
+	sp := info.new()
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(spec); err != nil {
+	if err := dec.Decode(sp); err != nil {
 		return nil, fmt.Errorf("spec of a %s step: %w", kind, err)
 	}
-	setDefaults(reflect.ValueOf(spec))
-	return spec, nil
+	spec.SetDefaults(reflect.ValueOf(sp))
+	return sp, nil
 }
 
 // declaredOutputs adds what a command declares to the outputs of its kind.
-func declaredOutputs(fields map[string]*cel.Type, outputs map[string]OutputDecl) map[string]*cel.Type {
+func declaredOutputs(fields map[string]*cel.Type, outputs map[string]spec.OutputDecl) map[string]*cel.Type {
 	for name, decl := range outputs {
 		switch decl.Type {
 		case "string":

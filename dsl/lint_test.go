@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 var update = flag.Bool("update", false, "write what the linter says as what it should say")
@@ -52,7 +53,7 @@ func TestLint(t *testing.T) {
 	if err != nil || len(cases) < 35 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
-	covered := map[Kind]bool{}
+	covered := map[spec.Kind]bool{}
 	defer func() {
 		for _, k := range kinds {
 			if !covered[k.kind] {

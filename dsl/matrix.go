@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // maxInstances bounds the instances of one step.
@@ -98,7 +99,7 @@ func readAxis(d *decoder, n *yaml.Node) value {
 		if v == nil {
 			continue
 		}
-		if raw, err := encode(known(v)); err == nil && isKnown(v) {
+		if raw, err := spec.Encode(known(v)); err == nil && isKnown(v) {
 			if seen[string(raw)] {
 				d.src.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
 			}
@@ -212,7 +213,7 @@ func (m *matrix) product(names cel.Activation) ([]combination, error) {
 		next := make([]combination, 0, len(all)*len(items))
 		raws := make([]json.RawMessage, len(items))
 		for i, item := range items {
-			if raws[i], err = encode(item); err != nil {
+			if raws[i], err = spec.Encode(item); err != nil {
 				return nil, err
 			}
 		}
@@ -279,7 +280,7 @@ func resolveMapping(m mapping, names cel.Activation) (combination, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
-		if out[key], err = encode(v); err != nil {
+		if out[key], err = spec.Encode(v); err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // A comprehension takes time by the number of elements, so that a row of megabytes is nothing to wait for. By its square, each of these
@@ -19,7 +21,7 @@ func TestLongLists(t *testing.T) {
 		numbers[i], byName[fmt.Sprint(i)] = int64(i), int64(i)
 	}
 	row := map[string]any{"numbers": numbers, "by_name": byName, "text": strings.Repeat("ab ", n), "one": "x"}
-	for expr, want := range map[Expr]any{
+	for expr, want := range map[spec.Expr]any{
 		`row.numbers.all(x, x >= 0)`:                        true,
 		`row.text.split(" ").exists(w, w == "x")`:           false,
 		`row.by_name.exists(k, k == row.one)`:               false,
@@ -40,7 +42,7 @@ func TestLongLists(t *testing.T) {
 
 // What an evaluation costs grows as the list does, with all that is done for an element; over the limit it ends.
 func TestMeteredOperations(t *testing.T) {
-	for expr, perElement := range map[Expr]uint64{
+	for expr, perElement := range map[spec.Expr]uint64{
 		`row.list.all(x, x >= 0)`:                       6,
 		`row.list.exists(x, x == row.absent)`:           10, // what fails for an element ends nothing
 		`row.list.all(x, row.text.matches("a$"))`:       209,
@@ -58,7 +60,7 @@ func TestMeteredOperations(t *testing.T) {
 }
 
 // costOf is what an expression takes over a row whose list has n elements, or 0 when that is over the limit.
-func costOf(t *testing.T, expr Expr, n int, limit uint64) uint64 {
+func costOf(t *testing.T, expr spec.Expr, n int, limit uint64) uint64 {
 	t.Helper()
 	base, err := envWithin(limit)
 	if err != nil {
@@ -90,7 +92,7 @@ func costOf(t *testing.T, expr Expr, n int, limit uint64) uint64 {
 // A row of the largest size ends what walks through it for each of its elements, and nothing that walks through it once.
 func TestLargestRow(t *testing.T) {
 	row := map[string]any{"text": strings.Repeat("some words\n", 16<<20/11)}
-	for expr, costs := range map[Expr]bool{
+	for expr, costs := range map[spec.Expr]bool{
 		`row.text.size() > 1000 && row.text.contains("absent")`:                   false,
 		`row.text.matches("^[a-z]+ [a-z]+")`:                                      false,
 		`row.text.lowerAscii().replace("words", "word").trim() + row.text != "x"`: false,
@@ -120,7 +122,7 @@ func TestLargeObjects(t *testing.T) {
 		object[name], copied[name], numbers[i], names[i] = int64(i), int64(i), int64(i), name
 	}
 	row := map[string]any{"o": object, "p": copied, "l": numbers, "names": names}
-	for expr, want := range map[Expr]any{
+	for expr, want := range map[spec.Expr]any{
 		`row.o.exists(k, row.o != row.p)`:                 nil,
 		`row.l.exists(x, row.o.exists(k, true) && false)`: nil, // its fields are put in order each time
 		`row.o.map(k, row.o).distinct().size() > 0`:       nil,
@@ -141,7 +143,7 @@ func TestLargeObjects(t *testing.T) {
 func TestListsThatAreMade(t *testing.T) {
 	const n = 100_000
 	row := map[string]any{"l": make([]any, n)}
-	for expr, want := range map[Expr]any{
+	for expr, want := range map[spec.Expr]any{
 		`row.l.map(x, row.l.map(y, [y])).size() > 0`:                            nil,
 		`lists.range(1000000).map(x, lists.range(1000000)).size() > 0`:          nil,
 		`row.l.map(x, row.l.reverse()).size() > 0`:                              nil,
@@ -171,7 +173,7 @@ func TestMeteredConditions(t *testing.T) {
 		"    when: lists.range(200000).all(x, x >= 0)", "    gate:",
 		"      - lists.range(200000).all(x, x >= 0)", "      - params.text.replace('a', params.text).size() > 1", "",
 	}, "\n"))
-	vars := Vars{Params: map[string]any{"text": strings.Repeat("a", 6000)}}
+	vars := spec.Vars{Params: map[string]any{"text": strings.Repeat("a", 6000)}}
 	if holds, _, err := p.When("fit", vars); !holds || err != nil {
 		t.Errorf("when: %v, %v", holds, err)
 	}
@@ -179,7 +181,7 @@ func TestMeteredConditions(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	checks, verdict := p.Judge("fit", []byte("{}"), vars)
 	runtime.ReadMemStats(&after)
-	if verdict != VerdictError || len(checks) != 2 {
+	if verdict != spec.VerdictError || len(checks) != 2 {
 		t.Fatalf("%s: %+v", verdict, checks)
 	}
 	for _, check := range checks {

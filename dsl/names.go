@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -16,13 +17,13 @@ import (
 type names struct {
 	p      *Program
 	step   *step // whose expression it is; nil for the pipeline's outputs
-	vars   Vars
+	vars   spec.Vars
 	own    *object // the step's own outputs, in a gate
 	broken error   // why own could not be read
 	cache  map[string]any
 }
 
-func (p *Program) names(s *step, v Vars) *names {
+func (p *Program) names(s *step, v spec.Vars) *names {
 	return &names{p: p, step: s, vars: v, cache: map[string]any{}}
 }
 
@@ -102,7 +103,7 @@ func (n *names) value(name string) (ref.Val, error) {
 
 // run holds the facts of the run, of which some are known when the main steps have ended.
 func (n *names) run() *object {
-	ts, r := n.p.ts, n.vars.Run.complete()
+	ts, r := n.p.ts, n.vars.Run.Complete()
 	name, facts := "run", map[string]ref.Val{
 		"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
 		"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
@@ -112,7 +113,7 @@ func (n *names) run() *object {
 		cost["usd"] = types.Double(r.CostUSD)
 	}
 	facts["cost"] = ts.fixed("cost", cost)
-	if n.step != nil && n.step.section != SectionMain {
+	if n.step != nil && n.step.section != spec.SectionMain {
 		failed := make([]ref.Val, len(r.Failed))
 		for i, f := range r.Failed {
 			failed[i] = ts.fixed("FailedStep", map[string]ref.Val{"step": types.String(f.Step), "error": types.String(f.Error), "type": types.String(f.Type)})
@@ -150,7 +151,7 @@ func (n *names) params() ref.Val {
 		if !ok {
 			return nil, nil
 		}
-		raw, err := encode(v)
+		raw, err := spec.Encode(v)
 		if err != nil {
 			return nil, err
 		}
@@ -159,14 +160,14 @@ func (n *names) params() ref.Val {
 }
 
 // steps is the object of those results that passed.
-func (n *names) steps(results map[string]StepResult) *object {
+func (n *names) steps(results map[string]spec.StepResult) *object {
 	seen := map[string]ref.Val{}
 	return &object{typ: n.p.ts.objects["steps"], get: func(id string) (ref.Val, error) {
 		if v, ok := seen[id]; ok {
 			return v, nil
 		}
 		result, ok := results[id]
-		if !ok || result.Status != StatusSucceeded {
+		if !ok || result.Status != spec.StatusSucceeded {
 			return nil, nil
 		}
 		v, err := n.p.ts.decode(n.p.ts.objects["steps"].fields[id], result.Outputs)
@@ -179,7 +180,7 @@ func (n *names) steps(results map[string]StepResult) *object {
 }
 
 // earlier is a run before this one.
-func (n *names) earlier(steps map[string]StepResult) *object {
+func (n *names) earlier(steps map[string]spec.StepResult) *object {
 	return n.p.ts.fixed("earlier run", map[string]ref.Val{"steps": n.steps(steps)})
 }
 
@@ -208,7 +209,7 @@ func (n *names) inputs() (ref.Val, error) {
 			if err != nil {
 				return nil, err
 			}
-			return types.String(InputPath(name, fmt.Sprint(digest.Value()))), nil
+			return types.String(spec.InputPath(name, fmt.Sprint(digest.Value()))), nil
 		}}
 	}
 	return &object{typ: n.p.ts.objects["input"], get: func(name string) (ref.Val, error) { return fields[name], nil }}, nil
@@ -224,7 +225,7 @@ func (n *names) input(of value) (ref.Val, error) {
 		if !ok {
 			return nil, nil
 		}
-		raw, err := encode(given)
+		raw, err := spec.Encode(given)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // jsonValue turns a CEL value into what encoding/json would make of the same JSON, but keeps whole numbers whole.
@@ -98,18 +100,11 @@ func textOf(v ref.Val) (string, error) {
 	case types.Uint:
 		return strconv.FormatUint(uint64(v), 10), nil
 	case types.Double:
-		return formatDouble(float64(v)), nil
+		return spec.FormatDouble(float64(v)), nil
 	case types.Duration:
-		return Duration(v.Duration).String(), nil
+		return spec.Duration(v.Duration).String(), nil
 	case types.Timestamp:
 		return v.Time.UTC().Format("2006-01-02T15:04:05Z07:00"), nil
 	}
 	return "", fmt.Errorf("a %s has no place inside a text", v.Type().TypeName())
-}
-
-func formatDouble(f float64) string {
-	if f == float64(int64(f)) && f < 1e15 && f > -1e15 {
-		return strconv.FormatInt(int64(f), 10)
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
 }

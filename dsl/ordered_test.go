@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Maps come in the order of their keys: what an expression makes of one is part of the cache key.
@@ -25,7 +27,7 @@ steps:
 		t.Fatal(diags.Text(false))
 	}
 	for range 20 {
-		got, err := p.Resolve("a", Vars{Params: params, Run: RunFacts{ID: "r1", StartedAt: time.Unix(0, 0)}})
+		got, err := p.Resolve("a", spec.Vars{Params: params, Run: spec.RunFacts{ID: "r1", StartedAt: time.Unix(0, 0)}})
 		if err != nil {
 			t.Fatal(err)
 		}

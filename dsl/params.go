@@ -9,35 +9,11 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// Param declares a parameter of the pipeline.
-type Param struct {
-	// Type: string, int, double, bool, duration, timestamp (2026-01-31T12:00:00Z), enum, list, map; or dataset or model, which a parent
-	// pipeline gives.
-	Type string `json:"type" dsl:"enum=string|int|double|bool|duration|timestamp|list|map|enum|dataset|model"`
-	// Items is the type of what a list or a map holds: string (default), int, double or bool.
-	Items string `json:"items,omitempty" dsl:"enum=string|int|double|bool"`
-	// Values are what an enum may be.
-	Values []string `json:"values,omitempty"`
-	// Default value. Without one the parameter must be given.
-	Default any `json:"default,omitempty"`
-	// Min and Max bound an int or a double.
-	Min *float64 `json:"min,omitempty"`
-	Max *float64 `json:"max,omitempty"`
-	// Pattern is a regular expression (RE2) that a string must match as a whole.
-	Pattern string `json:"pattern,omitempty" dsl:"raw"`
-	// Required: false lets a parameter without a default be absent; it is read as `params.?NAME`.
-	Required *bool `json:"required,omitempty"`
-	// Secret makes the value the name of a secret of the environment. It may be read under a step's `secrets` only.
-	Secret bool `json:"secret,omitempty"`
-}
-
-// Optional reports whether the parameter may be absent.
-func (p Param) Optional() bool { return p.Default == nil && p.Required != nil && !*p.Required }
-
-func paramType(p Param) *cel.Type {
+func paramType(p spec.Param) *cel.Type {
 	switch p.Type {
 	case "list":
 		return cel.ListType(paramItemType(p))
@@ -51,7 +27,7 @@ func paramType(p Param) *cel.Type {
 	return scalarTypes[p.Type]
 }
 
-func paramItemType(p Param) *cel.Type {
+func paramItemType(p spec.Param) *cel.Type {
 	if p.Items == "" {
 		return cel.StringType
 	}
@@ -77,7 +53,7 @@ func (p *Program) SubmittedParams(given map[string]string) (map[string]any, docu
 func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, document.Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
-		values[name] = newTyped(text, leadingZeros)
+		values[name] = spec.NewTyped(text, leadingZeros)
 	}
 	return p.ChildParams(values)
 }
@@ -98,7 +74,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 	for _, name := range slices.Sorted(maps.Keys(p.params)) {
 		decl := p.params[name]
 		value, isGiven := given[name]
-		_, byHand := value.(typed)
+		_, byHand := value.(spec.Typed)
 		switch {
 		case !isGiven && decl.Optional():
 			continue
@@ -111,7 +87,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 		case !isGiven:
 			value = decl.Default
 		}
-		v, message := decl.convert(value)
+		v, message := decl.Convert(value)
 		if message == "" && decl.Secret {
 			message = p.unknownSecret(v)
 		}
@@ -144,7 +120,7 @@ func (c *checker) checkParams() {
 			continue
 		}
 		if c.checkParam(name, p) && p.Default != nil && !c.d.holdsMisspelt(document.Lookup(at, "default")) {
-			if _, message := p.convert(p.Default); message != "" {
+			if _, message := p.Convert(p.Default); message != "" {
 				c.src.Errorf(document.Lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
 			}
 		}
@@ -155,7 +131,7 @@ func (c *checker) checkParams() {
 }
 
 // checkParam reports keys that do not go with a parameter's type, or with each other.
-func (c *checker) checkParam(name string, p Param) bool {
+func (c *checker) checkParam(name string, p spec.Param) bool {
 	at := document.Lookup(c.root, "params", name)
 	bad := func(key, hint, format string, args ...any) bool {
 		c.src.Errorf(document.KeyNode(at, key), "param", hint, format, args...)
@@ -171,26 +147,26 @@ func (c *checker) checkParam(name string, p Param) bool {
 		if !has("min") {
 			key = "max"
 		}
-		return bad(key, "remove it", "`min` and `max` bound an int or a double, and `%s` is %s", name, article(p.Type))
+		return bad(key, "remove it", "`min` and `max` bound an int or a double, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Min != nil && p.Max != nil && *p.Min > *p.Max:
-		return bad("max", "", "the least value of `%s` is %s and the largest %s: there is none", name, formatDouble(*p.Min), formatDouble(*p.Max))
+		return bad("max", "", "the least value of `%s` is %s and the largest %s: there is none", name, spec.FormatDouble(*p.Min), spec.FormatDouble(*p.Max))
 	case has("items") && p.Type != "list" && p.Type != "map":
-		return bad("items", "remove it", "`items` is the type of what a list or a map holds, and `%s` is %s", name, article(p.Type))
+		return bad("items", "remove it", "`items` is the type of what a list or a map holds, and `%s` is %s", name, spec.Article(p.Type))
 	case has("values") && p.Type != "enum":
-		return bad("values", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", name, article(p.Type))
+		return bad("values", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Type == "enum" && len(p.Values) == 0:
 		return bad("type", "add `values: [a, b]`", "the enum `%s` has no values", name)
 	case has("pattern") && p.Type != "string":
-		return bad("pattern", "remove it", "a pattern is one of a string, and `%s` is %s", name, article(p.Type))
+		return bad("pattern", "remove it", "a pattern is one of a string, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Secret && p.Type != "string":
-		return bad("secret", "write `type: string`", "a secret parameter holds the name of a secret and is a string, and `%s` is %s", name, article(p.Type))
+		return bad("secret", "write `type: string`", "a secret parameter holds the name of a secret and is a string, and `%s` is %s", name, spec.Article(p.Type))
 	case isArtifact(p.Type) && has("default"):
 		return bad("default", "remove it", "the %s `%s` is given by a parent pipeline and has no default", p.Type, name)
 	case p.Default != nil && p.Required != nil && *p.Required:
 		return bad("required", "remove one of them", "`%s` is required and has a default that would never be taken", name)
 	}
 	if _, err := regexp.Compile(p.Pattern); err != nil {
-		c.src.Errorf(document.Lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, regexpProblem(err))
+		c.src.Errorf(document.Lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, spec.RegexpProblem(err))
 		return false
 	}
 	return true

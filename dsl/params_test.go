@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -149,7 +150,7 @@ func TestChildParams(t *testing.T) {
 	}
 	want := []string{"2026-01-31T12:00:00Z 24h 2026-01-30T12:00:00Z", "eu 2+4 1.5", "small v1 n 1 1 sha256:ab"}
 	for _, params := range []map[string]any{params, travelled} {
-		r, err := p.Resolve("a", Vars{Params: params})
+		r, err := p.Resolve("a", spec.Vars{Params: params})
 		if err != nil {
 			t.Fatal(err)
 		}

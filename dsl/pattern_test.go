@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // hugePattern is short, and may take its two thousand instructions at each byte.
@@ -17,7 +19,7 @@ const hugePattern = `(a{1,100}){1,10}$`
 // the expression or in the row, and whether the expression is watched or not. In full, each of these would take minutes.
 func TestPatternCost(t *testing.T) {
 	row := map[string]any{"t": strings.Repeat("a", 2<<20) + "b", "p": hugePattern, "list": []any{"x"}}
-	for _, expr := range []Expr{
+	for _, expr := range []spec.Expr{
 		`row.t.matches("(a{1,100}){1,10}$")`, `matches(row.t, "(a{1,100}){1,10}$")`, `row.t.matches(row.p)`, `matches(row.t, row.p)`,
 		`row.list.exists(x, row.t.matches("(a{1,100}){1,10}$"))`, `row.list.exists(x, row.t.matches(row.p))`,
 		`row.list.exists(x, x.matches(row.t))`, `row.list[0].matches(row.t)`, // no text may be so long a pattern
@@ -56,7 +58,7 @@ func TestPatternsOverLargestRow(t *testing.T) {
 // The operations of a match grow with the instructions of its pattern, however short that is, and with the text.
 func TestPatternOperations(t *testing.T) {
 	for text, want := range map[string]uint64{"a$": 206, "(a{1,10}){1,10}$": 11_216, hugePattern: 102_116} {
-		if got := costOf(t, Expr(fmt.Sprintf("row.text.matches(%q) || row.list.all(x, true)", text)), 0, maxRowCost); got != want {
+		if got := costOf(t, spec.Expr(fmt.Sprintf("row.text.matches(%q) || row.list.all(x, true)", text)), 0, maxRowCost); got != want {
 			t.Errorf("%s takes %d over 1000 bytes, want %d", text, got, want)
 		}
 	}
@@ -90,7 +92,7 @@ func TestPatternErrors(t *testing.T) {
 		strings.Repeat("é", 6000): "of 12000 bytes is too large",
 	} {
 		for _, form := range []string{"row.t.matches(%q)", "row.t.split('').exists(x, x.matches(%q))"} {
-			if _, err := CompileRow(Expr(fmt.Sprintf(form, text)), nil); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := CompileRow(spec.Expr(fmt.Sprintf(form, text)), nil); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf(form+": got %v", text, err)
 			}
 		}

@@ -9,68 +9,28 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// Pipeline is the checked document: what is known of it before a run starts.
-type Pipeline struct {
-	// Sluice is pipeline/v1: product, document and version in one key.
-	Sluice string `json:"sluice" dsl:"literal,enum=pipeline/v1"`
-	// Name of the pipeline: letters, digits, `-`, `_` and `.`. Runs of one name are one history: `last` is the newest accepted.
-	Name string `json:"name" dsl:"literal"`
-	// Params are set when a run starts, with `-p name=value`.
-	Params map[string]Param `json:"params,omitempty" dsl:"literal,names"`
-	// Outputs are what the run as a whole hands on.
-	Outputs map[string]any `json:"outputs,omitempty" dsl:"names"`
-	// Triggers start runs by themselves, by name.
-	Triggers map[string]Trigger `json:"triggers,omitempty" dsl:"literal,names"`
-	// Concurrency lets one run of a group go on at a time.
-	Concurrency Concurrency `json:"concurrency,omitzero"`
-	// Budget stops a run that costs more.
-	Budget Budget `json:"budget,omitzero" dsl:"literal"`
-	// Notify tells people or systems about runs, by name.
-	Notify map[string]Notification `json:"notify,omitempty" dsl:"literal,names"`
-	// Defaults are merged into every step, key by key: under `step` those every step may have, under a kind those of the kind. A
-	// step's own key replaces the whole of it.
-	Defaults Defaults `json:"defaults,omitzero"`
-	// Steps by id. They run in the order their references and `needs` ask for; what is independent runs side by side.
-	Steps Steps `json:"steps"`
-	// OnFailure are steps that run after the others when one of them failed. They see `run.failed` and `run.status`.
-	OnFailure Steps `json:"on_failure,omitempty"`
-	// Finally are steps that run last, however the run went. They see `run.failed` and `run.status`.
-	Finally Steps `json:"finally,omitempty"`
-}
-
-// Steps are a pipeline's steps in the order of the document; there they are a mapping by id.
-type Steps []Step
-
-// Step is one node of the graph: exactly one kind, and the envelope.
-type Step struct {
-	ID   string `json:"id"`
-	Kind Kind   `json:"kind"`
-	Envelope
-	// Line of the step in the document.
-	Line int `json:"line"`
-}
 
 // step is a step with all that was read of it.
 type step struct {
-	Step
-	section         Section
+	spec.Step
+	section         spec.Section
 	key, node, body *yaml.Node // the id, the step's mapping with its defaults, the mapping under the kind key
 	own             *yaml.Node // the step's mapping as it is written
 	spec            value      // of the kind
-	known           Spec       // the literal part of spec
+	known           spec.Spec  // the literal part of spec
 	env             value
 	secrets         value
 	summary         value
 	exprs           []*expression
 	when            *expression
 	gates           []*expression
-	fan             Fan
+	fan             spec.Fan
 	matrix          *matrix
 	foreach, until  *expression
 	instance        map[string]*cel.Type // the names an instance sees
-	needs           map[string]Need      // explicit and by reference
+	needs           map[string]spec.Need // explicit and by reference
 	index           int                  // in the document
 	childDocument   *yaml.Node           // of a child pipeline written in place
 	childUntyped    []string             // those of its params whose types were not known when it was checked
@@ -79,7 +39,7 @@ type step struct {
 // loader reads a pipeline document.
 type loader struct {
 	src      *document.Source
-	pipeline Pipeline
+	pipeline spec.Pipeline
 	root     *yaml.Node
 	block    bool // the document is a block, and the root was made for it
 	outputs  entries
@@ -96,18 +56,18 @@ type loader struct {
 }
 
 var (
-	stepsType    = reflect.TypeFor[Steps]()
-	defaultsType = reflect.TypeFor[Defaults]()
+	stepsType    = reflect.TypeFor[spec.Steps]()
+	defaultsType = reflect.TypeFor[spec.Defaults]()
 )
 
 // section returns where the pipeline keeps the steps of a section.
-func (l *loader) section(s Section) *Steps {
+func (l *loader) section(s spec.Section) *spec.Steps {
 	switch s {
-	case SectionOnFailure:
+	case spec.SectionOnFailure:
 		return &l.pipeline.OnFailure
-	case SectionFinally:
+	case spec.SectionFinally:
 		return &l.pipeline.Finally
-	case SectionMain:
+	case spec.SectionMain:
 	}
 	return &l.pipeline.Steps
 }
@@ -122,25 +82,25 @@ func (l *loader) load(data []byte) bool {
 func (l *loader) read() bool {
 	d := newDecoder(l.src, false)
 	if l.block {
-		d.beside = map[reflect.Type][]string{reflect.TypeFor[Clean](): blockKeys}
+		d.beside = map[reflect.Type][]string{reflect.TypeFor[spec.Clean](): blockKeys}
 	}
 	l.d = d
 	l.byID = map[string]*step{}
 	l.defaults = document.Lookup(l.root, "defaults")
-	d.forms[stepsType] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		l.readSteps(d, n)
 		return literal{nil}, true
 	}
-	d.forms[defaultsType] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		l.checkDefaults(n)
 		return literal{nil}, true
 	}
 	startForms(d)
 	if l.root.Kind == yaml.ScalarNode {
-		d.structure(l.root, reflect.TypeFor[Pipeline](), nil) // says that it is no mapping, even of an expression
+		d.structure(l.root, reflect.TypeFor[spec.Pipeline](), nil) // says that it is no mapping, even of an expression
 		return false
 	}
-	v, ok := d.decode(l.root, reflect.TypeFor[Pipeline](), rules{}).(entries)
+	v, ok := d.decode(l.root, reflect.TypeFor[spec.Pipeline](), spec.Rules{}).(entries)
 	if !ok {
 		return false
 	}
@@ -150,11 +110,11 @@ func (l *loader) read() bool {
 	l.concurrency, _ = v.get("concurrency").(entries)
 	known := known(v).(map[string]any)
 	known["outputs"] = l.writtenOutputs()
-	if err := fill(&l.pipeline, known); err != nil {
+	if err := spec.Fill(&l.pipeline, known); err != nil {
 		l.src.Errorf(l.root, "type", "", "%s", err)
 		return false
 	}
-	l.pipeline.completeStart()
+	l.pipeline.CompleteStart()
 	if name := document.Lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
 		l.src.Errorf(name, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", name.Value)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // unpriced is a training of which it may turn out that nobody can tell what it costs.
@@ -31,7 +32,7 @@ func (c *checker) unpricedTraining() *unpriced {
 }
 
 func (c *checker) unpricedPools(s *step) *unpriced {
-	train, ok := s.known.(*Train)
+	train, ok := s.known.(*spec.Train)
 	if !ok || c.env == nil {
 		return nil
 	}

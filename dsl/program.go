@@ -11,18 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
 type Program struct {
-	pipeline *Pipeline
-	env      *Environment
+	pipeline *spec.Pipeline
+	env      *spec.Environment
 	ts       *typeSystem
 	steps    []*step
 	byID     map[string]*step
-	graph    []Node
+	graph    []spec.Node
 	outputs  entries
-	params   map[string]Param
+	params   map[string]spec.Param
 	// concurrency has the group, which may read params.
 	concurrency entries
 	// requirements are the requirements files of steps and pools, each with the files that it includes.
@@ -42,7 +43,7 @@ func Compile(pipeline document.File, env document.File, ws document.Workspace) (
 // compileRoot compiles a document that is a pipeline, or a block that stands for one.
 func compileRoot(pipeline, env document.File, ws document.Workspace, block bool) (*Program, document.Diagnostics) {
 	var diags document.Diagnostics
-	environment := DefaultEnvironment()
+	environment := spec.DefaultEnvironment()
 	if env.Source != nil {
 		src := document.New(env)
 		environment = loadEnvironment(src, env.Source)
@@ -74,16 +75,16 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, block bool)
 }
 
 // Pipeline returns the document's known part.
-func (p *Program) Pipeline() *Pipeline { return p.pipeline }
+func (p *Program) Pipeline() *spec.Pipeline { return p.pipeline }
 
 // Environment returns the environment the pipeline was checked against.
-func (p *Program) Environment() *Environment { return p.env }
+func (p *Program) Environment() *spec.Environment { return p.env }
 
 // Graph returns the steps in topological order, ties in the order of the document.
-func (p *Program) Graph() []Node { return p.graph }
+func (p *Program) Graph() []spec.Node { return p.graph }
 
 // Needs returns the steps that a step waits for, which are all that its expressions may read of its own section.
-func (p *Program) Needs(id string) map[string]Need {
+func (p *Program) Needs(id string) map[string]spec.Need {
 	if s := p.byID[id]; s != nil {
 		return s.needs
 	}
@@ -93,7 +94,7 @@ func (p *Program) Needs(id string) map[string]Need {
 // checker goes over a loaded document.
 type checker struct {
 	*loader
-	env        *Environment
+	env        *spec.Environment
 	ws         document.Workspace
 	ts         *typeSystem
 	base       *cel.Env
@@ -222,7 +223,7 @@ func (c *checker) runTypes() (main, after *cel.Type) {
 	ended := *run
 	ended.name, ended.fields = endedRun, maps.Clone(run.fields)
 	ended.fields["status"] = cel.StringType
-	ended.fields["failed"] = cel.ListType(c.ts.structType(reflect.TypeFor[FailedStep]()))
+	ended.fields["failed"] = cel.ListType(c.ts.structType(reflect.TypeFor[spec.FailedStep]()))
 	return c.ts.define(run), c.ts.define(&ended)
 }
 
@@ -231,7 +232,7 @@ const endedRun = "ended run"
 
 // compileStep checks the expressions of a step.
 func (c *checker) compileStep(s *step) {
-	if s.Kind == KindClean {
+	if s.Kind == spec.KindClean {
 		c.typeRows(s)
 	}
 	for _, e := range s.exprs {
@@ -255,7 +256,7 @@ func (c *checker) compile(e *expression, s *step) {
 		return
 	}
 	extra := map[string]*cel.Type{}
-	if s != nil && (e.scope != scopeOnce || s.fan == FanNone) {
+	if s != nil && (e.scope != scopeOnce || s.fan == spec.FanNone) {
 		maps.Copy(extra, s.instance)
 		if inputs := c.inputsType(s); inputs != nil {
 			extra["inputs"] = inputs
@@ -266,7 +267,7 @@ func (c *checker) compile(e *expression, s *step) {
 		}
 	}
 	base, baseVars := c.base, c.vars
-	if s != nil && s.section != SectionMain {
+	if s != nil && s.section != spec.SectionMain {
 		base, baseVars = c.afterBase, c.afterVars
 	}
 	env, vars := c.envWith(base, baseVars, extra)
@@ -316,7 +317,7 @@ func (c *checker) use(e *expression) {
 }
 
 // paramsRead are the parameters that an expression reads.
-func (e *expression) paramsRead(declared map[string]Param) (all []string) {
+func (e *expression) paramsRead(declared map[string]spec.Param) (all []string) {
 	for _, r := range e.refs {
 		all = append(all, r.paramsRead(declared)...)
 	}
@@ -324,7 +325,7 @@ func (e *expression) paramsRead(declared map[string]Param) (all []string) {
 }
 
 // paramsRead are the parameters that a reference reads: all of them where it does not name one.
-func (r reference) paramsRead(declared map[string]Param) []string {
+func (r reference) paramsRead(declared map[string]spec.Param) []string {
 	switch {
 	case r.path[0].name != "params":
 		return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestReference keeps docs/reference.md what the spec structs say.
@@ -23,9 +24,9 @@ func TestReference(t *testing.T) {
 	w.line("# The language, key by key\n")
 	w.line("Written by `make generate` from the structs in `dsl/`. A pipeline and an environment are YAML documents; `sluice lint` checks them whole\nbefore anything runs, and `schema.json` gives an editor the same knowledge.\n")
 	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`.\n")
-	w.section("Pipeline", reflect.TypeFor[Pipeline]())
-	w.section("Parameters", reflect.TypeFor[Param]())
-	w.section("Steps", reflect.TypeFor[Envelope]())
+	w.section("Pipeline", reflect.TypeFor[spec.Pipeline]())
+	w.section("Parameters", reflect.TypeFor[spec.Param]())
+	w.section("Steps", reflect.TypeFor[spec.Envelope]())
 	w.line("A step waits for the steps it names in `needs` and for those its expressions read. What it may ask of one:\n")
 	w.line("| need | the step starts when the other |\n| --- | --- |")
 	for _, need := range [][2]string{
@@ -43,7 +44,7 @@ func TestReference(t *testing.T) {
 	}
 	w.transforms()
 	w.names()
-	w.section("Environment", reflect.TypeFor[Environment]())
+	w.section("Environment", reflect.TypeFor[spec.Environment]())
 	generated(t, "../docs/reference.md", []byte(w.b.String()))
 }
 
@@ -159,29 +160,29 @@ func (w *referenceWriter) table(t reflect.Type) {
 }
 
 func (w *referenceWriter) rows(t reflect.Type, prefix string, fixed bool) {
-	for _, f := range fieldsOf(t) {
+	for _, f := range spec.KeysOf(t) {
 		notes := []string{}
-		if f.required {
+		if f.Required {
 			notes = append(notes, "required")
 		}
-		if f.rules.byDefault != "" {
-			notes = append(notes, "default `"+f.rules.byDefault+"`")
+		if f.Rules.Default != "" {
+			notes = append(notes, "default `"+f.Rules.Default+"`")
 		}
-		if f.rules.literal && !fixed {
+		if f.Rules.Literal && !fixed {
 			notes = append(notes, "fixed")
 		}
 		doc := w.comment(goName(t, f))
-		if f.rules.byDefault != "" {
+		if f.Rules.Default != "" {
 			doc = statedDefault.ReplaceAllString(doc, "")
 		}
-		value := valueName(f.typ, f.rules)
+		value := valueName(f.Type, f.Rules)
 		if len(notes) > 0 {
 			value += " (" + strings.Join(notes, ", ") + ")"
 		}
-		path := prefix + f.name
-		w.line("| `%s` | %s | %s | %s |", path, value, tableText(doc), w.example(goName(t, f), f.name))
-		if inner, infix := innerStruct(f.typ); inner != nil && (inner != transformType || prefix == "" && f.name == "transforms") {
-			w.rows(inner, path+infix, fixed || f.rules.literal)
+		path := prefix + f.Name
+		w.line("| `%s` | %s | %s | %s |", path, value, tableText(doc), w.example(goName(t, f), f.Name))
+		if inner, infix := innerStruct(f.Type); inner != nil && (inner != transformType || prefix == "" && f.Name == "transforms") {
+			w.rows(inner, path+infix, fixed || f.Rules.Literal)
 		}
 	}
 }
@@ -219,20 +220,20 @@ func innerStruct(t reflect.Type) (inner reflect.Type, infix string) {
 	case reflect.Map:
 		t, infix = t.Elem(), ".NAME."
 	}
-	if t.Kind() != reflect.Struct || t == refType || t == timeType || t == reflect.TypeFor[Step]() || t == reflect.TypeFor[Param]() {
+	if t.Kind() != reflect.Struct || t == refType || t == spec.TimeType || t == reflect.TypeFor[spec.Step]() || t == reflect.TypeFor[spec.Param]() {
 		return nil, ""
 	}
 	return t, infix
 }
 
-func valueName(t reflect.Type, r rules) string {
+func valueName(t reflect.Type, r spec.Rules) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch {
-	case len(r.enum) > 0 && t.Kind() == reflect.String:
-		return "`" + strings.Join(r.enum, "`, `") + "`"
-	case t == exprType:
+	case len(r.Enum) > 0 && t.Kind() == reflect.String:
+		return "`" + strings.Join(r.Enum, "`, `") + "`"
+	case t == spec.ExprType:
 		return "CEL expression"
 	case t == cacheType:
 		return "`true`, `false`, or a mapping"
@@ -249,18 +250,18 @@ func valueName(t reflect.Type, r rules) string {
 	}
 	switch t.Kind() {
 	case reflect.Slice:
-		if r.single {
-			return valueName(t.Elem(), rules{enum: r.enum}) + ", or a list"
+		if r.Single {
+			return valueName(t.Elem(), spec.Rules{Enum: r.Enum}) + ", or a list"
 		}
 		return "list of " + strings.TrimPrefix(strings.TrimPrefix(valueName(t.Elem(), r), "a "), "an ")
 	case reflect.Map:
 		return "mapping to " + valueName(t.Elem(), r)
 	case reflect.Struct:
-		if t != refType && t != timeType {
+		if t != refType && t != spec.TimeType {
 			return "mapping"
 		}
 	}
-	return want{typ: t, artifact: r.artifact}.String()
+	return want{typ: t, artifact: r.Artifact}.String()
 }
 
 // TestExamples: every example of the reference passes the linter without a word, and each kind has one.
@@ -273,7 +274,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[Kind]bool{}
+	shown := map[spec.Kind]bool{}
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -295,7 +296,7 @@ func TestExamples(t *testing.T) {
 		}
 		for _, k := range kinds {
 			shown[k.kind] = shown[k.kind] || p != nil && filepath.Base(path) == string(k.kind)+".yaml" &&
-				slices.ContainsFunc(p.Graph(), func(n Node) bool { return n.Kind == k.kind })
+				slices.ContainsFunc(p.Graph(), func(n spec.Node) bool { return n.Kind == k.kind })
 		}
 	}
 	for _, k := range kinds {

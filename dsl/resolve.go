@@ -1,13 +1,14 @@
 package dsl
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Resolved is what a step is to do, now that what it waits for has ended.
@@ -25,7 +26,7 @@ type Resolved struct {
 	// Values are what `when` read, for people.
 	Values map[string]any
 	// Cache says whether an earlier run's outputs will do.
-	Cache Cache
+	Cache spec.Cache
 	// Files are the workspace files in the cache key; none: all of them.
 	Files []string
 	// Programs reports whether a cleaning runs programs of the user's.
@@ -36,7 +37,7 @@ type Resolved struct {
 
 // Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read. Of a
 // step that fans out, `when` is evaluated without an instance and the rest with one.
-func (p *Program) Resolve(id string, v Vars) (Resolved, error) {
+func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 	s, err := p.step(id)
 	if err != nil {
 		return Resolved{}, err
@@ -47,7 +48,7 @@ func (p *Program) Resolve(id string, v Vars) (Resolved, error) {
 		if out.Run, out.Values, err = s.judgeWhen(names); err != nil {
 			return Resolved{}, err
 		}
-		if !out.Run || s.fan != FanNone {
+		if !out.Run || s.fan != spec.FanNone {
 			return out, nil
 		}
 	}
@@ -81,10 +82,10 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 	if command, ok := s.known.(interface{ WorkspaceFiles() []string }); ok {
 		out.Files = p.WithIncluded(command.WorkspaceFiles())
 	}
-	if s.Kind == KindPipeline {
+	if s.Kind == spec.KindPipeline {
 		out.Files = p.childFiles[s.ID]
 	}
-	if s.Kind == KindClean {
+	if s.Kind == spec.KindClean {
 		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {
 			return err
 		}
@@ -102,7 +103,7 @@ func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, e
 		}
 		for _, name := range e.paramsRead(p.params) {
 			decl := p.params[name]
-			raw, err := encode([]any{decl.Type, decl.Items, given[name]})
+			raw, err := spec.Encode([]any{decl.Type, decl.Items, given[name]})
 			if err != nil {
 				return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
 			}
@@ -114,7 +115,7 @@ func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, e
 
 // cleanFiles notes what the programs in a cleaning depend on.
 func (r *Resolved) cleanFiles() error {
-	var spec Clean
+	var spec spec.Clean
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		return err
 	}
@@ -126,39 +127,28 @@ func (r *Resolved) cleanFiles() error {
 // finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values
 // that only now are known.
 func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
-	spec := kindByName(string(s.Kind)).new()
-	if err := fill(spec, data); err != nil {
+	sp := kindByName(string(s.Kind)).new()
+	if err := spec.Fill(sp, data); err != nil {
 		return nil, err
 	}
-	setDefaults(reflect.ValueOf(spec))
-	switch spec := spec.(type) {
-	case *Train:
-		spec.complete(p.env)
-	case *ChildPipeline:
+	spec.SetDefaults(reflect.ValueOf(sp))
+	switch spec := sp.(type) {
+	case *spec.Train:
+		spec.Complete(p.env)
+	case *spec.ChildPipeline:
 		if err := completeChild(spec, s); err != nil {
 			return nil, err
 		}
 	}
-	if err := checkBounds(reflect.ValueOf(spec), ""); err != nil {
+	if err := checkBounds(reflect.ValueOf(sp), ""); err != nil {
 		return nil, err
 	}
-	if program, ok := spec.(interface{ CheckProgram() error }); ok {
+	if program, ok := sp.(interface{ CheckProgram() error }); ok {
 		if err := program.CheckProgram(); err != nil {
 			return nil, err
 		}
 	}
-	return encode(spec)
-}
-
-// encode writes JSON without escaping <, > and &: commands and patterns stay readable in history.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return spec.Encode(sp)
 }
 
 func resolveTexts(texts value, names *names) (map[string]string, error) {
@@ -193,12 +183,12 @@ func checkBounds(v reflect.Value, path string) error {
 			}
 		}
 	case reflect.Struct:
-		for _, f := range fieldsOf(v.Type()) {
-			value := v.FieldByIndex(f.index)
+		for _, f := range spec.KeysOf(v.Type()) {
+			value := v.FieldByIndex(f.Index)
 			if err := checkBound(value, f); err != nil {
-				return fmt.Errorf("%s: %w", path+f.name, err)
+				return fmt.Errorf("%s: %w", path+f.Name, err)
 			}
-			if err := checkBounds(value, path+f.name+"."); err != nil {
+			if err := checkBounds(value, path+f.Name+"."); err != nil {
 				return err
 			}
 		}
@@ -206,8 +196,8 @@ func checkBounds(v reflect.Value, path string) error {
 	return nil
 }
 
-func checkBound(v reflect.Value, f field) error {
-	if v.IsZero() && !f.required {
+func checkBound(v reflect.Value, f spec.Key) error {
+	if v.IsZero() && !f.Required {
 		return nil
 	}
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -220,22 +210,22 @@ func checkBound(v reflect.Value, f field) error {
 	case reflect.Float64:
 		x = v.Float()
 	case reflect.String:
-		if len(f.rules.enum) > 0 && !slices.Contains(f.rules.enum, v.String()) {
-			return fmt.Errorf("%q is not one of %v", v.String(), f.rules.enum)
+		if len(f.Rules.Enum) > 0 && !slices.Contains(f.Rules.Enum, v.String()) {
+			return fmt.Errorf("%q is not one of %v", v.String(), f.Rules.Enum)
 		}
 		return nil
 	default:
 		return nil
 	}
-	if f.rules.min != nil && x < *f.rules.min || f.rules.max != nil && x > *f.rules.max {
-		return fmt.Errorf("%s is out of range", formatDouble(x))
+	if f.Rules.Min != nil && x < *f.Rules.Min || f.Rules.Max != nil && x > *f.Rules.Max {
+		return fmt.Errorf("%s is out of range", spec.FormatDouble(x))
 	}
 	return nil
 }
 
 // Outputs evaluates the pipeline's outputs. Those that cannot be, such as outputs of a step that did not pass, are left out, and
 // the error says why.
-func (p *Program) Outputs(v Vars) (map[string]any, error) {
+func (p *Program) Outputs(v spec.Vars) (map[string]any, error) {
 	names := p.names(nil, v)
 	out := make(map[string]any, len(p.outputs.keys))
 	var failed []error

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -52,12 +53,12 @@ steps:
       - metrics.f1 >= last.?steps.score.metrics.f1.orValue(0.5)
 `
 
-var chainVars = Vars{
+var chainVars = spec.Vars{
 	Params: map[string]any{"epochs": int64(4), "min_f1": 0.9},
-	Run:    RunFacts{ID: "r1", Attempt: 1, StartedAt: time.Unix(0, 0)},
-	Steps: map[string]StepResult{
-		"fetch": {Status: StatusSucceeded, Outputs: json.RawMessage(`{"raw":{"type":"dataset","digest":"sha256:ab","bytes":5,"files":1},"mails":6000}`)},
-		"fit":   {Status: StatusSucceeded, Outputs: json.RawMessage(`{"onnx":{"type":"model","digest":"sha256:cd","bytes":5,"files":1},"metrics":{"f1":0.93,"loss":0.1},"steps_lost":0}`)},
+	Run:    spec.RunFacts{ID: "r1", Attempt: 1, StartedAt: time.Unix(0, 0)},
+	Steps: map[string]spec.StepResult{
+		"fetch": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"raw":{"type":"dataset","digest":"sha256:ab","bytes":5,"files":1},"mails":6000}`)},
+		"fit":   {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"onnx":{"type":"model","digest":"sha256:cd","bytes":5,"files":1},"metrics":{"f1":0.93,"loss":0.1},"steps_lost":0}`)},
 	},
 }
 
@@ -77,20 +78,20 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := DecodeSpec(KindTrain, fit.Spec)
+	sp, err := DecodeSpec(spec.KindTrain, fit.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Train{
-		Command: Command{
-			Command: []string{"python3", "train.py", "--data=" + InputPath("mail", "sha256:ab") + "/train", "--epochs=4"},
+	want := &spec.Train{
+		Command: spec.Command{
+			Command: []string{"python3", "train.py", "--data=" + spec.InputPath("mail", "sha256:ab") + "/train", "--epochs=4"},
 			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},
-			Outputs: map[string]OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
+			Outputs: map[string]spec.OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
 		},
-		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: Nodes{Min: 2, Max: 2}, Launcher: "env", Pool: []string{"local"}, Capacity: "auto",
-		Checkpoint: CheckpointSpec{Layout: "folder", Every: Duration(5 * time.Second), Keep: 3},
+		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: spec.Nodes{Min: 2, Max: 2}, Launcher: "env", Pool: []string{"local"}, Capacity: "auto",
+		Checkpoint: spec.CheckpointSpec{Layout: "folder", Every: spec.Duration(5 * time.Second), Keep: 3},
 	}
-	if diff := cmp.Diff(want, spec); diff != "" {
+	if diff := cmp.Diff(want, sp); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -106,11 +107,11 @@ func TestResolveWhen(t *testing.T) {
 	}
 	vars := chainVars
 	vars.Steps = maps.Clone(vars.Steps)
-	vars.Steps["fit"] = StepResult{Status: StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.2}}`)}
+	vars.Steps["fit"] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.2}}`)}
 	if score, err = p.Resolve("score", vars); err != nil || score.Run || score.Spec != nil {
 		t.Errorf("%+v, %v", score, err)
 	}
-	vars.Steps["fit"] = StepResult{Status: StatusFailed}
+	vars.Steps["fit"] = spec.StepResult{Status: spec.StatusFailed}
 	if _, err = p.Resolve("score", vars); err == nil {
 		t.Error("a `when` over what is absent was evaluated")
 	}
@@ -146,7 +147,7 @@ func TestConcurrent(t *testing.T) {
 				if _, err := p.Resolve("fit", chainVars); err != nil {
 					t.Error(err)
 				}
-				if _, verdict := p.Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars); verdict != VerdictPass {
+				if _, verdict := p.Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars); verdict != spec.VerdictPass {
 					t.Error(verdict)
 				}
 			}
@@ -164,7 +165,7 @@ steps:
   list: {run: {command: "${params.words}"}}
   word: {evaluate: {command: ["${params.word}", x], metrics: [f1]}}
 `)
-	vars := Vars{Params: map[string]any{"words": []any{}, "word": " "}}
+	vars := spec.Vars{Params: map[string]any{"words": []any{}, "word": " "}}
 	for _, id := range []string{"list", "word"} {
 		if _, err := p.Resolve(id, vars); err == nil || !strings.Contains(err.Error(), "it names no program") {
 			t.Errorf("%s: %v", id, err)

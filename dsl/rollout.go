@@ -11,147 +11,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// Rollout moves a target's traffic to a model stage by stage, and back at once when a test says so.
-type Rollout struct {
-	// Target is where the model is served, by name in the environment. It is also the model's name in the inference protocol.
-	Target string `json:"target" dsl:"literal"`
-	// Model is the model to release.
-	Model artifact.Ref `json:"model" dsl:"artifact=model"`
-	// Traffic replays a dataset split through the target while the rollout lasts.
-	Traffic Traffic `json:"traffic,omitzero"`
-	// Stages in order; the last must be weight 100%.
-	Stages []Stage `json:"stages" dsl:"literal"`
-	// Tests are the sequential tests made at every look of every stage.
-	Tests Tests `json:"tests,omitzero"`
-	// Ungated must be true in a pipeline whose rollout waits for no gate.
-	Ungated bool `json:"ungated,omitempty" dsl:"literal"`
+func rolloutOutputs(ts *typeSystem, _ string, _ *spec.Rollout) map[string]*cel.Type {
+	return ts.structFields(reflect.TypeFor[spec.RolloutOutput]())
 }
 
-// Kind implements Spec.
-func (*Rollout) Kind() Kind { return KindRollout }
-
-// Traffic replays labelled rows as requests.
-type Traffic struct {
-	// Replay is the dataset whose rows are sent as requests.
-	Replay artifact.Ref `json:"replay,omitzero" dsl:"artifact=dataset"`
-	// Split of the dataset. Default test.
-	Split string `json:"split,omitempty" dsl:"default=test"`
-	// RPS is requests per second. Default 50.
-	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
-	// Label is the column holding the right answer; a wrong answer counts as an error. It is for classifiers: a class number, a boolean, or
-	// a text where the model answers with text.
-	Label string `json:"label,omitempty"`
-}
-
-// Stage is one step of a rollout: exactly one of Shadow and Weight.
-type Stage struct {
-	// Shadow mirrors this share of requests, in percent, to the candidate; users see the stable answers.
-	Shadow Share `json:"shadow,omitempty" dsl:"percent"`
-	// Weight is the candidate's share of traffic, in percent.
-	Weight Share `json:"weight,omitempty" dsl:"percent"`
-	// MinSamples is how many candidate answers the stage needs before it may pass. Default 100.
-	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
-	// MaxWait bounds the stage. Default 15m.
-	MaxWait Duration `json:"max_wait,omitempty" dsl:"default=15m"`
-	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default) or hold, which waits on.
-	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
-	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.*
-	// (requests, errors, error_rate, p50_ms, p99_ms); each must hold for the stage to pass.
-	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
-}
-
-// Tests are the sequential tests of a rollout. They stay valid at every look.
-type Tests struct {
-	// Errors compares how often the two sides are wrong.
-	Errors ErrorTest `json:"errors,omitzero"`
-	// Latency compares how long the two sides take.
-	Latency LatencyTest `json:"latency,omitzero"`
-}
-
-// ErrorTest compares error rates of candidate and stable by an anytime-valid e-process.
-type ErrorTest struct {
-	// Alpha bounds the chance that an equal candidate is ever rolled back. Default 0.01.
-	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
-	// MaxRate is the share of wrong answers to labelled requests, and of failed requests, above which a release is taken back that no
-	// stage compares with another, such as a target's first. Default 0.5.
-	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
-}
-
-// LatencyTest compares a latency quantile of candidate and stable by time-uniform bands.
-type LatencyTest struct {
-	// Quantile, such as 0.99. Zero: no latency test.
-	Quantile float64 `json:"quantile,omitempty" dsl:"min=0,max=0.9999"`
-	// Ratio is how many times the stable one's quantile the candidate's may be. Default 1.2.
-	Ratio float64 `json:"ratio,omitempty" dsl:"default=1.2,min=1"`
-	// Alpha bounds the same chance for latency. Default 0.01.
-	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
-}
-
-// RolloutOutput is what a rollout step hands on. A rolled-back rollout fails its step with the same facts in its record.
-type RolloutOutput struct {
-	Target string `json:"target"`
-	// Version is the candidate's version at the target.
-	Version string `json:"version"`
-	// Previous is the version that served before; empty for the first.
-	Previous string `json:"previous"`
-	// Decision: promoted or rolled_back.
-	Decision string `json:"decision"`
-	// Reason is one line for people.
-	Reason string        `json:"reason"`
-	Stages []StageResult `json:"stages"`
-	URL    string        `json:"url"`
-}
-
-// StageResult is how one stage went.
-type StageResult struct {
-	Index    int     `json:"index"`
-	Shadow   Share   `json:"shadow,omitempty"`
-	Weight   Share   `json:"weight,omitempty"`
-	Decision string  `json:"decision"` // pass, abort
-	Reason   string  `json:"reason,omitempty"`
-	Seconds  float64 `json:"seconds"`
-	Looks    []Look  `json:"looks"`
-}
-
-// Look is one judgement of a stage, over counts since the rollout's epoch began.
-type Look struct {
-	At        float64    `json:"at"` // seconds since the stage began
-	Candidate SideCounts `json:"candidate"`
-	Stable    SideCounts `json:"stable"`
-	Delta     Delta      `json:"delta"`
-	// EValue of the error test; the rollout is aborted at 1/alpha.
-	EValue float64 `json:"e_value"`
-	// Alpha of the error test: how often a candidate that is as good may be aborted.
-	Alpha    float64 `json:"alpha,omitempty"`
-	Decision string  `json:"decision"` // hold, pass, abort
-	Reason   string  `json:"reason,omitempty"`
-}
-
-// SideCounts is what one side of a comparison answered during a stage.
-type SideCounts struct {
-	Requests  int64   `json:"requests"`
-	Errors    int64   `json:"errors"`
-	ErrorRate float64 `json:"error_rate"`
-	P50MS     float64 `json:"p50_ms"`
-	P99MS     float64 `json:"p99_ms"`
-}
-
-// Delta compares the candidate's shadow answers with the stable ones.
-type Delta struct {
-	Samples   int64   `json:"samples"`
-	Agreement float64 `json:"agreement"`
-	MaxAbs    float64 `json:"max_abs"`
-}
-
-func rolloutOutputs(ts *typeSystem, _ string, _ *Rollout) map[string]*cel.Type {
-	return ts.structFields(reflect.TypeFor[RolloutOutput]())
-}
-
-func checkRollout(c *checker, s *step, spec *Rollout) {
+func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	if at := document.Lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
 		if _, ok := c.env.Targets[spec.Target]; !ok {
 			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
@@ -163,7 +31,7 @@ func checkRollout(c *checker, s *step, spec *Rollout) {
 	checkStages(spec, c, s)
 }
 
-func checkStages(spec *Rollout, c *checker, s *step) {
+func checkStages(sp *spec.Rollout, c *checker, s *step) {
 	stages := document.Lookup(s.body, "stages")
 	if stages == nil || stages.Kind != yaml.SequenceNode {
 		return
@@ -172,11 +40,11 @@ func checkStages(spec *Rollout, c *checker, s *step) {
 		c.src.Errorf(stages, "stages", "end with {weight: 100%}", "there are no stages")
 		return
 	}
-	if len(spec.Stages) != len(stages.Content) {
+	if len(sp.Stages) != len(stages.Content) {
 		return // a stage was too broken to be read, and was reported
 	}
-	var weight Share
-	for i, stage := range spec.Stages {
+	var weight spec.Share
+	for i, stage := range sp.Stages {
 		at := stages.Content[i]
 		hasShadow, hasWeight := document.Lookup(at, "shadow") != nil, document.Lookup(at, "weight") != nil
 		switch {
@@ -195,13 +63,13 @@ func checkStages(spec *Rollout, c *checker, s *step) {
 			weight = stage.Weight
 		}
 	}
-	if last := len(spec.Stages) - 1; spec.Stages[last].Weight != 1 {
+	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 {
 		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
 	}
 }
 
 // isShare reports whether a share of traffic is written as it must be.
 func isShare(s string) bool {
-	_, err := ParseShare(s)
+	_, err := spec.ParseShare(s)
 	return err == nil && strings.HasSuffix(s, "%")
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // maxRowCost bounds one evaluation over one row, and each call in it, in operations: enough for a scan of a row of megabytes, and
@@ -24,7 +26,7 @@ type RowProgram struct {
 var rowNames = map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": cel.MapType(cel.StringType, cel.DynType)}
 
 // CompileRow compiles an expression over the fields of a row, whose types are known only when it is evaluated.
-func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
+func CompileRow(e spec.Expr, params map[string]any) (*RowProgram, error) {
 	base, err := rowEnv()
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func CompileRow(e Expr, params map[string]any) (*RowProgram, error) {
 	return compileRow(base, e, params)
 }
 
-func compileRow(base *functionSet, e Expr, params map[string]any) (*RowProgram, error) {
+func compileRow(base *functionSet, e spec.Expr, params map[string]any) (*RowProgram, error) {
 	env, err := extend(base.Env, rowNames, cel.CustomTypeAdapter(newTypeSystem())) // which puts maps in order
 	if err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func iterates(checked *cel.Ast) bool {
 }
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
-func RowParams(declared map[string]Param, params map[string]any) (map[string]any, error) {
+func RowParams(declared map[string]spec.Param, params map[string]any) (map[string]any, error) {
 	ts := newTypeSystem()
 	typed := make(map[string]any, len(params))
 	for name, v := range params {
@@ -87,7 +89,7 @@ func RowParams(declared map[string]Param, params map[string]any) (map[string]any
 		if t == nil {
 			return nil, fmt.Errorf("the parameter `%s` is not declared", name)
 		}
-		raw, err := encode(v)
+		raw, err := spec.Encode(v)
 		if err != nil {
 			return nil, err
 		}

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestRow(t *testing.T) {
 	row := map[string]any{"text": "Hi", "n": 3.0, "none": nil, "tags": []any{"a", "b"}, "source": map[string]any{"folder": "spam-1"}}
 	tests := []struct {
-		expr Expr
+		expr spec.Expr
 		want any
 		bad  bool
 	}{
@@ -47,7 +49,7 @@ func TestRow(t *testing.T) {
 func TestObjectsAreInOrder(t *testing.T) {
 	row := map[string]any{"counts": map[string]any{"e": "5", "a": "1", "d": "4", "b": "2", "c": "3"}}
 	row["list"] = []any{row["counts"]}
-	for _, expr := range []Expr{`row.counts.map(k, row.counts[k]).join()`, `row.list[0].map(k, row.list[0][k]).join()`, `row.list.map(m, m.map(k, m[k]).join())[0]`} {
+	for _, expr := range []spec.Expr{`row.counts.map(k, row.counts[k]).join()`, `row.list[0].map(k, row.list[0][k]).join()`, `row.list.map(m, m.map(k, m[k]).join())[0]`} {
 		p, err := CompileRow(expr, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -62,12 +64,12 @@ func TestObjectsAreInOrder(t *testing.T) {
 
 // TestRowParams: a parameter that travelled as JSON has the type it had when its expression was checked.
 func TestRowParams(t *testing.T) {
-	declared := map[string]Param{"n": {Type: "int"}, "window": {Type: "duration"}, "sizes": {Type: "list", Items: "int"}, "since": {Type: "timestamp"}}
+	declared := map[string]spec.Param{"n": {Type: "int"}, "window": {Type: "duration"}, "sizes": {Type: "list", Items: "int"}, "since": {Type: "timestamp"}}
 	params, err := RowParams(declared, map[string]any{"n": 4.0, "window": "90m", "sizes": []any{1.0, 2.0}, "since": "2026-01-31T12:00:00Z"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for expr, want := range map[Expr]any{
+	for expr, want := range map[spec.Expr]any{
 		`params.n + 1`: int64(5), `params.window > duration("1h")`: true, `params.sizes[1] * 3`: int64(6), `params.since.getFullYear()`: int64(2026),
 		`params.?other.orValue("none")`: "none",
 	} {

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -221,9 +222,9 @@ func (t *rowTyper) checkFields(typ string, config *yaml.Node, in rowShape, label
 				t.src.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case typ == "Explode" && got.Kind() != types.ListKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, article(typeName(got)))
+				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, spec.Article(typeName(got)))
 			case slices.Contains(textTransforms, typ) && got.Kind() != types.StringKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, article(typeName(got)), typ)
+				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, spec.Article(typeName(got)), typ)
 			}
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const schemaFile = "../schema.json"
@@ -25,8 +27,8 @@ func TestSchema(t *testing.T) {
 		"$schema": "https://json-schema.org/draft/2020-12/schema",
 		"title":   "Sluice pipelines and environments",
 		"if":      map[string]any{"properties": map[string]any{"sluice": map[string]any{"const": "environment/v1"}}, "required": []string{"sluice"}},
-		"then":    s.of(reflect.TypeFor[Environment](), rules{}, true),
-		"else":    s.of(reflect.TypeFor[Pipeline](), rules{}, false),
+		"then":    s.of(reflect.TypeFor[spec.Environment](), spec.Rules{}, true),
+		"else":    s.of(reflect.TypeFor[spec.Pipeline](), spec.Rules{}, false),
 		"$defs":   s.defs,
 	}
 	var b bytes.Buffer
@@ -63,8 +65,8 @@ type schemaWriter struct {
 var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
 
 // of is the schema of a value; fixed means that no ${} may stand in it.
-func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
-	fixed = (fixed || r.literal) && t != refType
+func (s *schemaWriter) of(t reflect.Type, r spec.Rules, fixed bool) any {
+	fixed = (fixed || r.Literal) && t != refType
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -72,10 +74,10 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 	case stepsType:
 		return map[string]any{"type": "object", "minProperties": 1, "propertyNames": nameSchema, "additionalProperties": s.step()}
 	case gateType:
-		gate := map[string]any{"anyOf": []any{map[string]any{"type": []string{"string", "boolean"}}, s.structure(reflect.TypeFor[Gate](), true)}}
+		gate := map[string]any{"anyOf": []any{map[string]any{"type": []string{"string", "boolean"}}, s.structure(reflect.TypeFor[spec.Gate](), true)}}
 		return map[string]any{"anyOf": []any{gate, map[string]any{"type": "array", "items": gate}}}
 	case needsType:
-		words := map[string]any{"enum": r.enum}
+		words := map[string]any{"enum": r.Enum}
 		return map[string]any{"anyOf": []any{
 			map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "uniqueItems": true},
 			map[string]any{"type": "string"},
@@ -85,7 +87,7 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 		name := map[string]any{"type": "string"}
 		return map[string]any{"anyOf": []any{name, map[string]any{"type": "object", "additionalProperties": name}}}
 	case aggregatesType:
-		fn := s.of(reflect.TypeFor[string](), rules{enum: fieldsOf(reflect.TypeFor[Aggregate]())[1].rules.enum}, fixed)
+		fn := s.of(reflect.TypeFor[string](), spec.Rules{Enum: spec.KeysOf(reflect.TypeFor[Aggregate]())[1].Rules.Enum}, fixed)
 		short := map[string]any{"type": "object", "properties": map[string]any{"type": fn}, "required": []string{"type"}, "additionalProperties": false}
 		s.structure(t.Elem(), fixed)
 		whole := s.defs["Aggregate"].(map[string]any)["properties"].(map[string]any)["fn"].(map[string]any)
@@ -106,16 +108,16 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 	case defaultsType:
 		return s.defaults()
 	case nodesType:
-		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), rules{min: new(1.0)}, fixed), s.structure(t, fixed)}}
+		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), spec.Rules{Min: new(1.0)}, fixed), s.structure(t, fixed)}}
 	case transformType:
 		return s.transform()
-	case exprType:
+	case spec.ExprType:
 		return map[string]any{"type": []string{"string", "boolean"}}
 	case refType:
 		return expressionSchema
 	case rawType:
 		return true
-	case timeType:
+	case spec.TimeType:
 		return map[string]any{"type": "string", "format": "date-time"}
 	}
 	switch t.Kind() {
@@ -125,17 +127,17 @@ func (s *schemaWriter) of(t reflect.Type, r rules, fixed bool) any {
 		return s.structure(t, fixed)
 	case reflect.Map:
 		item := r
-		item.names = false
+		item.Names = false
 		m := map[string]any{"type": "object", "additionalProperties": s.of(t.Elem(), item, fixed)}
-		if r.names {
+		if r.Names {
 			m["propertyNames"] = nameSchema
 		}
 		return s.orExpression(m, fixed)
 	case reflect.Slice:
 		item := r
-		item.names = false
+		item.Names = false
 		list := map[string]any{"type": "array", "items": s.of(t.Elem(), item, fixed)}
-		if r.single {
+		if r.Single {
 			return s.orExpression(map[string]any{"anyOf": []any{list["items"], list}}, fixed)
 		}
 		return s.orExpression(list, fixed)
@@ -147,19 +149,19 @@ var nameSchema = map[string]any{"pattern": "^[a-z][a-z0-9_]*$"}
 
 const percentForm = `^[0-9.]+ *%$`
 
-func (s *schemaWriter) scalar(t reflect.Type, r rules, fixed bool) any {
+func (s *schemaWriter) scalar(t reflect.Type, r spec.Rules, fixed bool) any {
 	m := map[string]any{}
 	switch {
-	case t == durationType:
+	case t == spec.DurationType:
 		m["type"], m["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	case t == shareType && r.percent:
+	case t == spec.ShareType && r.Percent:
 		m["type"], m["pattern"] = "string", percentForm
-	case t == shareType:
+	case t == spec.ShareType:
 		m["anyOf"] = []any{map[string]any{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, map[string]any{"type": "string", "pattern": percentForm}}
-	case t == sizeType:
-		m["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": sizeForm.String()}}
-	case len(r.enum) > 0:
-		m["enum"] = r.enum
+	case t == spec.SizeType:
+		m["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string", "pattern": spec.SizeForm.String()}}
+	case len(r.Enum) > 0:
+		m["enum"] = r.Enum
 	case t.Kind() == reflect.String:
 		return map[string]any{"type": []string{"string", "number", "boolean"}}
 	case t.Kind() == reflect.Bool:
@@ -169,11 +171,11 @@ func (s *schemaWriter) scalar(t reflect.Type, r rules, fixed bool) any {
 	default:
 		m["type"] = "number"
 	}
-	if r.min != nil {
-		m["minimum"] = *r.min
+	if r.Min != nil {
+		m["minimum"] = *r.Min
 	}
-	if r.max != nil {
-		m["maximum"] = *r.max
+	if r.Max != nil {
+		m["maximum"] = *r.Max
 	}
 	return s.orExpression(m, fixed)
 }
@@ -204,36 +206,36 @@ func (s *schemaWriter) structure(t reflect.Type, fixed bool) any {
 
 func (s *schemaWriter) properties(t reflect.Type, fixed bool) (properties map[string]any, required []string) {
 	properties = map[string]any{}
-	for _, f := range fieldsOf(t) {
+	for _, f := range spec.KeysOf(t) {
 		p := map[string]any{"description": s.comments[goName(t, f)], "examples": []any{s.examples[goName(t, f)].value}}
-		if f.rules.byDefault != "" {
-			p["default"] = f.rules.byDefault
+		if f.Rules.Default != "" {
+			p["default"] = f.Rules.Default
 		}
-		if inner, ok := s.of(f.typ, f.rules, fixed).(map[string]any); ok {
+		if inner, ok := s.of(f.Type, f.Rules, fixed).(map[string]any); ok {
 			maps.Copy(p, inner)
 		}
-		properties[f.name] = p
-		if f.required {
-			required = append(required, f.name)
+		properties[f.Name] = p
+		if f.Required {
+			required = append(required, f.Name)
 		}
 	}
 	return properties, required
 }
 
 // goName is the name a field's comment is found under: the struct it is declared in may be embedded.
-func goName(t reflect.Type, f field) string {
-	for _, i := range f.index[:len(f.index)-1] {
+func goName(t reflect.Type, f spec.Key) string {
+	for _, i := range f.Index[:len(f.Index)-1] {
 		t = t.Field(i).Type
 	}
-	return t.Name() + "." + t.Field(f.index[len(f.index)-1]).Name
+	return t.Name() + "." + t.Field(f.Index[len(f.Index)-1]).Name
 }
 
 // step is the envelope with exactly one kind.
 func (s *schemaWriter) step() any {
-	properties, _ := s.properties(reflect.TypeFor[Envelope](), false)
+	properties, _ := s.properties(reflect.TypeFor[spec.Envelope](), false)
 	var one []any
 	for _, k := range kinds {
-		properties[string(k.kind)] = s.of(reflect.TypeOf(k.new()).Elem(), rules{}, false)
+		properties[string(k.kind)] = s.of(reflect.TypeOf(k.new()).Elem(), spec.Rules{}, false)
 		one = append(one, map[string]any{"required": []string{string(k.kind)}})
 	}
 	s.defs["Step"] = map[string]any{
@@ -259,7 +261,7 @@ func (s *schemaWriter) defaults() any {
 		properties, _ := s.properties(t, false)
 		return map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	}
-	properties := map[string]any{"step": part(reflect.TypeFor[Envelope]())}
+	properties := map[string]any{"step": part(reflect.TypeFor[spec.Envelope]())}
 	for _, k := range kinds {
 		properties[string(k.kind)] = part(reflect.TypeOf(k.new()).Elem())
 	}

@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -9,55 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// Command is what the kinds share that start the user's own program.
-type Command struct {
-	// Command is the program and its arguments, without a shell.
-	Command []string `json:"command,omitempty"`
-	// Inputs are artifacts brought to the node that runs the step; ${inputs.NAME.path} is the folder there.
-	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
-	// Outputs are taken from $SLUICE_OUTPUT_DIR: artifacts by path, values from the file outputs.json in it.
-	Outputs map[string]OutputDecl `json:"outputs,omitempty" dsl:"literal,names"`
-	// Runtime is the interpreter or image the command runs in. Default: the pool's.
-	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
-	// Files are the workspace files the step depends on. Default: all.
-	Files []string `json:"files,omitempty" dsl:"literal"`
-}
-
-// OutputDecl declares one output of a command.
-type OutputDecl struct {
-	// Type is dataset, model, checkpoint, or a value type: string, int, double, bool.
-	Type string `json:"type" dsl:"enum=dataset|model|checkpoint|string|int|double|bool"`
-	// Path is where an artifact lies under $SLUICE_OUTPUT_DIR: a file or a folder.
-	Path string `json:"path,omitempty"`
-}
-
-// Runtime says which interpreter runs a command.
-type Runtime struct {
-	// Python is a requirements file of the workspace. What it asks for is installed beside the packages of the pool's environment, once
-	// for all steps that ask for the same.
-	Python string `json:"python,omitempty"`
-	// Image is the container image the command runs in, on pools that run containers.
-	Image string `json:"image,omitempty"`
-}
-
-// WorkspaceFiles are those in the cache key; none stand for all.
-func (cmd *Command) WorkspaceFiles() []string {
-	if len(cmd.Files) == 0 || cmd.Runtime.Python == "" {
-		return cmd.Files
-	}
-	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)
-}
-
-// CheckProgram reports a command that names no program, as one from an expression may not.
-func (cmd *Command) CheckProgram() error {
-	if len(cmd.Command) == 0 || strings.TrimSpace(cmd.Command[0]) == "" {
-		return errors.New("command: it names no program")
-	}
-	return nil
-}
 
 // artifactOutputs are the types of outputs that are files, and so have a path.
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}
@@ -69,7 +21,7 @@ func requireCommand(c *checker, s *step) {
 }
 
 // checkCommand reports outputs without a path, and files that are not in the workspace.
-func checkCommand(c *checker, s *step, cmd *Command) {
+func checkCommand(c *checker, s *step, cmd *spec.Command) {
 	switch at := document.Lookup(s.body, "command"); {
 	case at == nil || at.Kind != yaml.SequenceNode:
 	case len(at.Content) == 0:
@@ -91,13 +43,13 @@ func checkCommand(c *checker, s *step, cmd *Command) {
 			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
-	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.Kind != KindTrain {
+	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.Kind != spec.KindTrain {
 		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
 	}
 	checkCommandFiles(cmd, c, s)
 }
 
-func checkCommandFiles(cmd *Command, c *checker, s *step) {
+func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 	if c.ws == nil {
 		return
 	}

@@ -9,68 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-// SecretSource is where a secret's value comes from: exactly one of env, file and vault. The value is read only where it is needed.
-type SecretSource struct {
-	// Env is an environment variable of the worker.
-	Env string `json:"env,omitempty"`
-	// File is a file on the worker's machine; one line break at its end is not part of the secret.
-	File string `json:"file,omitempty"`
-	// Vault is a key in Vault's KV version 2, written mount/path#key.
-	Vault string `json:"vault,omitempty"`
-}
-
-// Vault is the Vault server that `vault` secrets are read from.
-type Vault struct {
-	// Address of the server, such as https://vault.example.com:8200.
-	Address string `json:"address"`
-	// Namespace, in Vault Enterprise.
-	Namespace string `json:"namespace,omitempty"`
-	// Auth says how the worker proves who it is.
-	Auth VaultAuth `json:"auth"`
-}
-
-// VaultAuth is exactly one of token_file and kubernetes.
-type VaultAuth struct {
-	// TokenFile is a file holding a token.
-	TokenFile string `json:"token_file,omitempty"`
-	// Kubernetes logs in with the pod's service account.
-	Kubernetes *VaultKubernetes `json:"kubernetes,omitempty"`
-}
-
-// VaultKubernetes is Vault's Kubernetes auth method.
-type VaultKubernetes struct {
-	// Role in Vault.
-	Role string `json:"role"`
-	// Mount of the auth method. Default kubernetes.
-	Mount string `json:"mount,omitempty" dsl:"default=kubernetes"`
-}
-
-// Person is who stands behind a name in `who`: exactly one of users and oidc.
-type Person struct {
-	// Users are user names.
-	Users []string `json:"users,omitempty" dsl:"single"`
-	// OIDC is a group in the claims of the user's identity token.
-	OIDC string `json:"oidc,omitempty"`
-}
-
-// SMTP is the mail server that notifications are sent by.
-type SMTP struct {
-	// Host of the server.
-	Host string `json:"host"`
-	// Port of the server. Default 587.
-	Port int `json:"port,omitempty" dsl:"default=587,min=1,max=65535"`
-	// From is the sender's address.
-	From string `json:"from"`
-	// User to log in as; without one nobody logs in.
-	User string `json:"user,omitempty"`
-	// PasswordSecret names the secret with the password.
-	PasswordSecret string `json:"password_secret,omitempty"`
-	// TLS: starttls (default), tls from the first byte, or none.
-	TLS string `json:"tls,omitempty" dsl:"default=starttls,enum=starttls|tls|none"`
-}
 
 // checkSecret reports a secret that the environment does not have; n is where it is named.
 func (c *checker) checkSecret(n *yaml.Node, name string) {
@@ -82,7 +23,7 @@ func (c *checker) checkSecret(n *yaml.Node, name string) {
 	}
 }
 
-func missingSecret(src *document.Source, n *yaml.Node, env *Environment, name string) {
+func missingSecret(src *document.Source, n *yaml.Node, env *spec.Environment, name string) {
 	hint := nearest.Hint(name, slices.Collect(maps.Keys(env.Secrets)))
 	if len(env.Secrets) == 0 {
 		hint = "add it there: `secrets: {" + name + ": {env: VARIABLE}}`"
@@ -121,7 +62,7 @@ func (c *checker) checkWho(n *yaml.Node) {
 var vaultKey = regexp.MustCompile(`^[^/#\s]+(/[^/#\s]+)+#[^#\s]+$`)
 
 // checkSecrets reports what types alone do not say of an environment's secrets, people and mail server.
-func checkSecrets(src *document.Source, root *yaml.Node, env *Environment) {
+func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	for key, n := range document.Entries(root, "secrets") {
 		kind := exactlyOne(src, key, n, "a secret", "env", "file", "vault")
 		at := document.Lookup(n, kind)
@@ -152,7 +93,7 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *Environment) {
 	checkSMTP(src, document.Lookup(root, "smtp"), env)
 }
 
-func checkSMTP(src *document.Source, n *yaml.Node, env *Environment) {
+func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
 	}

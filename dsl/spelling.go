@@ -4,39 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// spellingError is a number that readers of YAML do not agree on: 010 is 8 in YAML 1.1 and 10 in YAML 1.2, 1_000 is a number in the one
-// and a text in the other.
-type spellingError struct{ written, decimal string }
-
-const disputed = "is not the same number to everyone who reads YAML"
-
-func (e *spellingError) Error() string { return fmt.Sprintf("`%s` %s", e.written, disputed) }
-
 func spellingHint(err error) string {
-	var spelling *spellingError
+	var spelling *spec.SpellingError
 	if !errors.As(err, &spelling) {
 		return ""
 	}
-	return fmt.Sprintf("write %s, or %q for a text", spelling.decimal, spelling.written)
+	return fmt.Sprintf("write %s, or %q for a text", spelling.Decimal, spelling.Written)
 }
-
-var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
 
 // decimalOf returns how a number is better written that readers of YAML do not agree on; empty for any other scalar.
 func decimalOf(n *yaml.Node) string {
 	if n.Tag != "!!int" && n.Tag != "!!float" {
 		return ""
 	}
-	decimal := withoutLeadingZeros(strings.ReplaceAll(n.Value, "_", ""))
+	decimal := spec.WithoutLeadingZeros(strings.ReplaceAll(n.Value, "_", ""))
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(decimal, "+-"), "0b"):
 		return "it in decimal digits"
@@ -44,13 +34,6 @@ func decimalOf(n *yaml.Node) string {
 		return ""
 	}
 	return decimal
-}
-
-func withoutLeadingZeros(number string) string {
-	for leadingZero.MatchString(number) {
-		number = strings.Replace(number, "0", "", 1)
-	}
-	return number
 }
 
 // asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since

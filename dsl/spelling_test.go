@@ -8,6 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestTextsAreAsWritten: what stands for a text is the text that was written, though YAML would read a number or a bool in it.
@@ -56,22 +57,22 @@ steps: {a: {foreach: params.texts, run: {command: [echo, "${params.text}${params
 	if diff := cmp.Diff(map[string]any{"given": "1.10", "list": []any{"1.10"}, "number": 2.5}, p.Pipeline().Triggers["night"].Params); diff != "" {
 		t.Errorf("of a trigger (-want +got):\n%s", diff)
 	}
-	resolved, err := p.Resolve("child", Vars{})
+	resolved, err := p.Resolve("child", spec.Vars{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var spec ChildPipeline
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+	var sp spec.ChildPipeline
+	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]any{"text": "1.10", "texts": []any{"1.10"}, "number": 1.1}, spec.Params); diff != "" {
+	if diff := cmp.Diff(map[string]any{"text": "1.10", "texts": []any{"1.10"}, "number": 1.1}, sp.Params); diff != "" {
 		t.Errorf("of a child (-want +got):\n%s", diff)
 	}
-	ask, err := p.Resolve("ask", Vars{})
+	ask, err := p.Resolve("ask", spec.Vars{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var approval Approval
+	var approval spec.Approval
 	if err := json.Unmarshal(ask.Spec, &approval); err != nil {
 		t.Fatal(err)
 	}

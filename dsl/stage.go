@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // stageNames are the types a rollout stage's checks see. They are the same in every pipeline.
@@ -26,7 +27,7 @@ var stageNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
 
 // EvalStageCheck evaluates one check of a rollout stage. Rates and latencies of a side without requests, and differences without
 // samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
-func EvalStageCheck(e Expr, candidate, stable SideCounts, d Delta) (Check, error) {
+func EvalStageCheck(e spec.Expr, candidate, stable spec.SideCounts, d spec.Delta) (spec.Check, error) {
 	ts, vars := stageNames()
 	return evalCheck(e, scopeStage, ts, vars, map[string]any{
 		"candidate": sideValue(ts, candidate), "stable": sideValue(ts, stable), "delta": deltaValue(ts, d),
@@ -34,33 +35,33 @@ func EvalStageCheck(e Expr, candidate, stable SideCounts, d Delta) (Check, error
 }
 
 // evalCheck evaluates a condition outside of any pipeline. err means that e is none.
-func evalCheck(e Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, values map[string]any) (Check, error) {
+func evalCheck(e spec.Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, values map[string]any) (spec.Check, error) {
 	env, err := newEnv(ts, vars)
 	if err != nil {
-		return Check{}, err
+		return spec.Check{}, err
 	}
 	src := document.New(document.File{Source: []byte(e)})
 	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: boolType}}
 	x.compile(src, ts, env, vars)
 	if !x.ok {
-		return Check{}, fmt.Errorf("check %q: %w", e, src.Findings)
+		return spec.Check{}, fmt.Errorf("check %q: %w", e, src.Findings)
 	}
 	names, err := cel.NewActivation(values)
 	if err != nil {
-		return Check{}, err
+		return spec.Check{}, err
 	}
-	check := Check{Expression: string(e), Verdict: VerdictFail}
+	check := spec.Check{Expression: string(e), Verdict: spec.VerdictFail}
 	holds, seen, err := x.judge(names)
 	check.Values = seen
 	if err != nil {
-		check.Verdict, check.Error = VerdictError, err.Error()
+		check.Verdict, check.Error = spec.VerdictError, err.Error()
 	} else if holds {
-		check.Verdict = VerdictPass
+		check.Verdict = spec.VerdictPass
 	}
 	return check, nil
 }
 
-func sideValue(ts *typeSystem, s SideCounts) *object {
+func sideValue(ts *typeSystem, s spec.SideCounts) *object {
 	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors)}
 	if s.Requests > 0 {
 		fields["error_rate"], fields["p50_ms"], fields["p99_ms"] = types.Double(s.ErrorRate), types.Double(s.P50MS), types.Double(s.P99MS)
@@ -68,7 +69,7 @@ func sideValue(ts *typeSystem, s SideCounts) *object {
 	return ts.fixed("side", fields)
 }
 
-func deltaValue(ts *typeSystem, d Delta) *object {
+func deltaValue(ts *typeSystem, d spec.Delta) *object {
 	fields := map[string]ref.Val{"samples": types.Double(d.Samples)}
 	if d.Samples > 0 {
 		fields["agreement"], fields["max_abs"] = types.Double(d.Agreement), types.Double(d.MaxAbs)

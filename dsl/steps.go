@@ -8,13 +8,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // readSteps reads the steps of one section.
 func (l *loader) readSteps(d *decoder, n *yaml.Node) {
-	section := SectionMain
-	for _, s := range []Section{SectionOnFailure, SectionFinally} {
+	section := spec.SectionMain
+	for _, s := range []spec.Section{spec.SectionOnFailure, spec.SectionFinally} {
 		if n == document.Lookup(l.root, string(s)) {
 			section = s
 		}
@@ -57,12 +58,12 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	defer leave()
-	s := &step{Step: Step{ID: key.Value, Line: key.Line}, key: key, own: n}
+	s := &step{Step: spec.Step{ID: key.Value, Line: key.Line}, key: key, own: n}
 	n = l.withDefaults(n, "step")
 	s.node = n
 	var kindKeys []*yaml.Node
 	l.envelopeForms(d, s)
-	envelope, ok := d.structure(n, reflect.TypeFor[Envelope](), func(k, v *yaml.Node) bool {
+	envelope, ok := d.structure(n, reflect.TypeFor[spec.Envelope](), func(k, v *yaml.Node) bool {
 		if k.Value == "on_fail" {
 			l.src.Errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
 			return true
@@ -88,7 +89,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	case len(kindKeys) > 1:
 		l.src.Errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
 	}
-	if err := fill(&s.Envelope, known(envelope)); err != nil {
+	if err := spec.Fill(&s.Envelope, known(envelope)); err != nil {
 		l.src.Errorf(key, "type", "", "%s", err)
 		return nil
 	}
@@ -101,11 +102,11 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 
 // envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
 func (l *loader) envelopeForms(d *decoder, s *step) {
-	d.forms[gateType] = func(n *yaml.Node, r rules) (value, bool) { return readGates(d, n, r), true }
-	d.forms[needsType] = func(n *yaml.Node, _ rules) (value, bool) { return readNeeds(d, n) }
-	d.forms[cacheType] = func(n *yaml.Node, r rules) (value, bool) { return readCache(d, n, r), true }
-	d.forms[repeatType] = func(n *yaml.Node, _ rules) (value, bool) { return readRepeat(d, n), true }
-	d.forms[matrixType] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[gateType] = func(n *yaml.Node, r spec.Rules) (value, bool) { return readGates(d, n, r), true }
+	d.forms[needsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readNeeds(d, n) }
+	d.forms[cacheType] = func(n *yaml.Node, r spec.Rules) (value, bool) { return readCache(d, n, r), true }
+	d.forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readRepeat(d, n), true }
+	d.forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		s.matrix = readMatrix(d, n)
 		return literal{s.matrix.known()}, true
 	}
@@ -113,12 +114,12 @@ func (l *loader) envelopeForms(d *decoder, s *step) {
 
 // complete fills what follows from what was read of a step, and tells its expressions apart.
 func (s *step) complete() {
-	setDefaults(reflect.ValueOf(&s.Envelope))
+	spec.SetDefaults(reflect.ValueOf(&s.Envelope))
 	if document.Lookup(s.node, "retry", "max_backoff") == nil {
 		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
 	if document.Lookup(s.node, "cache") == nil {
-		s.Cache = Cache{Enabled: cachedByDefault(s)}
+		s.Cache = spec.Cache{Enabled: cachedByDefault(s)}
 	}
 	secrets := document.Lookup(s.node, "secrets")
 	for _, e := range s.exprs {
@@ -137,21 +138,21 @@ func (s *step) complete() {
 	}
 	switch {
 	case s.matrix != nil:
-		s.fan = FanMatrix
+		s.fan = spec.FanMatrix
 	case s.foreach != nil:
-		s.fan = FanForeach
+		s.fan = spec.FanForeach
 	case s.until != nil:
-		s.fan = FanRepeat
+		s.fan = spec.FanRepeat
 	}
 	if s.until == nil {
-		s.Repeat = Repeat{}
+		s.Repeat = spec.Repeat{}
 	}
-	if s.Kind == KindApproval {
+	if s.Kind == spec.KindApproval {
 		s.Timeout = 0 // a default of all steps is for what works: how long a person has is the approval's own `timeout`
 	}
 	for i, g := range s.Gate {
-		if g.OnFail != OnFailHold {
-			s.Gate[i].Hold = Hold{}
+		if g.OnFail != spec.OnFailHold {
+			s.Gate[i].Hold = spec.Hold{}
 		}
 	}
 	switch {
@@ -163,29 +164,29 @@ func (s *step) complete() {
 }
 
 // listed reports whether the step's results are a list of instances.
-func (s *step) listed() bool { return s.fan == FanMatrix || s.fan == FanForeach }
+func (s *step) listed() bool { return s.fan == spec.FanMatrix || s.fan == spec.FanForeach }
 
 // cachedByDefault: what has an effect beyond its outputs, or depends on files that no cache key knows, is done again.
 func cachedByDefault(s *step) bool {
 	switch spec := s.known.(type) {
-	case *Run:
+	case *spec.Run:
 		return len(spec.Outputs) > 0
-	case *Clean:
+	case *spec.Clean:
 		return readsInputs(s.body)
-	case *Rollout:
+	case *spec.Rollout:
 		return false
 	}
-	return s.Kind != KindApproval && s.Kind != KindPipeline
+	return s.Kind != spec.KindApproval && s.Kind != spec.KindPipeline
 }
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decoder) {
-	d.forms[transformType] = func(n *yaml.Node, _ rules) (value, bool) { return readTransform(d, n), true }
+	d.forms[transformType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readTransform(d, n), true }
 	d.forms[reflect.PointerTo(transformType)] = d.forms[transformType]
-	d.forms[groupOutputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readOutputs(n) }
-	d.forms[aggregatesType] = func(n *yaml.Node, _ rules) (value, bool) { writeOutAggregates(n); return nil, false }
-	d.forms[inputsType] = func(n *yaml.Node, _ rules) (value, bool) { return readInputs(d, n) }
-	d.forms[nodesType] = func(n *yaml.Node, _ rules) (value, bool) { return readNodes(d, n) }
+	d.forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readOutputs(n) }
+	d.forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { writeOutAggregates(n); return nil, false }
+	d.forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readInputs(d, n) }
+	d.forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readNodes(d, n) }
 }
 
 // readBody reads what is under the kind key.
@@ -193,26 +194,26 @@ func (l *loader) readBody(d *decoder, s *step) {
 	info := kindByName(string(s.Kind))
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
-	if s.Kind == KindClean {
+	if s.Kind == spec.KindClean {
 		s.body = writtenOut(l.src, s.body)
 	}
 	d.scope = info.scope
 	defer func() { d.scope = scopePlain }()
 	l.bodyForms(d)
 	defer childForms(d)()
-	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), rules{})
+	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), spec.Rules{})
 	if v == nil {
 		v = entries{}
 	}
 	s.spec = v
-	if fields, ok := v.(entries); ok && s.Kind == KindApproval {
+	if fields, ok := v.(entries); ok && s.Kind == spec.KindApproval {
 		form, _ := fields.get("fields").(entries)
 		d.declaredAsText(form, document.Lookup(s.body, "fields"))
 	}
-	if err := fill(s.known, known(v)); err != nil {
+	if err := spec.Fill(s.known, known(v)); err != nil {
 		l.src.Errorf(s.key, "type", "", "%s", err)
 	}
-	setDefaults(reflect.ValueOf(s.known))
+	spec.SetDefaults(reflect.ValueOf(s.known))
 }
 
 // strangeKey reports a key of a step that is neither of the envelope nor a kind.
@@ -221,14 +222,14 @@ func (l *loader) strangeKey(n, k *yaml.Node) bool {
 	case slices.Contains(laterKinds, k.Value):
 		l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
 		return true
-	case slices.Contains(notYetKeys[reflect.TypeFor[Envelope]()], k.Value) || foreignWords[k.Value] != "":
+	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || foreignWords[k.Value] != "":
 		return false // the decoder explains it
 	}
-	names := append(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), kindNames()...)
+	names := append(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), kindNames()...)
 	hint := nearest.DidYouMean(k.Value, names)
 	l.d.meant[n] = append(l.d.meant[n], nearest.To(k.Value, names))
 	if hint == "" {
-		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(fieldNames(fieldsOf(reflect.TypeFor[Envelope]())), ", ")
+		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), ", ")
 	}
 	l.src.Errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)
 	return true
@@ -239,15 +240,15 @@ func hasLaterKind(n *yaml.Node) bool {
 }
 
 var (
-	gateType   = reflect.TypeFor[[]Gate]()
-	needsType  = reflect.TypeFor[map[string]Need]()
-	cacheType  = reflect.TypeFor[Cache]()
-	repeatType = reflect.TypeFor[Repeat]()
-	matrixType = reflect.TypeFor[Matrix]()
+	gateType   = reflect.TypeFor[[]spec.Gate]()
+	needsType  = reflect.TypeFor[map[string]spec.Need]()
+	cacheType  = reflect.TypeFor[spec.Cache]()
+	repeatType = reflect.TypeFor[spec.Repeat]()
+	matrixType = reflect.TypeFor[spec.Matrix]()
 )
 
 // readCache reads true, false or {max_age, version}.
-func readCache(d *decoder, n *yaml.Node, r rules) value {
+func readCache(d *decoder, n *yaml.Node, r spec.Rules) value {
 	if n.Kind == yaml.ScalarNode {
 		v := d.decode(n, boolType, r)
 		if v == nil {
@@ -271,7 +272,7 @@ func readRepeat(d *decoder, n *yaml.Node) value {
 }
 
 // readGates reads a gate: one expression, one {check: ...}, or a block list of either.
-func readGates(d *decoder, n *yaml.Node, r rules) value {
+func readGates(d *decoder, n *yaml.Node, r spec.Rules) value {
 	outer := d.scope
 	d.scope = scopeGate
 	defer func() { d.scope = outer }()
@@ -287,14 +288,14 @@ func readGates(d *decoder, n *yaml.Node, r rules) value {
 	for _, item := range items {
 		if item.Kind == yaml.ScalarNode {
 			if v, _, ok := d.enter(item); ok {
-				if check := d.expression(v, rules{boolean: true}); check != nil {
+				if check := d.expression(v, spec.Rules{Bool: true}); check != nil {
 					out = append(out, entries{[]string{"check"}, []value{check}})
 				}
 				d.depth--
 			}
 			continue
 		}
-		if v := d.decode(item, reflect.TypeFor[Gate](), r); v != nil {
+		if v := d.decode(item, reflect.TypeFor[spec.Gate](), r); v != nil {
 			out = append(out, v)
 		}
 	}
@@ -320,7 +321,7 @@ func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
 			d.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 			continue
 		}
-		out.keys, out.values = append(out.keys, item.Value), append(out.values, literal{string(NeedPassed)})
+		out.keys, out.values = append(out.keys, item.Value), append(out.values, literal{string(spec.NeedPassed)})
 	}
 	return out, true
 }
@@ -330,7 +331,7 @@ func readNodes(d *decoder, n *yaml.Node) (value, bool) {
 	if n.Kind != yaml.ScalarNode {
 		return nil, false
 	}
-	v := d.decode(n, reflect.TypeFor[int](), rules{min: new(float64(1))})
+	v := d.decode(n, reflect.TypeFor[int](), spec.Rules{Min: new(float64(1))})
 	if v == nil {
 		return nil, true
 	}

@@ -4,229 +4,24 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// Train runs the user's training script on a gang of nodes that may be reclaimed at any moment.
-type Train struct {
-	Command
-	// Metrics are the names the script reports in $SLUICE_METRICS; any other name is a lint error.
-	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
-	// TotalSteps is how many training steps make the whole job; the script may also report it as "of".
-	TotalSteps int64 `json:"total_steps,omitempty" dsl:"min=1"`
-	// Resources of each node.
-	Resources Resources `json:"resources,omitzero"`
-	// Nodes is the size of the gang.
-	Nodes Nodes `json:"nodes,omitzero"`
-	// Launcher is how the ranks of a node are started. With env, the default, the command is the node's only rank.
-	Launcher string `json:"launcher,omitempty" dsl:"literal,default=env,enum=env|torchrun|mpi|tensorflow"`
-	// Pool is where nodes come from: a pool of the environment, or several in the order of preference. Default: the only one there is.
-	Pool []string `json:"pool,omitempty" dsl:"literal,single"`
-	// Capacity is what may be bought: spot, on_demand, or auto for what serves the step best.
-	Capacity string `json:"capacity,omitempty" dsl:"literal,default=auto,enum=auto|spot|on_demand"`
-	// Checkpoint says how checkpoints are laid out, advised and kept.
-	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
-	// Deadline is when the training has to be done. Capacity is chosen such that it is, at the lowest price; it needs total_steps.
-	Deadline *Deadline `json:"deadline,omitempty"`
+var nodesType = reflect.TypeFor[spec.Nodes]()
+
+func trainOutputs(ts *typeSystem, id string, sp *spec.Train) map[string]*cel.Type {
+	fields := ts.structFields(reflect.TypeFor[spec.TrainOutput]())
+	fields["metrics"] = metricsType(ts, id, sp.Metrics)
+	return declaredOutputs(fields, sp.Outputs)
 }
 
-// Kind implements Spec.
-func (*Train) Kind() Kind { return KindTrain }
-
-// Resources are what one node must have.
-type Resources struct {
-	// CPU is how many cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS by it; it does not keep a process from using more.
-	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
-	// Memory of the node.
-	Memory Size `json:"memory,omitempty"`
-	// GPU is how many GPUs.
-	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
-	// GPUType is the GPU's model, or several that all will do.
-	GPUType []string `json:"gpu_type,omitempty" dsl:"single"`
-	// SHM is the size of /dev/shm, which data loaders with worker processes share.
-	SHM Size `json:"shm,omitempty"`
-	// Idle is what happens to GPUs that are hardly used. Default: nothing.
-	Idle *Idle `json:"idle,omitempty"`
-}
-
-// Idle is what happens to a node's GPUs that are hardly used.
-type Idle struct {
-	// Below is the share of time in which the GPUs compute, on average over a node's, below which they are idle.
-	Below Share `json:"below"`
-	// For is over how long that is measured.
-	For Duration `json:"for"`
-	// Action is what happens then: warn (default), or release, which stops the training after a checkpoint, gives the nodes back and fails
-	// the step.
-	Action string `json:"action,omitempty" dsl:"default=warn,enum=warn|release"`
-}
-
-// What happens to a training whose GPUs are idle.
-const (
-	IdleWarn    = "warn"
-	IdleRelease = "release"
-)
-
-// Nodes is the size of a gang: a number, or {min, max}.
-type Nodes struct {
-	// Min is the smallest gang that trains.
-	Min int `json:"min,omitempty" dsl:"default=1,min=1"`
-	// Max is the largest. Default: min.
-	Max int `json:"max,omitempty" dsl:"min=1"`
-}
-
-// Deadline is when a training has to be done: within a time from its start, or at a time of day.
-type Deadline struct {
-	// Within is how long it may take from the start of the step.
-	Within Duration `json:"within,omitempty"`
-	// At is the time of day, "07:00": the first one after the start of the step.
-	At string `json:"at,omitempty"`
-	// Timezone of at, such as Europe/Berlin. Default UTC.
-	Timezone string `json:"timezone,omitempty"`
-	// OnMiss is what happens to a training that is not done then: continue (default), or stop, which fails the step and keeps its last
-	// checkpoint.
-	OnMiss string `json:"on_miss,omitempty" dsl:"default=continue,enum=continue|stop"`
-}
-
-// CheckpointSpec says how a training step's checkpoints are handled.
-type CheckpointSpec struct {
-	// Layout is what a checkpoint looks like on disk: folder, a folder step-N that appears by rename; huggingface, the Trainer's
-	// checkpoint-N; lightning, the .ckpt files of ModelCheckpoint.
-	Layout string `json:"layout,omitempty" dsl:"default=folder,enum=folder|huggingface|lightning"`
-	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
-	Every Duration `json:"every,omitempty" dsl:"default=30s"`
-	// Keep is how many committed checkpoints stay in the store. Default 3.
-	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
-}
-
-// TrainOutput is what a train step hands on, beside its declared outputs.
-type TrainOutput struct {
-	// Metrics holds the last value reported of each declared metric.
-	Metrics map[string]float64 `json:"metrics"`
-	// Steps is the number of training steps the finished model has seen.
-	Steps int64 `json:"steps_done"`
-	// StepsLost counts steps that were done and not in the checkpoint the next generation resumed from. A step is done when its line is in
-	// $SLUICE_METRICS.
-	StepsLost int64 `json:"steps_lost"`
-	// StepsRepeated counts steps that were done a second time.
-	StepsRepeated int64 `json:"steps_repeated"`
-	// StepsAtLeast: the last lines of a node that was lost could not be read, so that steps of its last second may be missing from
-	// StepsLost and StepsRepeated.
-	StepsAtLeast bool `json:"steps_at_least"`
-	// Generations are the lives of the gang, in order.
-	Generations []Generation `json:"generations"`
-	// Curve is the loss curve, one point per reported step, thinned to at most 1,000 points: an artifact-free blob digest.
-	Curve string `json:"curve,omitempty"`
-	// Late: it was done after its deadline.
-	Late bool `json:"late"`
-	// Ledger is what was bought, by pool, capacity and how the generations ended.
-	Ledger []LedgerLine `json:"ledger"`
-	// Ledger totals.
-	NodeSeconds float64 `json:"node_seconds"`
-	CostUSD     float64 `json:"cost_usd"`
-	// CostUnknown: nobody says what some of the nodes cost, and cost_usd has no value.
-	CostUnknown bool `json:"cost_unknown"`
-}
-
-// LedgerLine is one line of a training's ledger.
-type LedgerLine struct {
-	Pool        string        `json:"pool"`
-	Capacity    string        `json:"capacity"`
-	End         GenerationEnd `json:"end"`
-	Generations int           `json:"generations"`
-	NodeSeconds float64       `json:"node_seconds"`
-	CostUSD     float64       `json:"cost_usd"`
-}
-
-// GenerationEnd says how a generation of a gang ended.
-type GenerationEnd string
-
-// How a generation may end. Only crashed, hung and user errors count against the step's retries.
-const (
-	EndFinished  GenerationEnd = "finished"
-	EndNotice    GenerationEnd = "notice"    // stopped on a spot notice, after a committed checkpoint
-	EndNodeLost  GenerationEnd = "node_lost" // a node went away without notice or before the stop was done
-	EndCrashed   GenerationEnd = "crashed"   // a rank was killed by a signal
-	EndHung      GenerationEnd = "hung"
-	EndUserError GenerationEnd = "user_error" // a rank exited with a status of its own
-	EndTimeout   GenerationEnd = "timeout"    // the attempt took longer than the step's timeout
-	EndCanceled  GenerationEnd = "canceled"
-	EndBudget    GenerationEnd = "budget"   // the run has cost what it may
-	EndMoved     GenerationEnd = "moved"    // left for capacity that is cheaper
-	EndDeadline  GenerationEnd = "deadline" // the step's deadline has passed, and it is to stop then
-	EndIdle      GenerationEnd = "idle"     // its GPUs were hardly used, and the step says to release them then
-)
-
-// Generation is one life of a gang.
-type Generation struct {
-	Index int           `json:"index"` // from 1
-	Nodes int           `json:"nodes"`
-	End   GenerationEnd `json:"end"`
-	// Pool and Capacity are what was bought, at USDPerHour for each node; CostUSD is what that came to.
-	Pool       string  `json:"pool,omitempty"`
-	Capacity   string  `json:"capacity,omitempty"`
-	USDPerHour float64 `json:"usd_per_hour,omitempty"`
-	CostUSD    float64 `json:"cost_usd,omitempty"`
-	// PriceUnknown: nobody says what its nodes cost, so it is not in CostUSD.
-	PriceUnknown bool `json:"price_unknown,omitempty"`
-	// FromStep is the step of the checkpoint it resumed from (0: none); ToStep the last step it reported;
-	// CommittedStep the newest committed checkpoint when it ended.
-	FromStep      int64 `json:"from_step"`
-	ToStep        int64 `json:"to_step"`
-	CommittedStep int64 `json:"committed_step"`
-	StepsLost     int64 `json:"steps_lost"`
-	// StepsAtLeast: it may have come further than ToStep, and lost more than StepsLost; what its ranks wrote last went with the node.
-	StepsAtLeast bool      `json:"steps_at_least,omitempty"`
-	StartedAt    time.Time `json:"started_at"`
-	EndedAt      time.Time `json:"ended_at"`
-	// Reason is one line for people: which node or rank, what was seen.
-	Reason string `json:"reason,omitempty"`
-	// GPUs is what the GPUs of its nodes did, as far as the nodes could say when it ended.
-	GPUs GPUUse `json:"gpus,omitzero"`
-	// Checkpoint it resumed from: a record of it, and no artifact that a step could be given, since checkpoints are removed as
-	// newer ones replace them.
-	Checkpoint artifact.Ref `json:"checkpoint,omitzero" dsl:"artifact=past checkpoint"`
-}
-
-// GPUUse is what the GPUs of a generation did.
-type GPUUse struct {
-	// Count is how many there were, and Model what the last of them is.
-	Count int    `json:"count"`
-	Model string `json:"model,omitempty"`
-	// Utilization is the share of time in which they computed, on average. UtilizationUnknown: the driver does not say, as of MIG instances.
-	Utilization        float64 `json:"utilization"`
-	UtilizationUnknown bool    `json:"utilization_unknown,omitempty"`
-	// Memory is what the largest has, and MemoryPeak the most that was used of one, in bytes.
-	Memory     int64 `json:"memory,omitempty"`
-	MemoryPeak int64 `json:"memory_peak,omitempty"`
-	// TemperatureMax is that of the hottest, in degrees Celsius, and PowerMean the average of one, in watts.
-	TemperatureMax int     `json:"temperature_max,omitempty"`
-	PowerMean      float64 `json:"power_mean,omitempty"`
-	// Throttled is the share of time in which they were slowed down, by heat, by a limit of power or by another GPU.
-	Throttled float64 `json:"throttled,omitempty"`
-	// ECCUncorrected counts errors of their memory that could not be corrected.
-	ECCUncorrected int64 `json:"ecc_uncorrected,omitempty"`
-	// IdleSeconds is for how long they were idle, by the step's resources.idle, on the node where they were longest.
-	IdleSeconds float64 `json:"idle_seconds,omitempty"`
-	// Events are errors that the driver reported, one line each.
-	Events []string `json:"events,omitempty"`
-}
-
-var nodesType = reflect.TypeFor[Nodes]()
-
-func trainOutputs(ts *typeSystem, id string, spec *Train) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[TrainOutput]())
-	fields["metrics"] = metricsType(ts, id, spec.Metrics)
-	return declaredOutputs(fields, spec.Outputs)
-}
-
-func checkTrain(c *checker, s *step, spec *Train) {
+func checkTrain(c *checker, s *step, spec *spec.Train) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
@@ -238,7 +33,7 @@ func checkTrain(c *checker, s *step, spec *Train) {
 }
 
 // checkTrainPools checks that the environment has the pools, and that each is large enough.
-func checkTrainPools(spec *Train, c *checker, s *step) {
+func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 	if c.env == nil {
 		return
 	}
@@ -246,26 +41,26 @@ func checkTrainPools(spec *Train, c *checker, s *step) {
 	at := document.Lookup(s.body, "pool")
 	if at == nil {
 		if len(pools) != 1 {
-			c.src.Errorf(document.KeyNode(s.node, string(KindTrain)), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+			c.src.Errorf(document.KeyNode(s.node, string(spec.KindTrain)), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
 			return
 		}
-		spec.Pool = pools
+		sp.Pool = pools
 	}
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
 		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` names no pool", s.ID)
 	}
 	positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
-	for i, name := range spec.Pool {
+	for i, name := range sp.Pool {
 		place := itemAt(at, i)
 		switch {
 		case name == "":
 		case !slices.Contains(pools, name):
 			c.src.Errorf(place, "pool", nearest.Hint(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
-		case slices.Contains(spec.Pool[:i], name):
+		case slices.Contains(sp.Pool[:i], name):
 			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
 		default:
-			checkTrainPool(spec, c, s, name)
-			checkCapacity(spec, c, s, name, place)
+			checkTrainPool(sp, c, s, name)
+			checkCapacity(sp, c, s, name, place)
 		}
 	}
 }
@@ -279,22 +74,14 @@ func itemAt(list *yaml.Node, i int) *yaml.Node {
 }
 
 // checkGangSize reports a gang that is larger than a pool.
-func checkGangSize(spec *Train, c *checker, s *step, pool string) {
-	nodes := c.env.Pools[pool].size()
-	if nodes == 0 || spec.Nodes.Min <= nodes {
+func checkGangSize(sp *spec.Train, c *checker, s *step, pool string) {
+	nodes := c.env.Pools[pool].Size()
+	if nodes == 0 || sp.Nodes.Min <= nodes {
 		return
 	}
 	place := document.Lookup(s.body, "nodes")
 	if place == nil {
-		place = document.KeyNode(s.node, string(KindTrain))
+		place = document.KeyNode(s.node, string(spec.KindTrain))
 	}
-	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(spec.Nodes.Min, "node"), pool, nodes)
-}
-
-// complete fills what the document may leave out and the environment or the rest of the spec says.
-func (spec *Train) complete(env *Environment) {
-	if len(spec.Pool) == 0 && len(env.Pools) == 1 {
-		spec.Pool = slices.Collect(maps.Keys(env.Pools))
-	}
-	spec.Nodes.Max = max(spec.Nodes.Max, spec.Nodes.Min)
+	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(sp.Nodes.Min, "node"), pool, nodes)
 }

@@ -9,52 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// CapacityAuto lets what serves the step best be bought.
-const CapacityAuto = "auto"
-
-// What happens to a training that is not done by its deadline.
-const (
-	OnMissContinue = "continue"
-	OnMissStop     = "stop"
-)
-
-// clock is how a deadline's time of day is written.
-const clock = "15:04"
-
-// After is the deadline of a step that begins then.
-func (d *Deadline) After(began time.Time) (time.Time, error) {
-	if d.Within > 0 {
-		return began.Add(time.Duration(d.Within)), nil
-	}
-	at, err := time.Parse(clock, d.At)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("the deadline is at %q, which is no time of day such as 07:00", d.At)
-	}
-	zone, err := time.LoadLocation(d.Timezone)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("the deadline's timezone: %w", err)
-	}
-	local := began.In(zone)
-	// Dates are counted, not hours: a day on which clocks are changed has 23 or 25.
-	for day := 0; ; day++ {
-		due := time.Date(local.Year(), local.Month(), local.Day()+day, at.Hour(), at.Minute(), 0, 0, zone)
-		if due.After(began) {
-			return due, nil
-		}
-	}
-}
-
-// Buys reports whether the step may buy that capacity.
-func (spec *Train) Buys(capacity string) bool {
-	return spec.Capacity == "" || spec.Capacity == CapacityAuto || spec.Capacity == capacity
-}
 
 // checkDeadline checks when the training has to be done, and that this can be planned for.
-func checkDeadline(spec *Train, c *checker, s *step) {
+func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	node := document.Lookup(s.body, "deadline")
-	if node == nil || spec.Deadline == nil {
+	if node == nil || sp.Deadline == nil {
 		return
 	}
 	within, at := document.Lookup(node, "within"), document.Lookup(node, "at")
@@ -65,21 +26,21 @@ func checkDeadline(spec *Train, c *checker, s *step) {
 		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
 	positive(c.src, node, "within")
-	checkClock(spec.Deadline, c, at, document.Lookup(node, "timezone"))
+	checkClock(sp.Deadline, c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {
 		c.src.Errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
 			"`%s` has a deadline and no `total_steps`, so nobody can tell how much work is left", s.ID)
 	}
-	if spec.Capacity == CapacitySpot {
+	if sp.Capacity == spec.CapacitySpot {
 		c.src.Warnf(place, "deadline", "write `capacity: auto`", "no deadline can be kept on spot alone, which may be gone when it is needed")
 	}
 }
 
 // checkClock checks the time of day, and the timezone that it is of.
-func checkClock(d *Deadline, c *checker, at, zone *yaml.Node) {
+func checkClock(d *spec.Deadline, c *checker, at, zone *yaml.Node) {
 	if at != nil && !strings.Contains(at.Value, "${") {
-		if _, err := time.Parse(clock, at.Value); err != nil {
+		if _, err := time.Parse(spec.Clock, at.Value); err != nil {
 			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
 		}
 	}
@@ -95,16 +56,16 @@ func checkClock(d *Deadline, c *checker, at, zone *yaml.Node) {
 }
 
 // checkCapacity reports a pool that sells nothing of what the step may buy.
-func checkCapacity(spec *Train, c *checker, s *step, pool string, place *yaml.Node) {
+func checkCapacity(sp *spec.Train, c *checker, s *step, pool string, place *yaml.Node) {
 	sells := c.env.Pools[pool].Sells()
-	if slices.ContainsFunc(sells, spec.Buys) {
+	if slices.ContainsFunc(sells, sp.Buys) {
 		return
 	}
 	if at := document.Lookup(s.body, "capacity"); at != nil {
 		place = at
 	} else if place == nil {
-		place = document.KeyNode(s.node, string(KindTrain))
+		place = document.KeyNode(s.node, string(spec.KindTrain))
 	}
-	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", spec.Capacity),
-		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, spec.Capacity, pool, strings.Join(sells, ", "))
+	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", sp.Capacity),
+		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, sp.Capacity, pool, strings.Join(sells, ", "))
 }

@@ -9,14 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // checkLauncher reports launchers that start the ranks of one node where there are several.
-func checkLauncher(spec *Train, c *checker, s *step) {
-	if max(spec.Nodes.Min, spec.Nodes.Max) <= 1 {
+func checkLauncher(sp *spec.Train, c *checker, s *step) {
+	if max(sp.Nodes.Min, sp.Nodes.Max) <= 1 {
 		return
 	}
-	if spec.Launcher == LauncherMPI {
+	if sp.Launcher == spec.LauncherMPI {
 		c.src.Errorf(document.Lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
 			"mpi starts the ranks of one node: on others it would need an SSH server")
 	}
@@ -28,7 +29,7 @@ func checkLauncher(spec *Train, c *checker, s *step) {
 	for _, program := range started(words) {
 		launcher := torchrunIn(program)
 		if launcher == "" {
-			launcher = accelerateIn(spec, program)
+			launcher = accelerateIn(sp, program)
 		}
 		if launcher != "" {
 			c.src.Errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
@@ -69,7 +70,7 @@ func torchrunIn(words []string) string {
 
 // accelerateIn returns how a command starts an accelerate that starts several ranks, or nothing. One that starts a single rank leaves it
 // its environment, and so the world of all nodes.
-func accelerateIn(spec *Train, words []string) string {
+func accelerateIn(spec *spec.Train, words []string) string {
 	launcher, options := "accelerate launch", words
 	switch {
 	case len(words) > 1 && path.Base(words[0]) == "accelerate" && words[1] == "launch":

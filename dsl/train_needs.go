@@ -10,25 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-)
-
-// How the ranks of a node are started.
-const (
-	LauncherEnv        = "env"
-	LauncherTorchrun   = "torchrun"
-	LauncherMPI        = "mpi"
-	LauncherTensorFlow = "tensorflow"
-)
-
-// What a checkpoint looks like on disk.
-const (
-	LayoutFolder      = "folder"
-	LayoutHuggingFace = "huggingface"
-	LayoutLightning   = "lightning"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // checkTrainNeeds reports what a node cannot have, and what cannot be started there.
-func checkTrainNeeds(spec *Train, c *checker, s *step) {
+func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && document.Lookup(s.body, "resources", "gpu") == nil {
 		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
 	}
@@ -45,15 +31,15 @@ func checkTrainNeeds(spec *Train, c *checker, s *step) {
 }
 
 // checkTrainPool reports what one pool cannot give the step.
-func checkTrainPool(spec *Train, c *checker, s *step, name string) {
-	checkGangSize(spec, c, s, name)
+func checkTrainPool(sp *spec.Train, c *checker, s *step, name string) {
+	checkGangSize(sp, c, s, name)
 	pool := c.env.Pools[name]
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
 		c.src.Errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
 			"the pool `%s` starts processes of this machine, and no containers", name)
 	}
-	if file := pool.Runtime.Python; c.ws != nil && file != "" && spec.Runtime.Python == "" {
-		at := document.KeyNode(s.node, string(KindTrain))
+	if file := pool.Runtime.Python; c.ws != nil && file != "" && sp.Runtime.Python == "" {
+		at := document.KeyNode(s.node, string(spec.KindTrain))
 		if !c.ws.Exists(path.Clean(file)) {
 			c.src.Errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
 				"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
@@ -62,15 +48,15 @@ func checkTrainPool(spec *Train, c *checker, s *step, name string) {
 		}
 		c.readRequirements(at, file)
 	}
-	checkNodeOf(spec, c, s, name, pool.Node)
+	checkNodeOf(sp, c, s, name, pool.Node)
 }
 
 // checkNodeOf compares the step's resources with what a node of the pool has. A node that is not described may have anything.
-func checkNodeOf(spec *Train, c *checker, s *step, pool string, node NodeShape) {
-	if node == (NodeShape{}) {
+func checkNodeOf(sp *spec.Train, c *checker, s *step, pool string, node spec.NodeShape) {
+	if node == (spec.NodeShape{}) {
 		return
 	}
-	want := spec.Resources
+	want := sp.Resources
 	for _, r := range []struct {
 		key         string
 		lacks       bool
@@ -92,7 +78,7 @@ func checkNodeOf(spec *Train, c *checker, s *step, pool string, node NodeShape) 
 }
 
 // checkPools reports what the environment says of its pools and cannot be.
-func checkPools(src *document.Source, root *yaml.Node, env *Environment) {
+func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	for key, body := range document.Entries(root, "pools") {
 		if at := document.Lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
 			src.Errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
@@ -143,7 +129,7 @@ func positive(src *document.Source, n *yaml.Node, key string) {
 	if at == nil {
 		return
 	}
-	if d, err := ParseDuration(at.Value); err == nil && d <= 0 {
+	if d, err := spec.ParseDuration(at.Value); err == nil && d <= 0 {
 		src.Errorf(at, "range", "", "%s is no time at all", at.Value)
 	}
 }

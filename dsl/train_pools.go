@@ -1,12 +1,16 @@
 package dsl
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
 
 // Pools says of each pool that the pipeline's own training steps may use which of them is the first in the document to do so.
 func (p *Program) Pools() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
-		train, ok := s.known.(*Train)
+		train, ok := s.known.(*spec.Train)
 		if !ok {
 			continue
 		}
@@ -20,12 +24,12 @@ func (p *Program) Pools() map[string]string {
 }
 
 // Training is what is known of a training step before any expression is evaluated.
-func (p *Program) Training(id string) (*Train, error) {
+func (p *Program) Training(id string) (*spec.Train, error) {
 	s, err := p.step(id)
 	if err != nil {
 		return nil, err
 	}
-	train, ok := s.known.(*Train)
+	train, ok := s.known.(*spec.Train)
 	if !ok {
 		return nil, fmt.Errorf("step `%s` of %s does not train", id, p.pipeline.Name)
 	}

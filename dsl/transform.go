@@ -8,15 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-var transformType = reflect.TypeFor[Transform]()
+var transformType = reflect.TypeFor[spec.Transform]()
 
-// GroupOutputs are the outputs of a group by name, of which one has none when the group says NAME alone.
-type GroupOutputs map[string]string
-
-var groupOutputsType = reflect.TypeFor[GroupOutputs]()
+var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
 
 // groupKeys are those that only a group has.
 var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
@@ -42,21 +40,21 @@ func readTransform(d *decoder, n *yaml.Node) value {
 }
 
 // readConfig reads a transform whose config has the shape of its type.
-func readConfig(d *decoder, n *yaml.Node, typ string, spec reflect.Type) value {
+func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) value {
 	config := document.Lookup(n, "config")
 	outer := d.forms[rawType]
-	d.forms[rawType] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[rawType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		if n != config {
 			return nil, false
 		}
-		return d.structure(n, spec, nil), true
+		return d.structure(n, sp, nil), true
 	}
 	defer func() { d.forms[rawType] = outer }()
 	out := d.structure(n, transformType, nil)
 	if config == nil {
-		for _, f := range fieldsOf(spec) {
-			if f.required {
-				d.src.Errorf(n, "required", "write `config: {"+f.name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.name)
+		for _, f := range spec.KeysOf(sp) {
+			if f.Required {
+				d.src.Errorf(n, "required", "write `config: {"+f.Name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.Name)
 			}
 		}
 	}

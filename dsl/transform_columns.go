@@ -1,5 +1,7 @@
 package dsl
 
+import "github.com/sluiceml/sluice/dsl/spec"
+
 // ReadFromParquet reads rows from Parquet files. Lists and groups become lists and objects, a map with texts for keys an object,
 // timestamps and dates RFC 3339 in UTC, decimals texts, and bytes that are no text base64. In the dead letter a row's offset is its
 // number in the file. It must be the first transform.
@@ -7,7 +9,7 @@ type ReadFromParquet struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
-	Path Paths `json:"path" dsl:"single"`
+	Path spec.Paths `json:"path" dsl:"single"`
 	ErrorKeys
 }
 
@@ -18,6 +20,6 @@ type ReadFromAvro struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
-	Path Paths `json:"path" dsl:"single"`
+	Path spec.Paths `json:"path" dsl:"single"`
 	ErrorKeys
 }

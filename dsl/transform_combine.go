@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Combine makes one row of all that are equal in the fields of `group_by`: these fields, and what `combine` computes of the others. Of n
@@ -27,7 +28,7 @@ type Combine struct {
 // Aggregate is one value of many rows.
 type Aggregate struct {
 	// Value is a CEL expression over each of the rows. Only a count of rows goes without.
-	Value Expr `json:"value,omitempty"`
+	Value spec.Expr `json:"value,omitempty"`
 	// Fn: sum and mean of numbers, without rounding errors; min and max of bools, numbers and texts, in that order; count of values that
 	// are not null, or of rows; any and all of bools; group, a list of the values.
 	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all|group"`

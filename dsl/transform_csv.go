@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
@@ -18,7 +19,7 @@ type ReadFromCSV struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
-	Path Paths `json:"path" dsl:"single"`
+	Path spec.Paths `json:"path" dsl:"single"`
 	// Delimiter is one character, "\t" for a tab. Default: a comma.
 	Delimiter string `json:"delimiter,omitempty"`
 	// Columns are the names of the fields, in files without a header. Default: the first record of each file names them.

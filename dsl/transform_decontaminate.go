@@ -4,6 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Decontaminate drops rows that share words in a row with held-out rows, such as those of a benchmark, so that nothing is tested that
@@ -13,7 +14,7 @@ type Decontaminate struct {
 	Fields []string `json:"fields"`
 	// Against are the files of the held-out rows, JSON lines like those of ReadFromJson: "${inputs.test.path}/*.jsonl". They must
 	// all be readable, and hold no more than four million runs of words.
-	Against Paths `json:"against" dsl:"single"`
+	Against spec.Paths `json:"against" dsl:"single"`
 	// AgainstFields hold the held-out text. Default: those of `fields`.
 	AgainstFields []string `json:"against_fields,omitempty"`
 	// Ngram is how many words in a row make a row one to drop. A held-out text of fewer words counts as a whole. Default 13.

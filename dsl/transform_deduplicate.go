@@ -4,6 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Deduplicate drops all rows but one of those that are equal in the given fields, or, by minhash, those whose text is nearly that of
@@ -18,13 +19,13 @@ type Deduplicate struct {
 	Fields []string `json:"fields,omitempty"`
 	// OrderBy is a CEL expression; the row with the lowest value stays. Null comes last, numbers come before text, of text the
 	// first 256 bytes count, and equal values are ordered by a hash of the whole row.
-	OrderBy Expr `json:"order_by,omitempty"`
+	OrderBy spec.Expr `json:"order_by,omitempty"`
 	// Ngram is how many words in a row are compared as one, by minhash. A text of fewer counts as a whole. Words are compared
 	// without case and punctuation. Default 5.
 	Ngram int `json:"ngram,omitempty" dsl:"default=5,min=1,max=100"`
 	// Threshold is the share of runs of words that two texts must have in common, of all that they have together, for one to be
 	// dropped (their Jaccard similarity). Default 72%.
-	Threshold Share `json:"threshold,omitempty" dsl:"default=72%"`
+	Threshold spec.Share `json:"threshold,omitempty" dsl:"default=72%"`
 	// Bands and `rows` are how pairs of texts that are worth comparing are found: a pair of similarity s is, with the
 	// probability 1-(1-s^rows)^bands. With the defaults that is 65% at the threshold, 92% at 80% and 99.9% at 90%. More bands find
 	// more pairs, and cost memory: some 14 bytes for each of a row. Default 14.

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Exec has a program of yours transform the rows. It reads them from stdin, one JSON object a line with a number in the field _row, and
@@ -58,14 +59,14 @@ func workspaceArgs(command *yaml.Node) []*yaml.Node {
 }
 
 // Execs returns the configs of the Exec transforms of a resolved spec.
-func Execs(spec *Clean) ([]Exec, error) {
+func Execs(sp *spec.Clean) ([]Exec, error) {
 	var all []Exec
-	list, wired := wireSpec(spec)
+	list, wired := wireSpec(sp)
 	for i, n := range list {
 		if n.Type != "Exec" {
 			continue
 		}
-		config := DefaultsOf[Exec]()
+		config := spec.DefaultsOf[Exec]()
 		if err := json.Unmarshal(n.Config, &config); err != nil {
 			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
 		}

@@ -7,16 +7,15 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// TransformInputs name what a transform takes rows from: a transform by its name, or one of its outputs as NAME.OUTPUT.
-type TransformInputs []string
-
-var inputsType = reflect.TypeFor[TransformInputs]()
+var inputsType = reflect.TypeFor[spec.TransformInputs]()
 
 // GraphNode is a transform of a cleaning with where its rows come from. Its name is the whole one, OUTER/INNER.
 type GraphNode struct {
-	Transform
+	spec.Transform
 	// From are the outputs that it takes rows from; none when it reads files.
 	From []GraphOutput
 	// Rejects is the output that the rows it rejects go to; empty when they go to the dead letter.
@@ -33,7 +32,7 @@ type GraphOutput struct {
 
 // TransformGraph returns the transforms of a cleaning in an order in which each comes after those that it takes rows from, or what is wrong with the graph. Of
 // a group it has the transforms inside.
-func TransformGraph(spec *Clean) ([]GraphNode, error) {
+func TransformGraph(spec *spec.Clean) ([]GraphNode, error) {
 	if len(spec.Transforms) == 0 {
 		return nil, errors.New("there are no transforms: begin with one that reads and end with one that writes")
 	}
@@ -63,10 +62,10 @@ func TransformGraph(spec *Clean) ([]GraphNode, error) {
 }
 
 // wireSpec lists the transforms, those inside groups after the group, and what the graph sees of each.
-func wireSpec(spec *Clean) ([]*Transform, []wiring) {
-	top := Transform{Type: spec.Type, Source: spec.Source, Transforms: spec.Transforms, Sink: spec.Sink, ExtraTransforms: spec.ExtraTransforms}
+func wireSpec(sp *spec.Clean) ([]*spec.Transform, []wiring) {
+	top := spec.Transform{Type: sp.Type, Source: sp.Source, Transforms: sp.Transforms, Sink: sp.Sink, ExtraTransforms: sp.ExtraTransforms}
 	chain, extra := members(&top)
-	return wire(spec.Type, chain, extra, func(t *Transform) (w wiring, chain, extra []*Transform) {
+	return wire(sp.Type, chain, extra, func(t *spec.Transform) (w wiring, chain, extra []*spec.Transform) {
 		w = wiring{typ: t.Type, name: t.Name, inputs: t.Input, inputNames: t.InputNames}
 		for _, name := range slices.Sorted(maps.Keys(t.Output)) {
 			w.outputs = append(w.outputs, groupOutput{name, t.Output[name]})
@@ -80,7 +79,7 @@ func wireSpec(spec *Clean) ([]*Transform, []wiring) {
 }
 
 // members are the transforms inside a group.
-func members(t *Transform) (chain, extra []*Transform) {
+func members(t *spec.Transform) (chain, extra []*spec.Transform) {
 	if t.Source != nil {
 		chain = append(chain, t.Source)
 	}

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
@@ -16,7 +17,7 @@ func readInputs(d *decoder, n *yaml.Node) (value, bool) {
 	}
 	out := list{}
 	d.eachKey(n, func(_, val *yaml.Node) {
-		if v := d.decode(val, stringType, rules{literal: true}); v != nil {
+		if v := d.decode(val, stringType, spec.Rules{Literal: true}); v != nil {
 			out = append(out, v)
 		}
 	})

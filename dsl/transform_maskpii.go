@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -35,7 +36,7 @@ type MaskPII struct {
 }
 
 // HashKeys are the variables of the secrets that a cleaning's hashes are made with, sorted.
-func HashKeys(spec *Clean) ([]string, error) {
+func HashKeys(spec *spec.Clean) ([]string, error) {
 	var all []string
 	list, wired := wireSpec(spec)
 	for i, n := range list {

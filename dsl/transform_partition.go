@@ -4,12 +4,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no rows but those.
 type Partition struct {
 	// By is a CEL expression over the row: the name of the output that it goes to, or a bool or an int that is written as one.
-	By Expr `json:"by"`
+	By spec.Expr `json:"by"`
 	// Outputs by name.
 	Outputs []string `json:"outputs" dsl:"literal"`
 	// UnknownOutput is the output of the rows that `by` names no output for. Default: they are rejected.

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // QualityFilter drops texts that do not look like prose, by the published rules of three corpora of web pages. Each rule counts its
@@ -73,31 +74,31 @@ type GopherRules struct {
 	// MaxWordLength is the largest mean length of a word (rule `word_length`). Default 10.
 	MaxWordLength float64 `json:"max_word_length,omitempty" dsl:"default=10,min=0"`
 	// MaxSymbols is how many # there may be, and how many ellipses, for each word (rule `symbols`). Default 10%.
-	MaxSymbols Share `json:"max_symbols,omitempty" dsl:"default=10%"`
+	MaxSymbols spec.Share `json:"max_symbols,omitempty" dsl:"default=10%"`
 	// MaxBulletLines is the largest share of lines that begin with a bullet (rule `bullet_lines`). Default 90%.
-	MaxBulletLines Share `json:"max_bullet_lines,omitempty" dsl:"default=90%"`
+	MaxBulletLines spec.Share `json:"max_bullet_lines,omitempty" dsl:"default=90%"`
 	// MaxEllipsisLines is the largest share of lines that end with an ellipsis (rule `ellipsis_lines`). Default 30%.
-	MaxEllipsisLines Share `json:"max_ellipsis_lines,omitempty" dsl:"default=30%"`
+	MaxEllipsisLines spec.Share `json:"max_ellipsis_lines,omitempty" dsl:"default=30%"`
 	// MinAlphaWords is the least share of words with a letter in them (rule `alpha_words`). Default 80%.
-	MinAlphaWords Share `json:"min_alpha_words,omitempty" dsl:"default=80%"`
+	MinAlphaWords spec.Share `json:"min_alpha_words,omitempty" dsl:"default=80%"`
 	// MinStopWords is how many of the stop words there must be (rule `stop_words`). Default 2.
 	MinStopWords int `json:"min_stop_words,omitempty" dsl:"default=2,min=0"`
 	// StopWords of the language, in small letters. Default: the, be, to, of, and, that, have, with.
 	StopWords []string `json:"stop_words,omitempty"`
 	// MaxDuplicateLines is the largest share of lines that are there before (rule `duplicate_lines`). Default 30%.
-	MaxDuplicateLines Share `json:"max_duplicate_lines,omitempty" dsl:"default=30%"`
+	MaxDuplicateLines spec.Share `json:"max_duplicate_lines,omitempty" dsl:"default=30%"`
 	// MaxDuplicateParagraphs is the same for what stands between empty lines (rule `duplicate_paragraphs`). Default 30%.
-	MaxDuplicateParagraphs Share `json:"max_duplicate_paragraphs,omitempty" dsl:"default=30%"`
+	MaxDuplicateParagraphs spec.Share `json:"max_duplicate_paragraphs,omitempty" dsl:"default=30%"`
 	// MaxDuplicateLineChars is the largest share of characters in duplicate lines (rule `duplicate_line_chars`). Default 20%.
-	MaxDuplicateLineChars Share `json:"max_duplicate_line_chars,omitempty" dsl:"default=20%"`
+	MaxDuplicateLineChars spec.Share `json:"max_duplicate_line_chars,omitempty" dsl:"default=20%"`
 	// MaxDuplicateParagraphChars is the same for paragraphs (rule `duplicate_paragraph_chars`). Default 20%.
-	MaxDuplicateParagraphChars Share `json:"max_duplicate_paragraph_chars,omitempty" dsl:"default=20%"`
+	MaxDuplicateParagraphChars spec.Share `json:"max_duplicate_paragraph_chars,omitempty" dsl:"default=20%"`
 	// MaxTopNgrams are the largest shares of characters in the most frequent 2, 3 and 4 words in a row, if they are there twice (rules
 	// `top_2_gram` and so on). Default [20%, 18%, 16%].
-	MaxTopNgrams []Share `json:"max_top_ngrams,omitempty"`
+	MaxTopNgrams []spec.Share `json:"max_top_ngrams,omitempty"`
 	// MaxDuplicateNgrams are the largest shares of characters in any 5, 6, 7, 8, 9 and 10 words in a row that are there twice (rules
 	// `duplicate_5_grams` and so on). Default [15%, 14%, 13%, 12%, 11%, 10%].
-	MaxDuplicateNgrams []Share `json:"max_duplicate_ngrams,omitempty"`
+	MaxDuplicateNgrams []spec.Share `json:"max_duplicate_ngrams,omitempty"`
 }
 
 // C4Rules are those of Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
@@ -128,14 +129,14 @@ type C4Rules struct {
 type FineWebRules struct {
 	// MinPunctuatedLines is the share of lines that end with punctuation; a text with no more is dropped (rule `punctuated_lines`).
 	// Default 12%.
-	MinPunctuatedLines Share `json:"min_punctuated_lines,omitempty" dsl:"default=12%"`
+	MinPunctuatedLines spec.Share `json:"min_punctuated_lines,omitempty" dsl:"default=12%"`
 	// ShortLine is the length of a short line, in characters. Default 30.
 	ShortLine int `json:"short_line,omitempty" dsl:"default=30,min=0"`
 	// MaxShortLines is the largest share of short lines (rule `short_lines`). Default 67%.
-	MaxShortLines Share `json:"max_short_lines,omitempty" dsl:"default=67%"`
+	MaxShortLines spec.Share `json:"max_short_lines,omitempty" dsl:"default=67%"`
 	// MaxDuplicateChars is the largest share of characters in duplicate lines (rule `duplicate_chars`). Default 10%, as in the paper;
 	// the code that made the first version had 1%.
-	MaxDuplicateChars Share `json:"max_duplicate_chars,omitempty" dsl:"default=10%"`
+	MaxDuplicateChars spec.Share `json:"max_duplicate_chars,omitempty" dsl:"default=10%"`
 	// MaxNewlines is how many line breaks there may be for each word (rule `newlines`; in the code, not in the paper). Default 30%.
-	MaxNewlines Share `json:"max_newlines,omitempty" dsl:"default=30%"`
+	MaxNewlines spec.Share `json:"max_newlines,omitempty" dsl:"default=30%"`
 }

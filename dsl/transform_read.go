@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
@@ -17,7 +18,7 @@ type ReadFromJSON struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders: "${inputs.raw.path}/*.jsonl".
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
-	Path Paths `json:"path" dsl:"single"`
+	Path spec.Paths `json:"path" dsl:"single"`
 	// Format: lines (default; one row a line), document (one row a file) or dead_letter (the `element` of each row that an earlier
 	// cleaning rejected, as it came to the transform that rejected it).
 	Format string `json:"format,omitempty" dsl:"enum=lines|document|dead_letter"`
@@ -31,7 +32,7 @@ type ReadFromText struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
 	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
 	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
-	Path Paths `json:"path" dsl:"single"`
+	Path spec.Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
 	ErrorKeys
 }

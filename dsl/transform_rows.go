@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Explode makes of a row with lists a row for each of their items. A row whose lists are all empty is dropped, counted under the
@@ -28,9 +29,9 @@ func (Explode) checkTransform(c *checker, _ *step, config *yaml.Node) {
 // alone: rows with equal keys stay or go together, the same ones in every run, and a smaller share is part of a larger one.
 type Sample struct {
 	// Fraction of the rows to keep, roughly.
-	Fraction Share `json:"fraction"`
+	Fraction spec.Share `json:"fraction"`
 	// Key is a CEL expression over the row. Default: the whole row.
-	Key Expr `json:"key,omitempty"`
+	Key spec.Expr `json:"key,omitempty"`
 	ErrorKeys
 }
 
@@ -54,7 +55,7 @@ type ErrorHandling struct {
 	// Threshold is the largest share of the rows coming to the transform that it may reject; above it the step fails. It is judged at
 	// the end, and from 1000 rows on as they come, so that a hopeless run ends early: put known trouble through a Filter first.
 	// Default: any number.
-	Threshold *Share `json:"threshold,omitempty"`
+	Threshold *spec.Share `json:"threshold,omitempty"`
 }
 
 func (c *checker) checkErrorHandling(n *yaml.Node) {

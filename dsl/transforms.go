@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
@@ -34,7 +35,7 @@ var transformSpecs = map[string]any{
 	"Deduplicate":        Deduplicate{},
 	"MaskPII":            MaskPII{},
 	"ValidateWithSchema": ValidateWithSchema{},
-	"Profile":            ProfileRows{},
+	"Profile":            spec.ProfileRows{},
 	"QualityFilter":      QualityFilter{},
 	"Sample":             Sample{},
 	"Split":              Split{},
@@ -50,7 +51,7 @@ func TransformTypes() []string { return slices.Sorted(maps.Keys(transformSpecs))
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
 type MapToFields struct {
 	// Fields by name, each a CEL expression over the row as it came in.
-	Fields map[string]Expr `json:"fields,omitempty"`
+	Fields map[string]spec.Expr `json:"fields,omitempty"`
 	// Append keeps the row's other fields. Default: the row has the computed fields only.
 	Append bool `json:"append,omitempty"`
 	// Drop lists fields to leave out of those that `append` keeps.
@@ -63,7 +64,7 @@ type MapToFields struct {
 // Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
 type Filter struct {
 	// Keep is a bool CEL expression over the row.
-	Keep Expr `json:"keep" dsl:"bool"`
+	Keep spec.Expr `json:"keep" dsl:"bool"`
 	// Language of the expression: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
 	ErrorKeys
@@ -84,7 +85,7 @@ type HTMLToText struct {
 	// Fields to convert.
 	Fields []string `json:"fields"`
 	// When is a bool CEL expression over the row; rows it is false for stay as they are. Default: every row is converted.
-	When Expr `json:"when,omitempty" dsl:"bool"`
+	When spec.Expr `json:"when,omitempty" dsl:"bool"`
 	ErrorKeys
 }
 
@@ -133,7 +134,7 @@ func (MapToFields) checkTransform(c *checker, _ *step, config *yaml.Node) {
 // same part in every run. Without it all rows are in the part `all`. Only a transform that writes may follow.
 type Split struct {
 	// Key is a CEL expression over the row.
-	Key Expr `json:"key"`
+	Key spec.Expr `json:"key"`
 	// Parts by name with their shares, which add up to 100%.
-	Parts map[string]Share `json:"parts" dsl:"literal"`
+	Parts map[string]spec.Share `json:"parts" dsl:"literal"`
 }

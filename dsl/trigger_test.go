@@ -8,17 +8,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func TestCalendars(t *testing.T) {
-	s := ScheduleTrigger{Cron: []string{"0 3 * * *", "*/10 0 3 * * mon-fri", "@Weekly", "5\t4  1,15 jan */2"}}
+	s := spec.ScheduleTrigger{Cron: []string{"0 3 * * *", "*/10 0 3 * * mon-fri", "@Weekly", "5\t4  1,15 jan */2"}}
 	got, err := s.Calendars()
 	want := []string{"0 0 3 * * * *", "*/10 0 3 * * mon-fri *", "0 0 0 * * 0 *", "0 5 4 1,15 jan */2 *"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	if _, err := (&ScheduleTrigger{Cron: []string{"0 25 * * *"}}).Calendars(); err == nil {
+	if _, err := (&spec.ScheduleTrigger{Cron: []string{"0 25 * * *"}}).Calendars(); err == nil {
 		t.Error("an hour of 25 went through")
 	}
 }
@@ -47,29 +48,29 @@ func TestTriggers(t *testing.T) {
 		t.Error(worse.Kind(), diff)
 	}
 	m := worse.Metric
-	if m.Cooldown != Duration(time.Hour) || m.Every != Duration(time.Minute) || m.Prometheus != "" {
+	if m.Cooldown != spec.Duration(time.Hour) || m.Every != spec.Duration(time.Minute) || m.Prometheus != "" {
 		t.Errorf("%+v", m)
 	}
-	if got := p.Pipeline().Triggers["drift"].Metric.Prometheus; got != defaultPrometheus {
+	if got := p.Pipeline().Triggers["drift"].Metric.Prometheus; got != spec.DefaultPrometheus {
 		t.Errorf("a query without a server asks %q", got)
 	}
 	if diff := cmp.Diff([]string{"fail", "hold", "rollback"}, p.Pipeline().Notify["hook"].On); diff != "" {
 		t.Error(diff)
 	}
-	steps := func(status Status, outputs string) map[string]StepResult {
-		return map[string]StepResult{"score": {Status: status, Outputs: json.RawMessage(outputs)}}
+	steps := func(status spec.Status, outputs string) map[string]spec.StepResult {
+		return map[string]spec.StepResult{"score": {Status: status, Outputs: json.RawMessage(outputs)}}
 	}
 	for _, tt := range []struct {
 		name  string
-		steps map[string]StepResult
+		steps map[string]spec.StepResult
 		value float64
 		ok    bool
 	}{
-		{"there", steps(StatusSucceeded, `{"metrics":{"f1":0.8}}`), 0.8, true},
-		{"failed", steps(StatusFailed, `{"metrics":{"f1":0.8}}`), 0, false},
-		{"null", steps(StatusSucceeded, `{"metrics":{"f1":null}}`), 0, false},
-		{"text", steps(StatusSucceeded, `{"metrics":{"f1":"0.8"}}`), 0, false},
-		{"absent", steps(StatusSucceeded, `{"metrics":{}}`), 0, false},
+		{"there", steps(spec.StatusSucceeded, `{"metrics":{"f1":0.8}}`), 0.8, true},
+		{"failed", steps(spec.StatusFailed, `{"metrics":{"f1":0.8}}`), 0, false},
+		{"null", steps(spec.StatusSucceeded, `{"metrics":{"f1":null}}`), 0, false},
+		{"text", steps(spec.StatusSucceeded, `{"metrics":{"f1":"0.8"}}`), 0, false},
+		{"absent", steps(spec.StatusSucceeded, `{"metrics":{}}`), 0, false},
 		{"no run", nil, 0, false},
 	} {
 		if v, ok := m.Last(tt.steps); v != tt.value || ok != tt.ok {
@@ -81,7 +82,7 @@ func TestTriggers(t *testing.T) {
 			t.Errorf("%v: %v, %v", value, got, err)
 		}
 	}
-	if _, err := MetricHolds(&MetricTrigger{Condition: "valu > 1"}, 1); err == nil {
+	if _, err := MetricHolds(&spec.MetricTrigger{Condition: "valu > 1"}, 1); err == nil {
 		t.Error("a condition over no name holds")
 	}
 }
@@ -111,39 +112,39 @@ func TestRunFacts(t *testing.T) {
 	mail := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:ab", Bytes: 5, Files: 1}
 	tests := []struct {
 		name    string
-		facts   RunFacts
+		facts   spec.RunFacts
 		run     bool
 		command []string
 	}{
-		{"by hand", RunFacts{StartedAt: began}, true, []string{"echo", "manual", "", "", "2026-05-01T03:00:05Z", "2026-05-01T03:00:05Z"}},
+		{"by hand", spec.RunFacts{StartedAt: began}, true, []string{"echo", "manual", "", "", "2026-05-01T03:00:05Z", "2026-05-01T03:00:05Z"}},
 		{
 			"data",
-			RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "mail", Kind: "data", Time: began.Add(-time.Second), Files: []string{"a", "b"}}},
+			spec.RunFacts{StartedAt: began, Trigger: spec.TriggerFacts{Name: "mail", Kind: "data", Time: began.Add(-time.Second), Files: []string{"a", "b"}}},
 			true,
 			[]string{"echo", "data", "mail", "a b", "2026-05-01T03:00:05Z", "2026-05-01T03:00:04Z"},
 		},
 		{
 			"schedule",
-			RunFacts{StartedAt: began, ScheduledAt: began.Truncate(time.Hour), Trigger: TriggerFacts{Name: "nightly", Kind: "schedule"}},
+			spec.RunFacts{StartedAt: began, ScheduledAt: began.Truncate(time.Hour), Trigger: spec.TriggerFacts{Name: "nightly", Kind: "schedule"}},
 			true,
 			[]string{"echo", "schedule", "nightly", "", "2026-05-01T03:00:00Z", "2026-05-01T03:00:05Z"},
 		},
-		{"metric", RunFacts{StartedAt: began, Trigger: TriggerFacts{Name: "drift", Kind: "metric", Value: 1.5}}, false, nil},
+		{"metric", spec.RunFacts{StartedAt: began, Trigger: spec.TriggerFacts{Name: "drift", Kind: "metric", Value: 1.5}}, false, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := p.Resolve("score", Vars{Run: tt.facts, Datasets: map[string]artifact.Ref{"spam-mail": mail}})
+			r, err := p.Resolve("score", spec.Vars{Run: tt.facts, Datasets: map[string]artifact.Ref{"spam-mail": mail}})
 			if err != nil || r.Run != tt.run {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			if !r.Run {
 				return
 			}
-			spec, err := DecodeSpec(KindEvaluate, r.Spec)
+			sp, err := DecodeSpec(spec.KindEvaluate, r.Spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := spec.(*Evaluate)
+			got := sp.(*spec.Evaluate)
 			if diff := cmp.Diff(tt.command, got.Command.Command); diff != "" {
 				t.Error(diff)
 			}
@@ -152,7 +153,7 @@ func TestRunFacts(t *testing.T) {
 			}
 		})
 	}
-	_, err := p.Resolve("score", Vars{Run: RunFacts{StartedAt: began}})
+	_, err := p.Resolve("score", spec.Vars{Run: spec.RunFacts{StartedAt: began}})
 	if err == nil || !strings.Contains(err.Error(), "there is no published dataset `spam-mail`") {
 		t.Errorf("a dataset that is not there: %v", err)
 	}

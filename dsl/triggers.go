@@ -15,46 +15,26 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-const defaultPrometheus = "http://127.0.0.1:9090"
-
 // startForms reads what is written around the steps: its expressions see other names than theirs.
 func startForms(d *decoder) {
-	d.forms[reflect.TypeFor[*MetricTrigger]()] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		outer := d.scope
 		d.scope = scopeValue
 		defer func() { d.scope = outer }()
-		return d.structure(n, reflect.TypeFor[MetricTrigger](), nil), true
+		return d.structure(n, reflect.TypeFor[spec.MetricTrigger](), nil), true
 	}
-	d.forms[reflect.TypeFor[Concurrency]()] = func(n *yaml.Node, _ rules) (value, bool) {
+	d.forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		before := len(d.exprs)
-		v := d.structure(n, reflect.TypeFor[Concurrency](), nil)
+		v := d.structure(n, reflect.TypeFor[spec.Concurrency](), nil)
 		for _, e := range d.exprs[before:] {
 			e.scope = scopeParams // the group is known before the run starts
 		}
 		return v, true
-	}
-}
-
-// completeStart fills in what the document may leave out of triggers, concurrency and notifications.
-func (p *Pipeline) completeStart() {
-	setDefaults(reflect.ValueOf(p.Triggers))
-	for _, t := range p.Triggers {
-		if t.Metric != nil && t.Metric.Query != "" && t.Metric.Prometheus == "" {
-			t.Metric.Prometheus = defaultPrometheus
-		}
-	}
-	if p.Concurrency != (Concurrency{}) {
-		setDefaults(reflect.ValueOf(&p.Concurrency))
-	}
-	for name, n := range p.Notify {
-		if len(n.On) == 0 {
-			n.On = []string{"fail", "hold", "rollback"}
-			p.Notify[name] = n
-		}
 	}
 }
 
@@ -124,7 +104,7 @@ func (c *checker) checkTriggers() {
 	}
 }
 
-func (c *checker) checkSchedule(key, n *yaml.Node, s *ScheduleTrigger) {
+func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	kind := exactlyOne(c.src, key, n, "a schedule", "cron", "every")
 	c.checkCron(n)
 	c.atLeast(n, "every", time.Second)
@@ -177,12 +157,12 @@ func (c *checker) atLeast(n *yaml.Node, key string, least time.Duration) {
 	if at == nil {
 		return
 	}
-	if d, err := ParseDuration(at.Value); err == nil && time.Duration(d) < least {
-		c.src.Errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, Duration(least))
+	if d, err := spec.ParseDuration(at.Value); err == nil && time.Duration(d) < least {
+		c.src.Errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, spec.Duration(least))
 	}
 }
 
-func (c *checker) checkData(n *yaml.Node, d *DataTrigger) {
+func (c *checker) checkData(n *yaml.Node, d *spec.DataTrigger) {
 	if at := document.Lookup(n, "url"); at != nil && d.URL != "" {
 		c.checkPlace(at, d.URL)
 	}
@@ -219,7 +199,7 @@ func (c *checker) checkWebURL(n *yaml.Node, key string) {
 	}
 }
 
-func (c *checker) checkMetric(key, n *yaml.Node, m *MetricTrigger) {
+func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	kind := exactlyOne(c.src, key, n, "a metric trigger", "query", "step")
 	c.checkWebURL(n, "prometheus")
 	c.atLeast(n, "every", time.Second)
@@ -246,7 +226,7 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *MetricTrigger) {
 }
 
 // checkMetricOutput follows the path of an output to a number.
-func (c *checker) checkMetricOutput(at *yaml.Node, m *MetricTrigger) {
+func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
 	t, offset := objectNamed("steps."+m.Step), 0
 	for name := range strings.SplitSeq(m.Output, ".") {
 		switch o := c.ts.object(t); {
@@ -262,17 +242,17 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *MetricTrigger) {
 			t = t.Parameters()[1]
 		default:
 			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, article(typeName(t))))
+			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, spec.Article(typeName(t))))
 			return
 		}
 		offset += utf8.RuneCountInString(name) + 1
 	}
 	if k := t.Kind(); k != types.DoubleKind && k != types.IntKind && k != types.DynKind {
-		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, article(typeName(t)))
+		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, spec.Article(typeName(t)))
 	}
 }
 
-func (c *checker) checkPipelineTrigger(n *yaml.Node, p *PipelineTrigger) {
+func (c *checker) checkPipelineTrigger(n *yaml.Node, p *spec.PipelineTrigger) {
 	c.atLeast(n, "every", time.Second)
 	switch at := document.Lookup(n, "name"); {
 	case at == nil || at.Kind != yaml.ScalarNode:
@@ -307,11 +287,11 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 }
 
 // checkParamValue checks a value that is written for a parameter.
-func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any) {
+func (c *checker) checkParamValue(at *yaml.Node, name string, decl spec.Param, v any) {
 	if c.env == nil || paramType(decl) == nil || c.d.holdsMisspelt(at) {
 		return // reported
 	}
-	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
+	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
 	_, bad := one.ChildParams(map[string]any{name: v})
 	for _, d := range bad {
 		c.src.Errorf(at, d.Code, d.Hint, "%s", d.Message)
@@ -319,8 +299,8 @@ func (c *checker) checkParamValue(at *yaml.Node, name string, decl Param, v any)
 }
 
 // mustBeGiven reports whether a parameter has no default and cannot be left out.
-func (c *checker) mustBeGiven(name string, decl Param) bool {
-	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]Param{name: decl}}
+func (c *checker) mustBeGiven(name string, decl spec.Param) bool {
+	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
 	if decl.Default != nil || paramType(decl) == nil {
 		return false
 	}
@@ -334,7 +314,7 @@ func (p *Program) ConcurrencyGroup(params map[string]any) (string, error) {
 	if group == nil {
 		return "", nil
 	}
-	v, err := group.resolve(p.names(nil, Vars{Params: params}))
+	v, err := group.resolve(p.names(nil, spec.Vars{Params: params}))
 	if err != nil {
 		return "", fmt.Errorf("concurrency: %w", err)
 	}

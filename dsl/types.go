@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -142,13 +143,13 @@ func (ts *typeSystem) NewValue(name string, fields map[string]ref.Val) ref.Val {
 
 // goType maps a Go type of an output struct to CEL. Every number is a double: it was measured, and CEL does not multiply an int by
 // a double.
-func (ts *typeSystem) goType(t reflect.Type, r rules) *cel.Type {
+func (ts *typeSystem) goType(t reflect.Type, r spec.Rules) *cel.Type {
 	switch t {
 	case reflect.TypeFor[artifact.Ref]():
-		return objectNamed(r.artifact)
+		return objectNamed(r.Artifact)
 	case reflect.TypeFor[time.Time]():
 		return cel.TimestampType
-	case durationType:
+	case spec.DurationType:
 		return cel.DurationType
 	}
 	switch t.Kind() {
@@ -180,8 +181,8 @@ func (ts *typeSystem) structType(t reflect.Type) *cel.Type {
 
 func (ts *typeSystem) structFields(t reflect.Type) map[string]*cel.Type {
 	fields := map[string]*cel.Type{}
-	for _, f := range fieldsOf(t) {
-		fields[f.name] = ts.goType(f.typ, f.rules)
+	for _, f := range spec.KeysOf(t) {
+		fields[f.Name] = ts.goType(f.Type, f.Rules)
 	}
 	return fields
 }
@@ -189,8 +190,8 @@ func (ts *typeSystem) structFields(t reflect.Type) map[string]*cel.Type {
 // optionalFields are those that JSON leaves out when they are empty.
 func optionalFields(t reflect.Type) map[string]bool {
 	optional := map[string]bool{}
-	for _, f := range fieldsOf(t) {
-		optional[f.name] = !f.required
+	for _, f := range spec.KeysOf(t) {
+		optional[f.Name] = !f.Required
 	}
 	return optional
 }

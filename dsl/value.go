@@ -1,8 +1,6 @@
 package dsl
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -126,15 +124,4 @@ func known(v value) any {
 		return out
 	}
 	return nil
-}
-
-// fill sets target from plain data, as encoding/json would.
-func fill(target any, data any) error {
-	raw, err := json.Marshal(data)
-	if err != nil {
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	return dec.Decode(target)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -38,15 +39,15 @@ func (w want) accepts(t *cel.Type) (message, hint string) {
 	}
 	switch {
 	case w.typ == boolType:
-		return fmt.Sprintf("a condition must be a bool, and this is %s", article(typeName(t))), ""
+		return fmt.Sprintf("a condition must be a bool, and this is %s", spec.Article(typeName(t))), ""
 	case w.part:
-		return fmt.Sprintf("%s has no place inside a text", article(typeName(t))), ""
+		return fmt.Sprintf("%s has no place inside a text", spec.Article(typeName(t))), ""
 	case isPastCheckpoint(t):
 		hint = "what a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
 	case t.Kind() == types.DoubleKind && isInt(w.typ):
 		hint = "write `int(...)`: what steps measure are doubles"
 	}
-	return fmt.Sprintf("this is %s, and the place takes %s", article(typeName(t)), w), hint
+	return fmt.Sprintf("this is %s, and the place takes %s", spec.Article(typeName(t)), w), hint
 }
 
 func (w want) fits(t *cel.Type) bool {
@@ -54,9 +55,9 @@ func (w want) fits(t *cel.Type) bool {
 	switch {
 	case w.typ == refType:
 		return k == types.StructKind && isArtifact(typeName(t)) && (w.artifact == "" || w.artifact == typeName(t))
-	case w.typ == durationType:
+	case w.typ == spec.DurationType:
 		return k == types.DurationKind || k == types.StringKind
-	case w.typ == sizeType:
+	case w.typ == spec.SizeType:
 		return k == types.IntKind || k == types.StringKind
 	case isInt(w.typ):
 		return k == types.IntKind
@@ -83,13 +84,13 @@ func (w want) convert(v ref.Val) (any, error) {
 	switch {
 	case w.typ == nil:
 		return jsonValue(v)
-	case w.typ == durationType:
+	case w.typ == spec.DurationType:
 		if d, ok := v.(types.Duration); ok {
-			return Duration(d.Duration), nil
+			return spec.Duration(d.Duration), nil
 		}
-		return convertText(v, ParseDuration)
-	case w.typ == sizeType && v.Type() == types.StringType:
-		return convertText(v, ParseSize)
+		return convertText(v, spec.ParseDuration)
+	case w.typ == spec.SizeType && v.Type() == types.StringType:
+		return convertText(v, spec.ParseSize)
 	case w.typ.Kind() == reflect.String:
 		return textOf(v)
 	case isInt(w.typ):
@@ -116,13 +117,13 @@ func (w want) String() string {
 		return "a " + w.artifact
 	case w.typ == refType:
 		return "an artifact"
-	case w.typ == durationType:
+	case w.typ == spec.DurationType:
 		return "a duration"
-	case w.typ == shareType:
+	case w.typ == spec.ShareType:
 		return "a share"
-	case w.typ == sizeType:
+	case w.typ == spec.SizeType:
 		return "a size"
-	case w.typ == timeType:
+	case w.typ == spec.TimeType:
 		return "a time"
 	case isInt(w.typ):
 		return "an int"
@@ -144,15 +145,7 @@ func (w want) String() string {
 func (w want) isText() bool { return w.typ == nil || w.typ.Kind() == reflect.String }
 
 func isInt(t reflect.Type) bool {
-	return t != durationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
+	return t != spec.DurationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 }
 
 func isArtifact(name string) bool { return slices.Contains(artifactTypes, artifact.Type(name)) }
-
-func article(noun string) string {
-	switch noun[0] {
-	case 'a', 'e', 'i', 'o', 'u':
-		return "an " + noun
-	}
-	return "a " + noun
-}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // descendPipeline begins children side by side.
@@ -51,7 +51,7 @@ func TestKilledAtBirth(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		out, err := c.session.Wait(ctx, run.Run)
 		cancel()
-		if err != nil || out.Status != dsl.StatusSucceeded {
+		if err != nil || out.Status != spec.StatusSucceeded {
 			t.Errorf("run %s ended as %+v: %v", run.Run, out, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 )
@@ -54,8 +54,8 @@ func (p pause) step(ctx context.Context) error {
 // TestCancels: what is canceled by itself is no success, a cancel that comes after the main steps does not change how they ended, and a
 // further one stops what is still done. It records what workflows/ replays, as older versions did, which ended these runs otherwise.
 func TestCancels(t *testing.T) {
-	const succeeded, failed, skipped, upstream, stopped = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusSkipped, dsl.StatusUpstream, dsl.StatusCanceled
-	type ends = map[string]dsl.Status
+	const succeeded, failed, skipped, upstream, stopped = spec.StatusSucceeded, spec.StatusFailed, spec.StatusSkipped, spec.StatusUpstream, spec.StatusCanceled
+	type ends = map[string]spec.Status
 	pauses := map[string]pause{"late/page": newPause(), "cut/tidy": newPause()}
 	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
 		if p, yes := pauses[in.Run+"/"+in.Step]; yes {
@@ -70,7 +70,7 @@ func TestCancels(t *testing.T) {
 		name, ask string
 		cancel    func(client.WorkflowRun) error
 		want      ends
-		run       dsl.Status
+		run       spec.Status
 	}{
 		{
 			"own", "true", func(client.WorkflowRun) error {
@@ -174,7 +174,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := record.Steps[0]; s.Status != dsl.StatusFailed || !strings.HasPrefix(s.Error, "100 of 200 failed") {
+	if s := record.Steps[0]; s.Status != spec.StatusFailed || !strings.HasPrefix(s.Error, "100 of 200 failed") {
 		t.Errorf("the step ended as %s: %s", s.Status, s.Error)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // chaosPipeline has steps whose programs tell a ledger when they begin and end. Each has a lock while it runs, so that two at once are
@@ -167,7 +167,7 @@ func (c *chaos) judge(run string) (repeated int) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := c.session.Wait(ctx, run)
-	if err != nil || out.Status != dsl.StatusSucceeded {
+	if err != nil || out.Status != spec.StatusSucceeded {
 		c.t.Errorf("run %s ended as %+v: %v", run, out, err)
 		return 0
 	}
@@ -179,7 +179,7 @@ func (c *chaos) judge(run string) (repeated int) {
 	tokens := map[string]string{}
 	check := func(id string, step contract.StepRecord) {
 		ran := told["begin "+run+" "+id]
-		if ran < 1 || ran > 1+len(step.Attempts) || step.Status != dsl.StatusSucceeded {
+		if ran < 1 || ran > 1+len(step.Attempts) || step.Status != spec.StatusSucceeded {
 			c.t.Errorf("%s of %s is %s; its program ran %d times; attempts that failed: %+v", id, run, step.Status, ran, step.Attempts)
 		}
 		for _, a := range step.Attempts {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/connect/state"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // clusterVariable, in the environment, names the folder of what tools/cluster builds, and makes TestCluster run: `make test-cluster`.
@@ -188,7 +188,7 @@ func (c *composed) stopFor(name string, outage time.Duration) func() {
 // is lost and done again, step for step.
 func (c *composed) accounted(run string) {
 	c.t.Helper()
-	var fit dsl.TrainOutput
+	var fit spec.TrainOutput
 	c.show(run).Steps["fit"].decode(c.t, &fit)
 	var lost, from int64
 	for _, g := range fit.Generations {

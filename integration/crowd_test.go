@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 )
 
@@ -28,7 +28,7 @@ func TestCrowd(t *testing.T) {
 	startedAfter := time.Since(began)
 	for _, run := range started {
 		var out contract.RunOutput
-		if err := run.Get(t.Context(), &out); err != nil || out.Status != dsl.StatusSucceeded {
+		if err := run.Get(t.Context(), &out); err != nil || out.Status != spec.StatusSucceeded {
 			t.Fatalf("%s ended as %+v: %v", run.GetID(), out, err)
 		}
 	}

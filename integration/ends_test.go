@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 )
@@ -63,19 +63,19 @@ func TestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const succeeded, failed, skipped, upstream = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusSkipped, dsl.StatusUpstream
-	good := map[string]dsl.Status{
+	const succeeded, failed, skipped, upstream = spec.StatusSucceeded, spec.StatusFailed, spec.StatusSkipped, spec.StatusUpstream
+	good := map[string]spec.Status{
 		"first": succeeded, "fit": succeeded, "again": succeeded, "ask": succeeded, "child": succeeded, "page": skipped, "tidy": succeeded,
 	}
 	tests := []struct {
 		name    string
 		in      contract.RunInput
 		approve *bool
-		want    map[string]dsl.Status
+		want    map[string]spec.Status
 	}{
 		{"plain", in, nil, good},
 		{"approved", held, ptr(true), good},
-		{"rejected", held, ptr(false), map[string]dsl.Status{
+		{"rejected", held, ptr(false), map[string]spec.Status{
 			"first": failed, "fit": upstream, "again": upstream, "ask": upstream, "child": upstream, "page": succeeded, "tidy": succeeded,
 		}},
 	}
@@ -90,7 +90,7 @@ func TestEnds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]dsl.Status{}
+			got := map[string]spec.Status{}
 			for _, s := range record.Steps {
 				got[s.Step] = s.Status
 			}

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/store"
@@ -344,8 +344,8 @@ type shownStep struct {
 	StartedAt           time.Time `json:"started_at"`
 	EndedAt             time.Time `json:"ended_at"`
 	Seconds             float64
-	Verdict             dsl.Verdict
-	Checks              []dsl.Check
+	Verdict             spec.Verdict
+	Checks              []spec.Check
 	Attempts            struct {
 		Total       int
 		ByErrorType map[string]int `json:"by_error_type"`

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/compile"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -79,7 +79,7 @@ func TestKilledRunGoesOn(t *testing.T) {
 // checkTraining compares a training's account with what its script noted.
 func (s *sandbox) checkTraining(step shownStep, steps int) {
 	s.t.Helper()
-	var out dsl.TrainOutput
+	var out spec.TrainOutput
 	step.decode(s.t, &out)
 	s.checkSteps(out, int64(steps))
 	for _, g := range out.Generations {
@@ -213,13 +213,13 @@ func TestKilledChildren(t *testing.T) {
 
 	record := s.show()
 	s.checkTraining(record.Steps["fit"], 150)
-	ends := map[dsl.GenerationEnd]int{}
-	var fit dsl.TrainOutput
+	ends := map[spec.GenerationEnd]int{}
+	var fit spec.TrainOutput
 	record.Steps["fit"].decode(t, &fit)
 	for _, g := range fit.Generations {
 		ends[g.End]++
 	}
-	if len(fit.Generations) != 3 || ends[dsl.EndNodeLost] != 1 || ends[dsl.EndCrashed] != 1 || ends[dsl.EndFinished] != 1 {
+	if len(fit.Generations) != 3 || ends[spec.EndNodeLost] != 1 || ends[spec.EndCrashed] != 1 || ends[spec.EndFinished] != 1 {
 		t.Errorf("the generations ended as %v, want one of each", ends)
 	}
 	if got := record.Steps["clean"].Attempts; got.Total != 2 || got.ByErrorType["infrastructure"] != 1 {

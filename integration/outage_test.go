@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -185,15 +185,15 @@ func (o *outages) awaitStage(run, step string, cond func(contract.StepState) boo
 	for {
 		// It has no answer for a moment after the server was away.
 		if state, err := o.session.State(o.t.Context(), run); err == nil {
-			if state.Status != dsl.StatusRunning {
+			if state.Status != spec.StatusRunning {
 				o.t.Fatalf("the run is %s and was not stopped in %s", state.Status, step)
 			}
 			for _, at := range state.Steps {
 				switch {
 				case at.ID != step:
-				case at.Status == dsl.StatusSucceeded, at.Status == dsl.StatusFailed:
+				case at.Status == spec.StatusSucceeded, at.Status == spec.StatusFailed:
 					o.t.Fatalf("%s is %s, and nothing was stopped in the midst of it", step, at.Status)
-				case at.Status == dsl.StatusRunning && cond(at):
+				case at.Status == spec.StatusRunning && cond(at):
 					return
 				}
 			}
@@ -216,7 +216,7 @@ func (o *outages) settled(run string) map[string]any {
 		step := record.Steps[id]
 		o.t.Logf("%s: %s in %.0f s, %+v %s", id, step.Status, step.Seconds, step.Attempts, step.Error)
 	}
-	if err != nil || out.Status != dsl.StatusSucceeded {
+	if err != nil || out.Status != spec.StatusSucceeded {
 		o.t.Fatalf("the run ended as %+v: %v", out, err)
 	}
 	made := map[string]any{"outputs": record.Outputs}
@@ -225,7 +225,7 @@ func (o *outages) settled(run string) map[string]any {
 		step.decode(o.t, &outputs)
 		made[id] = map[string]any{"status": step.Status, "verdict": step.Verdict, "outputs": outputs}
 	}
-	var fit dsl.TrainOutput
+	var fit spec.TrainOutput
 	record.Steps["fit"].decode(o.t, &fit)
 	for _, g := range fit.Generations {
 		o.t.Logf("generation %d: %s, steps %d-%d, committed %d, lost %d: %s", g.Index, g.End, g.FromStep, g.ToStep, g.CommittedStep, g.StepsLost, g.Reason)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
@@ -29,11 +29,11 @@ func TestRun(t *testing.T) {
 	if record.Status != "succeeded" || record.Pipeline != "chain" || record.Seconds <= 0 || record.Outputs["steps"] != 20.0 || record.Outputs["version"] != "2" {
 		t.Errorf("record: %+v", record)
 	}
-	want := []dsl.Check{{
-		Expression: "rows >= params.least", Verdict: dsl.VerdictPass, OnFail: dsl.OnFailFail,
+	want := []spec.Check{{
+		Expression: "rows >= params.least", Verdict: spec.VerdictPass, OnFail: spec.OnFailFail,
 		Values: map[string]any{"rows": 3000.0, "params.least": 1.0},
 	}}
-	if diff := cmp.Diff(want, record.Steps["fetch"].Checks, cmpopts.IgnoreFields(dsl.Check{}, "Line")); diff != "" {
+	if diff := cmp.Diff(want, record.Steps["fetch"].Checks, cmpopts.IgnoreFields(spec.Check{}, "Line")); diff != "" {
 		t.Errorf("checks of fetch (-want +got):\n%s", diff)
 	}
 	s.checkTraining(record.Steps["fit"], 20)
@@ -76,7 +76,7 @@ func TestBadModelIsTakenBack(t *testing.T) {
 	s.edit("pipeline.yaml", "        - {shadow: 100%, min_samples: 50, checks: [delta.agreement >= 0.98]}\n", "")
 	s.run("ledger="+s.dir, "steps=20").expect(4).says("rolled back")
 	record := s.show()
-	var out dsl.RolloutOutput
+	var out spec.RolloutOutput
 	record.Steps["ship"].decode(t, &out)
 	if record.ErrorType != "gate" || out.Decision != "rolled_back" || out.Previous != "2" {
 		t.Errorf("error type %s; the rollout: %+v", record.ErrorType, out)
@@ -110,7 +110,7 @@ func TestGates(t *testing.T) {
 			s.run("ledger="+s.dir, "least=5000").expect(test.exit).says("chain: " + test.status)
 			record := s.show()
 			fetch := record.Steps["fetch"]
-			if record.Status != test.status || fetch.Status != test.status || fetch.Verdict != dsl.VerdictFail {
+			if record.Status != test.status || fetch.Status != test.status || fetch.Verdict != spec.VerdictFail {
 				t.Errorf("the run is %s; fetch is %s with the verdict %s", record.Status, fetch.Status, fetch.Verdict)
 			}
 			if len(fetch.Checks) != 1 || fetch.Checks[0].Values["rows"] != 3000.0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 )
 
@@ -64,7 +64,7 @@ func TestScale(t *testing.T) {
 			workflows, longest := e.longestHistory()
 			t.Logf("%d executions of steps in %v, %d histories, the longest of %d events, %d MiB", done.Load(), took, workflows, longest, memory(t))
 			want := map[string]int64{"foreach": int64(instances) + 1, "chain": int64(steps)}[name]
-			if out.Status != dsl.StatusSucceeded || done.Load() != want {
+			if out.Status != spec.StatusSucceeded || done.Load() != want {
 				t.Errorf("the run ended as %+v; %d steps and instances were done, want %d", out, done.Load(), want)
 			}
 			if longest > maxHistory {
@@ -106,7 +106,7 @@ func TestCancelAtScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	fit := record.Steps[0]
-	if record.Status != dsl.StatusCanceled || fit.Status != dsl.StatusCanceled || fit.Of != instances || fit.Passed < instances/2-200 || fit.Passed >= instances {
+	if record.Status != spec.StatusCanceled || fit.Status != spec.StatusCanceled || fit.Of != instances || fit.Passed < instances/2-200 || fit.Passed >= instances {
 		t.Errorf("the run is %s, its step %s with %d of %d passed", record.Status, fit.Status, fit.Passed, fit.Of)
 	}
 	if _, longest := e.longestHistory(); longest > maxHistory {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -96,19 +96,19 @@ func (b *trainBench) submit(interruptions string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	spec, err := json.Marshal(dsl.Train{
-		Command: dsl.Command{
+	sp, err := json.Marshal(spec.Train{
+		Command: spec.Command{
 			Command: []string{"python3", "trainer.py"},
-			Outputs: map[string]dsl.OutputDecl{"model": {Type: "model", Path: "model"}},
+			Outputs: map[string]spec.OutputDecl{"model": {Type: "model", Path: "model"}},
 		},
-		Metrics: []string{"f1"}, Nodes: dsl.Nodes{Min: 2, Max: 2}, Pool: []string{"local"},
+		Metrics: []string{"f1"}, Nodes: spec.Nodes{Min: 2, Max: 2}, Pool: []string{"local"},
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.in = contract.TrainInput{StepInput: contract.StepInput{
-		Run: "r1", Step: "fit", Kind: dsl.KindTrain, Spec: spec, Env: b.env, Workspace: workspace, Submission: digest,
-	}, Retry: dsl.Retry{}.WithDefaults()}
+		Run: "r1", Step: "fit", Kind: spec.KindTrain, Spec: sp, Env: b.env, Workspace: workspace, Submission: digest,
+	}, Retry: spec.Retry{}.WithDefaults()}
 }
 
 // record writes the history of the training that has ended, for the replay tests, when the tests are called with -record.
@@ -248,7 +248,7 @@ func (b *trainBench) damage(generation int, step int64) {
 
 // outputs are the step's, as later steps see them.
 type outputs struct {
-	dsl.TrainOutput
+	spec.TrainOutput
 	Model artifact.Ref `json:"model"`
 }
 
@@ -281,9 +281,9 @@ func (b *trainBench) result() outputs {
 }
 
 // wantEnds checks how the generations ended.
-func (b *trainBench) wantEnds(o outputs, want ...dsl.GenerationEnd) {
+func (b *trainBench) wantEnds(o outputs, want ...spec.GenerationEnd) {
 	b.t.Helper()
-	var got []dsl.GenerationEnd
+	var got []spec.GenerationEnd
 	for _, g := range o.Generations {
 		got = append(got, g.End)
 	}
@@ -339,7 +339,7 @@ func (b *trainBench) commits(generation int) []int64 {
 
 // checkSteps compares a training's account with the trace that its ranks kept on their own. Of a step that a rank was killed at while it
 // reported it, either is right: that its line was written and that it was not.
-func (s *site) checkSteps(o dsl.TrainOutput, total int64) {
+func (s *site) checkSteps(o spec.TrainOutput, total int64) {
 	s.t.Helper()
 	begun, reported := s.trace("trace"), s.trace("trace.reported")
 	if seen := distinct(reported); seen != total || o.Steps != total {
@@ -360,7 +360,7 @@ func (b *trainBench) checkAccount(o outputs) {
 	}
 	b.checkSteps(o.TrainOutput, total)
 	for _, g := range o.Generations {
-		if g.End == dsl.EndNotice && g.StepsLost != 0 {
+		if g.End == spec.EndNotice && g.StepsLost != 0 {
 			b.t.Errorf("generation %d lost %d steps though it had notice", g.Index, g.StepsLost)
 		}
 	}

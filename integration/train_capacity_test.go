@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // bothCapacities makes of the training's pool one that sells spot, which is interrupted like that, and on-demand.
@@ -16,9 +16,9 @@ func bothCapacities(interruptions string) string {
 }
 
 // change changes the training's spec.
-func (b *trainBench) change(how func(*dsl.Train)) {
+func (b *trainBench) change(how func(*spec.Train)) {
 	b.t.Helper()
-	var spec dsl.Train
+	var spec spec.Train
 	if err := json.Unmarshal(b.in.Spec, &spec); err != nil {
 		b.t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func (b *trainBench) change(how func(*dsl.Train)) {
 // checkLedger checks that the ledger adds up to the generations, by what they bought.
 func (b *trainBench) checkLedger(o outputs) {
 	b.t.Helper()
-	prices := map[string]float64{dsl.CapacitySpot: 1, dsl.CapacityOnDemand: 3}
+	prices := map[string]float64{spec.CapacitySpot: 1, spec.CapacityOnDemand: 3}
 	seconds := map[string]float64{}
 	var usd float64
 	for _, g := range o.Generations {
@@ -64,8 +64,8 @@ func (b *trainBench) checkLedger(o outputs) {
 func TestTrainKeepsItsDeadline(t *testing.T) {
 	b := newTrainBench(t, bothCapacities("mean_up: 1s, notice: 1s, without_notice: 100%, gap: 10s"), engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "300", "0.03"
-	b.change(func(spec *dsl.Train) {
-		spec.TotalSteps, spec.Deadline = 300, &dsl.Deadline{Within: dsl.Duration(75 * time.Second), OnMiss: dsl.OnMissContinue}
+	b.change(func(sp *spec.Train) {
+		sp.TotalSteps, sp.Deadline = 300, &spec.Deadline{Within: spec.Duration(75 * time.Second), OnMiss: spec.OnMissContinue}
 	})
 	b.execute()
 	o := b.result()
@@ -74,7 +74,7 @@ func TestTrainKeepsItsDeadline(t *testing.T) {
 	if o.Late {
 		t.Errorf("late: %+v", o.Generations)
 	}
-	if last := o.Generations[len(o.Generations)-1]; last.Capacity != dsl.CapacityOnDemand || last.End != dsl.EndFinished {
+	if last := o.Generations[len(o.Generations)-1]; last.Capacity != spec.CapacityOnDemand || last.End != spec.EndFinished {
 		t.Errorf("the last generation was on %s and %s, want one on on-demand that finished", last.Capacity, last.End)
 	}
 	b.record("deadline")
@@ -88,11 +88,11 @@ func TestTrainMovesBackToSpot(t *testing.T) {
 	o := b.result()
 	b.checkAccount(o)
 	b.checkLedger(o)
-	ends := map[dsl.GenerationEnd]string{}
+	ends := map[spec.GenerationEnd]string{}
 	for _, g := range o.Generations {
 		ends[g.End] = g.Capacity
 	}
-	if ends[dsl.EndNotice] != dsl.CapacitySpot || ends[dsl.EndMoved] != dsl.CapacityOnDemand {
+	if ends[spec.EndNotice] != spec.CapacitySpot || ends[spec.EndMoved] != spec.CapacityOnDemand {
 		t.Errorf("generations %+v, want spot that was interrupted and on-demand that was left", o.Generations)
 	}
 	b.record("moved")
@@ -102,8 +102,8 @@ func TestTrainMovesBackToSpot(t *testing.T) {
 func TestTrainStopsAtItsDeadline(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "100000", "0.02"
-	b.change(func(spec *dsl.Train) {
-		spec.TotalSteps, spec.Deadline = 100000, &dsl.Deadline{Within: dsl.Duration(15 * time.Second), OnMiss: dsl.OnMissStop}
+	b.change(func(sp *spec.Train) {
+		sp.TotalSteps, sp.Deadline = 100000, &spec.Deadline{Within: spec.Duration(15 * time.Second), OnMiss: spec.OnMissStop}
 	})
 	b.execute()
 	err := b.wait()
@@ -111,7 +111,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 		t.Errorf("ended with %v (%s), want a timeout", err, got)
 	}
 	ended := b.state().Ended
-	if len(ended) != 1 || ended[0].End != dsl.EndDeadline || ended[0].CommittedStep == 0 {
+	if len(ended) != 1 || ended[0].End != spec.EndDeadline || ended[0].CommittedStep == 0 {
 		t.Errorf("generations %+v, want one that ended at the deadline with a checkpoint", ended)
 	}
 }

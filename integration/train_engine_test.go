@@ -26,7 +26,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -207,7 +207,7 @@ type testPools struct {
 	opened map[string]*local.Pool
 }
 
-func (p *testPools) open(_ context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+func (p *testPools) open(_ context.Context, name string, spec spec.Pool) (training.Pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.opened == nil {

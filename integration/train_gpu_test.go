@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 )
 
 // newGPUBench is a bench whose machine has the GPUs of gputest, by the folder that is returned; each node of the training has one.
-func newGPUBench(t *testing.T, idle *dsl.Idle) (*trainBench, string) {
+func newGPUBench(t *testing.T, idle *spec.Idle) (*trainBench, string) {
 	t.Helper()
 	machine := t.TempDir()
 	b := newTrainBench(t, "", engineConfig{GPUs: machine})
 	b.env["STEPS"] = "250"
-	var spec dsl.Train
-	if err := json.Unmarshal(b.in.Spec, &spec); err != nil {
+	var sp spec.Train
+	if err := json.Unmarshal(b.in.Spec, &sp); err != nil {
 		t.Fatal(err)
 	}
-	spec.Resources = dsl.Resources{GPU: 1, Idle: idle}
-	raw, err := json.Marshal(spec)
+	sp.Resources = spec.Resources{GPU: 1, Idle: idle}
+	raw, err := json.Marshal(sp)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestTrainLeavesBrokenGPU(t *testing.T) {
 	gputest.Raise(t, machine, 1, 95)
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+	b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
 	first, second := o.Generations[0], o.Generations[1]
 	if want := "node 1: GPU 1 (GPU-1): XID 95, uncontained memory error: the GPU needs a reset"; first.Reason != want || o.StepsLost != 0 {
 		t.Errorf("generation 1 ended by %q with %d steps lost, want %q with none", first.Reason, o.StepsLost, want)
@@ -75,7 +75,7 @@ func TestTrainLeavesBrokenGPU(t *testing.T) {
 
 // GPUs that are hardly used are given back, where the step says so, after a checkpoint.
 func TestTrainReleasesIdleGPUs(t *testing.T) {
-	b, machine := newGPUBench(t, &dsl.Idle{Below: 0.3, For: dsl.Duration(2 * time.Second), Action: dsl.IdleRelease})
+	b, machine := newGPUBench(t, &spec.Idle{Below: 0.3, For: spec.Duration(2 * time.Second), Action: spec.IdleRelease})
 	b.env["STEPS"] = "100000"
 	gputest.SetUtilization(t, machine, 4)
 	b.execute()
@@ -84,7 +84,7 @@ func TestTrainReleasesIdleGPUs(t *testing.T) {
 		t.Errorf("error of type %q: %v", got, err)
 	}
 	ended := b.state().Ended
-	if len(ended) != 1 || ended[0].End != dsl.EndIdle || ended[0].CommittedStep == 0 || ended[0].GPUs.IdleSeconds < 2 {
+	if len(ended) != 1 || ended[0].End != spec.EndIdle || ended[0].CommittedStep == 0 || ended[0].GPUs.IdleSeconds < 2 {
 		t.Errorf("generations %+v, want one, ended for idle GPUs with a checkpoint", ended)
 	}
 	if left := b.processes(agentPath); len(left) > 0 {

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
@@ -19,7 +19,7 @@ func TestTrainUndisturbed(t *testing.T) {
 	b.execute()
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndFinished)
+	b.wantEnds(o, spec.EndFinished)
 }
 
 func TestTrainSurvivesInterruptions(t *testing.T) {
@@ -28,11 +28,11 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 	b.execute()
 	o := b.result()
 	b.checkAccount(o)
-	ends := map[dsl.GenerationEnd]int{}
+	ends := map[spec.GenerationEnd]int{}
 	for _, g := range o.Generations {
 		ends[g.End]++
 	}
-	if ends[dsl.EndNotice] == 0 || ends[dsl.EndNodeLost] == 0 || ends[dsl.EndFinished] != 1 {
+	if ends[spec.EndNotice] == 0 || ends[spec.EndNodeLost] == 0 || ends[spec.EndFinished] != 1 {
 		t.Errorf("ends of generations: %v, want some with and some without notice", ends)
 	}
 	verdicts := historytest.Verdicts(t, b.client, contract.TrainWorkflowID(b.in.Run, b.in.Step))
@@ -49,7 +49,7 @@ func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
 	b.execute()
 	o := b.result()
 	b.checkAccount(o)
-	if len(o.Generations) < 2 || o.Generations[0].End != dsl.EndNotice {
+	if len(o.Generations) < 2 || o.Generations[0].End != spec.EndNotice {
 		t.Errorf("%d generations, want some that ended on notice", len(o.Generations))
 	}
 }
@@ -63,21 +63,21 @@ func TestTrainSurvivesKilledAgent(t *testing.T) {
 			kill(t, b.agentOf(1, node), syscall.SIGKILL)
 			o := b.result()
 			b.checkAccount(o)
-			b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+			b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
 		})
 	}
 }
 
 func TestTrainChargesKilledRank(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.in.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Millisecond)}.WithDefaults()
+	b.in.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(10 * time.Millisecond)}.WithDefaults()
 	b.execute()
 	b.awaitSteps(35)
 	// Killed is rank 1; rank 0 then fails by itself, and is not to blame.
 	kill(t, b.rank(1), syscall.SIGKILL)
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndCrashed, dsl.EndFinished)
+	b.wantEnds(o, spec.EndCrashed, spec.EndFinished)
 	if want := "rank 1 was killed by signal 9"; !strings.Contains(o.Generations[0].Reason, want) {
 		t.Errorf("reason %q, want %q", o.Generations[0].Reason, want)
 	}
@@ -86,7 +86,7 @@ func TestTrainChargesKilledRank(t *testing.T) {
 func TestTrainFailsWithTheUsersError(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["FAIL_AT"] = "5"
-	b.in.Retry = dsl.Retry{Attempts: 3}.WithDefaults()
+	b.in.Retry = spec.Retry{Attempts: 3}.WithDefaults()
 	b.execute()
 	err := b.wait()
 	if got := contract.ErrorType(err); got != contract.ErrUser {
@@ -98,7 +98,7 @@ func TestTrainFailsWithTheUsersError(t *testing.T) {
 		}
 	}
 	b.record("user-error")
-	if ended := b.state().Ended; len(ended) != 1 || ended[0].End != dsl.EndUserError {
+	if ended := b.state().Ended; len(ended) != 1 || ended[0].End != spec.EndUserError {
 		t.Errorf("generations %+v, want one, ended by the user's error", ended)
 	}
 }
@@ -133,7 +133,7 @@ func TestTrainSurvivesKilledWorker(t *testing.T) {
 	b.start()
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+	b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
 }
 
 // A zombie is a node that could not be reached, was given up, and comes back. It may commit what it likes: nobody reads it.
@@ -149,7 +149,7 @@ func TestTrainIsNotDisturbedByZombie(t *testing.T) {
 	kill(t, zombie, syscall.SIGCONT)
 	b.await("a commit of the zombie", func() bool { return len(b.commits(1)) > len(sealed) })
 	o := b.result()
-	b.wantEnds(o, dsl.EndNodeLost, dsl.EndFinished)
+	b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
 	if from := o.Generations[1].FromStep; from != sealed[len(sealed)-1] {
 		t.Errorf("generation 2 resumed from step %d, want the sealed %d", from, sealed[len(sealed)-1])
 	}
@@ -177,7 +177,7 @@ func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
 	kill(t, pid, syscall.SIGCONT)
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndFinished)
+	b.wantEnds(o, spec.EndFinished)
 }
 
 func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
@@ -191,7 +191,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	kill(t, b.agentOf(1, 0), syscall.SIGKILL)
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, dsl.EndNodeLost, dsl.EndNodeLost, dsl.EndFinished)
+	b.wantEnds(o, spec.EndNodeLost, spec.EndNodeLost, spec.EndFinished)
 	if from := o.Generations[2].FromStep; from != before {
 		t.Errorf("generation 3 resumed from step %d, want %d, the one before the damaged", from, before)
 	}
@@ -199,7 +199,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 
 func TestTrainTimesOut(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
-	b.in.Timeout, b.in.Retry = dsl.Duration(5*time.Second), dsl.Retry{Attempts: 1}.WithDefaults()
+	b.in.Timeout, b.in.Retry = spec.Duration(5*time.Second), spec.Retry{Attempts: 1}.WithDefaults()
 	b.env["STEPS"] = "10000"
 	b.execute()
 	err := b.wait()

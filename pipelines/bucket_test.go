@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 )
@@ -77,7 +77,7 @@ func TestReadBucket(t *testing.T) {
 	}
 	far := job(t.TempDir(), chain(t, server.At("in/**/*.jsonl*"), fromJSON))
 	out := mustRun(t, far)
-	if want := (dsl.Rows{Read: 120_001, Kept: 120_001}); out.Rows != want {
+	if want := (spec.Rows{Read: 120_001, Kept: 120_001}); out.Rows != want {
 		t.Errorf("got %+v, want %+v", out.Rows, want)
 	}
 	near := job(t.TempDir(), chain(t, filepath.Join(write(t, files), "in/**/*.jsonl*"), fromJSON))
@@ -99,7 +99,7 @@ func TestReadBucketParquet(t *testing.T) {
 	}
 	server.Put(t, "p/a.parquet", string(content))
 	far := job(t.TempDir(), chain(t, server.At("p/*.parquet"), "- {type: ReadFromParquet, config: {path: INPUT}}\n- {type: WriteToJson}"))
-	if out := mustRun(t, far); out.Rows != (dsl.Rows{Read: 2000, Kept: 2000}) {
+	if out := mustRun(t, far); out.Rows != (spec.Rows{Read: 2000, Kept: 2000}) {
 		t.Errorf("%+v, %v", out.Rows, out.Reasons)
 	}
 	if n := server.got.Load(); n > 20 {
@@ -168,7 +168,7 @@ func TestReadGoogle(t *testing.T) {
 	t.Cleanup(web.Close)
 	t.Setenv("STORAGE_EMULATOR_HOST", strings.TrimPrefix(web.URL, "http://"))
 	j := job(t.TempDir(), chain(t, "gs://acme/in/*.jsonl?anonymous=true", fromJSON))
-	if out := mustRun(t, j); out.Rows != (dsl.Rows{Read: 1, Kept: 1}) {
+	if out := mustRun(t, j); out.Rows != (spec.Rows{Read: 1, Kept: 1}) {
 		t.Errorf("%+v", out.Rows)
 	}
 	if diff := cmp.Diff("17", fmt.Sprint(asked.Load())); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
 
@@ -145,7 +146,7 @@ func (k *keyWriter) write(values ...any) {
 }
 
 // transform writes what a transform does, without where its input lies.
-func (k *keyWriter) transform(t dsl.Transform, reads bool) {
+func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	config := map[string]json.RawMessage{}
 	if len(t.Config) > 0 && json.Unmarshal(t.Config, &config) != nil {
 		k.unknown = true

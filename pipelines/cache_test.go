@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -37,10 +37,10 @@ func manyFiles(from, to int) map[string]string {
 
 // withCache runs a job with a cache, and fails unless all that it leaves is what it leaves without one. It returns how many rows were
 // reused.
-func withCache(t *testing.T, cache string, spec dsl.Clean, change func(*pipelines.Job)) int64 {
+func withCache(t *testing.T, cache string, sp spec.Clean, change func(*pipelines.Job)) int64 {
 	t.Helper()
-	leave := func(dir string) (string, dsl.CleanOutput) {
-		j := job(dir, spec)
+	leave := func(dir string) (string, spec.CleanOutput) {
+		j := job(dir, sp)
 		j.ProfileFile, j.AccountFile = filepath.Join(dir, "profile.json"), filepath.Join(dir, "account.jsonl")
 		if dir != "" && cache != "" {
 			j.Cache = pipelines.Cache{Dir: cache, Limit: 1 << 30}
@@ -178,7 +178,7 @@ func TestCacheOfPieces(t *testing.T) {
 // What has not been used for longest goes first, and what is too large for the cache is not put into it.
 func TestCacheLimit(t *testing.T) {
 	input, cache := write(t, manyFiles(0, 5)), t.TempDir()
-	run := func(limit int64) dsl.CleanOutput {
+	run := func(limit int64) spec.CleanOutput {
 		j := job(t.TempDir(), chain(t, input, cachedChain))
 		j.Cache = pipelines.Cache{Dir: cache, Limit: limit}
 		return mustRun(t, j)

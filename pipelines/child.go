@@ -15,7 +15,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 )
@@ -25,10 +25,10 @@ const Arg = "__clean"
 
 // message is one line of what the child says: exactly one field is set, and a result or an error is the last.
 type message struct {
-	Progress *Progress        `json:"progress,omitempty"`
-	Result   *dsl.CleanOutput `json:"result,omitempty"`
-	Error    *fault.Error     `json:"error,omitempty"`
-	Log      []byte           `json:"log,omitempty"` // of the user's programs
+	Progress *Progress         `json:"progress,omitempty"`
+	Result   *spec.CleanOutput `json:"result,omitempty"`
+	Error    *fault.Error      `json:"error,omitempty"`
+	Log      []byte            `json:"log,omitempty"` // of the user's programs
 }
 
 // WorkerMain runs the process as a Beam worker and exits, if a runner has started it as one. A main calls it before it looks at its
@@ -59,21 +59,21 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return out.send(message{Result: &result})
 }
 
-func serve(ctx context.Context, stdin io.Reader, out *messages) (dsl.CleanOutput, error) {
+func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutput, error) {
 	var job Job
 	if err := json.NewDecoder(stdin).Decode(&job); err != nil {
-		return dsl.CleanOutput{}, fmt.Errorf("read the job: %w", err)
+		return spec.CleanOutput{}, fmt.Errorf("read the job: %w", err)
 	}
 	job.setDefaults()
 	job.Programs.Log = out
 	hold, err := holdFolder(job.WorkDir) // a killed parent does not, and this process goes on for a moment
 	if err != nil {
-		return dsl.CleanOutput{}, fmt.Errorf("the work folder: %w", err)
+		return spec.CleanOutput{}, fmt.Errorf("the work folder: %w", err)
 	}
 	defer hold.Close()
 	// What Beam leaves in the temporary folder goes with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	if !job.Runner.inProcess() { // a cluster has to be told
 		var stop context.CancelFunc

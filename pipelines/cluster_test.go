@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines"
@@ -24,7 +24,7 @@ func TestClusterCanceled(t *testing.T) {
 	master := startCluster(t)
 	dir := t.TempDir()
 	j := job(dir, chain(t, heldInput(t), slowChain))
-	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{Master: master}}
+	j.Runner = pipelines.Runner{Flink: &spec.FlinkRunner{Master: master}}
 	err := midRun(t, j, func(cancel context.CancelFunc) { cancel() })
 	if errorType(err) != fault.Canceled {
 		t.Errorf("got %v, want a canceled error", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -39,7 +40,7 @@ type combined struct {
 	fn    string
 }
 
-func compileCombine(t dsl.Transform, params map[string]any) (*combiner, error) {
+func compileCombine(t spec.Transform, params map[string]any) (*combiner, error) {
 	c, err := rows.DecodeConfig[dsl.Combine](t)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestCombine(t *testing.T) {
@@ -27,17 +27,17 @@ func TestCombine(t *testing.T) {
 	}, "\n")})
 	tests := []struct {
 		config string
-		rows   dsl.Rows
+		rows   spec.Rows
 		want   []string
 	}{
 		{
 			"{group_by: [k], combine: {n: {value: row.n, fn: sum}, x: {value: row.x, fn: sum}}}",
-			dsl.Rows{Read: 10, Kept: 3, Dropped: 5, Rejected: 2},
+			spec.Rows{Read: 10, Kept: 3, Dropped: 5, Rejected: 2},
 			[]string{`{"k":"a","n":3,"x":0.6}`, `{"k":"b","n":1,"x":1}`, `{"k":null,"n":18446744073709552000,"x":null}`},
 		},
 		{
 			"{group_by: [k], combine: {n: {value: row.n, fn: mean}, rows: {fn: count}, of: {value: row.n, fn: count}}}",
-			dsl.Rows{Read: 10, Kept: 3, Dropped: 5, Rejected: 2},
+			spec.Rows{Read: 10, Kept: 3, Dropped: 5, Rejected: 2},
 			[]string{
 				`{"k":"a","n":1.5,"of":2,"rows":3}`, `{"k":"b","n":0.3333333333333333,"of":3,"rows":3}`,
 				`{"k":null,"n":9223372036854776000,"of":2,"rows":2}`,
@@ -45,7 +45,7 @@ func TestCombine(t *testing.T) {
 		},
 		{
 			"{group_by: [k], combine: {from: {value: row.t, fn: min}, to: {value: row.t, fn: max}, any: {value: row.ok, fn: any}, all: {value: row.ok, fn: all}}}",
-			dsl.Rows{Read: 10, Kept: 3, Dropped: 6, Rejected: 1},
+			spec.Rows{Read: 10, Kept: 3, Dropped: 6, Rejected: 1},
 			[]string{
 				`{"all":false,"any":true,"from":"a","k":"a","to":"d"}`, `{"all":null,"any":null,"from":null,"k":null,"to":null}`,
 				`{"all":true,"any":true,"from":"z","k":"b","to":"ü"}`,
@@ -53,12 +53,12 @@ func TestCombine(t *testing.T) {
 		},
 		{
 			"{group_by: [k], combine: {n: {value: row.n, fn: group}}}",
-			dsl.Rows{Read: 10, Kept: 3, Dropped: 6, Rejected: 1},
+			spec.Rows{Read: 10, Kept: 3, Dropped: 6, Rejected: 1},
 			[]string{`{"k":"a","n":[1,2,"3"]}`, `{"k":"b","n":[9007199254740992,0,-9007199254740992]}`, `{"k":null,"n":[9223372036854776000,9223372036854776000]}`},
 		},
 		{
 			"{group_by: [], combine: {least: {value: row.n, fn: min}, most: {value: row.n, fn: max}}}",
-			dsl.Rows{Read: 10, Kept: 1, Dropped: 9},
+			spec.Rows{Read: 10, Kept: 1, Dropped: 9},
 			[]string{`{"least":-9007199254740992,"most":"3"}`},
 		},
 	}
@@ -105,7 +105,7 @@ func TestCombineSameDigest(t *testing.T) {
 `))
 		j.Parallelism = parallelism
 		out := mustRun(t, j)
-		if want := (dsl.Rows{Read: 3000, Kept: 1, Dropped: 2999}); out.Rows != want {
+		if want := (spec.Rows{Read: 3000, Kept: 1, Dropped: 2999}); out.Rows != want {
 			t.Errorf("got %+v, want %+v", out.Rows, want)
 		}
 		if got := lines(t, filepath.Join(dir, "out", "all", "*"))[0]["groups"]; got != 96.0 {

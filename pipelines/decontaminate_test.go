@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -31,7 +31,7 @@ func TestDecontaminate(t *testing.T) {
 `
 	}
 	out := mustRun(t, job(t.TempDir(), chain(t, input, text(`against: INPUT/test/*.jsonl, against_fields: [question, answer]`))))
-	if diff := cmp.Diff(map[string]dsl.Rule{"Deduplicate": {}, "seen": {Dropped: 2}}, out.Rules); diff != "" {
+	if diff := cmp.Diff(map[string]spec.Rule{"Deduplicate": {}, "seen": {Dropped: 2}}, out.Rules); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for against, want := range map[string]string{

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -26,7 +27,7 @@ type ranking struct {
 // deduper is a compiled Deduplicate by the method exact.
 type deduper struct{ ranking }
 
-func compileDedup(t dsl.Transform, params map[string]any) (cut, error) {
+func compileDedup(t spec.Transform, params map[string]any) (cut, error) {
 	c, err := rows.DecodeConfig[dsl.Deduplicate](t)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -83,7 +83,7 @@ func TestExecFailsAtTheEnd(t *testing.T) {
 // 1 and 1.0 are one number wherever values are compared.
 func TestNumbersAreCompared(t *testing.T) {
 	input := write(t, map[string]string{"in": `{"k": 1, "v": [1.0, {"x": 2}]}` + "\n" + `{"k": 1.0, "v": [1, {"x": 2.0}]}` + "\n" + `{"k": 1.5, "v": []}` + "\n"})
-	for config, rows := range map[string]dsl.Rows{
+	for config, rows := range map[string]spec.Rows{
 		"Deduplicate, config: {fields: [k]}":                          {Read: 3, Kept: 2, Dropped: 1},
 		"Deduplicate, config: {fields: [v]}":                          {Read: 3, Kept: 2, Dropped: 1},
 		"Deduplicate":                                                 {Read: 3, Kept: 2, Dropped: 1},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -28,7 +28,7 @@ for line in sys.stdin:
 `
 
 // withPrograms returns a job over a chain whose programs run in a folder with these files.
-func withPrograms(t *testing.T, dir string, spec dsl.Clean, files map[string]string, env ...string) pipelines.Job {
+func withPrograms(t *testing.T, dir string, spec spec.Clean, files map[string]string, env ...string) pipelines.Job {
 	t.Helper()
 	j := job(dir, spec)
 	j.Programs = pipelines.Programs{Dir: write(t, files), Env: append([]string{"PATH=" + os.Getenv("PATH"), "PYTHONUNBUFFERED=1"}, env...)}
@@ -65,11 +65,11 @@ func TestExec(t *testing.T) {
 		var log bytes.Buffer
 		j.Programs.Log = &log
 		got := mustRun(t, j)
-		want := dsl.CleanOutput{
-			Rows:    dsl.Rows{Read: 100, Kept: 78, Dropped: 10, Rejected: 12},
-			Rules:   map[string]dsl.Rule{"detect/ones": {Dropped: 10}, "Deduplicate": {}},
+		want := spec.CleanOutput{
+			Rows:    spec.Rows{Read: 100, Kept: 78, Dropped: 10, Rejected: 12},
+			Rules:   map[string]spec.Rule{"detect/ones": {Dropped: 10}, "Deduplicate": {}},
 			Reasons: map[string]int64{"detect/twos": 10, "detect/no_answer": 1, "detect/crashed": 1},
-			Splits:  got.Splits, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
+			Splits:  got.Splits, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]spec.Profile{}, Schema: got.Schema,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("result (-want +got):\n%s", diff)

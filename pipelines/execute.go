@@ -11,7 +11,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -19,28 +19,28 @@ import (
 
 // execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
 // succeeds; the work folder is the caller's to remove.
-func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutput, error) {
+func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOutput, error) {
 	s := openSession(job)
 	defer sessions.Delete(job.WorkDir)
 	s.programs = newPrograms(ctx, job.Programs)
 	defer s.programs.close() //nolint:errcheck // what is wrong with one that succeeds is told below
 	p, err := compilePlan(job)
 	if err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	if err := p.refuse(job); err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	sources, err := p.findSources(ctx)
 	if err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	if err := p.addCacheKeys(job, sources); err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	defer job.Cache.prune() //nolint:errcheck // a cache that is too large is no reason to fail
 	if err := makeFolders(job.WorkDir, p); err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	s.sources, s.inputBytes = sizeOf(sources)
 	s.allUnits = p.units(sources)
@@ -48,21 +48,21 @@ func execute(ctx context.Context, job Job, report func(*session)) (dsl.CleanOutp
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	err = runGraph(ctx, job, graph)
 	if ctx.Err() != nil {
-		return dsl.CleanOutput{}, stopped(ctx)
+		return spec.CleanOutput{}, stopped(ctx)
 	}
 	if err != nil {
-		return dsl.CleanOutput{}, diskHint(s.cause(err))
+		return spec.CleanOutput{}, diskHint(s.cause(err))
 	}
 	if err := s.programs.close(); err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	counts, err := account.Sum(job.WorkDir)
 	if err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	out, err := outputOf(counts, p)
 	if err != nil {
@@ -155,13 +155,13 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 }
 
 // outputOf makes the outputs of the counts and checks that they add up.
-func outputOf(counts account.Ledger, p *plan) (dsl.CleanOutput, error) {
-	out := dsl.CleanOutput{
-		Rules: map[string]dsl.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
-		Schema: dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}},
+func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
+	out := spec.CleanOutput{
+		Rules: map[string]spec.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
+		Schema: spec.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}},
 	}
 	for _, name := range p.rules {
-		out.Rules[name] = dsl.Rule{}
+		out.Rules[name] = spec.Rule{}
 	}
 	for s := range p.sinks() {
 		for _, part := range s.parts() {
@@ -182,7 +182,7 @@ func outputOf(counts account.Ledger, p *plan) (dsl.CleanOutput, error) {
 			out.Splits[name] += n
 		case account.CountDropped:
 			out.Rows.Dropped += n
-			out.Rules[name] = dsl.Rule{Dropped: out.Rules[name].Dropped + n}
+			out.Rules[name] = spec.Rule{Dropped: out.Rules[name].Dropped + n}
 		case account.CountGroups:
 			out.Duplicates.Groups += n
 		case account.CountRejected:

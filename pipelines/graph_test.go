@@ -14,12 +14,12 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // graphSpec reads the block of a clean step; INPUT stands for the input's folder.
-func graphSpec(t testing.TB, input, text string) (spec dsl.Clean) {
+func graphSpec(t testing.TB, input, text string) (spec spec.Clean) {
 	t.Helper()
 	var block map[string]any
 	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "INPUT", input)), &block); err != nil {
@@ -71,7 +71,7 @@ func TestGraph(t *testing.T) {
 	})
 	tests := []struct {
 		name, spec string
-		rows       dsl.Rows
+		rows       spec.Rows
 		want       map[string][]string
 	}{
 		{
@@ -84,7 +84,7 @@ extra_transforms:
 - {type: MapToFields, name: why, input: [double.bad], config: {fields: {n: row.element.n, reason: row.reason, from: row.source}}}
 - {type: WriteToJson, name: bad, input: [why], config: {path: bad}}
 `,
-			dsl.Rows{Read: 4, Kept: 4},
+			spec.Rows{Read: 4, Kept: 4},
 			map[string][]string{"good": {`{"n":2}`, `{"n":4}`, `{"n":6}`}, "bad": {`{"from":"a.jsonl","n":"x","reason":"expression"}`}},
 		},
 		{
@@ -97,7 +97,7 @@ extra_transforms:
 - {type: MapToFields, name: why, input: [in.bad, Deduplicate.bad], config: {fields: {was: row.element, reason: row.reason, at: row.offset}}}
 - {type: WriteToJson, name: bad, input: [why], config: {path: bad}}
 `,
-			dsl.Rows{Read: 4, Kept: 3, Dropped: 1},
+			spec.Rows{Read: 4, Kept: 3, Dropped: 1},
 			map[string][]string{"all": {`{"n":1}`}, "bad": {`{"at":17,"reason":"not_json","was":"{"}`, `{"at":19,"reason":"missing_field","was":{}}`}},
 		},
 		{
@@ -109,7 +109,7 @@ extra_transforms:
 - {type: WriteToJson, name: en, input: [Partition.en], config: {path: en}}
 - {type: WriteToJson, name: de, input: [Partition.de], config: {path: de, shards: 2}}
 `,
-			dsl.Rows{Read: 4, Kept: 3, Rejected: 1},
+			spec.Rows{Read: 4, Kept: 3, Rejected: 1},
 			map[string][]string{"en": {`{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}, "de": {`{"lang":"de","n":2}`}},
 		},
 		{
@@ -120,7 +120,7 @@ transforms:
 extra_transforms:
 - {type: WriteToJson, input: [Partition.true, Partition.rest]}
 `,
-			dsl.Rows{Read: 4, Kept: 4},
+			spec.Rows{Read: 4, Kept: 4},
 			map[string][]string{"all": {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`}},
 		},
 		{
@@ -137,7 +137,7 @@ transforms:
 - {type: ReadFromJson, config: {path: INPUT/a.jsonl}}
 - {type: ReadFromCsv, config: {path: INPUT/b.csv}}
 `,
-			dsl.Rows{Read: 9, Kept: 4, Dropped: 5, Copied: 3},
+			spec.Rows{Read: 9, Kept: 4, Dropped: 5, Copied: 3},
 			map[string][]string{"langs": {`{"lang":"en"}`}, "all": {`{"lang":"en","n":"1"}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}},
 		},
 		{
@@ -159,7 +159,7 @@ transforms:
   extra_transforms: [{type: WriteToJson, input: [double.bad], config: {path: bad}}]
 sink: {type: WriteToJson}
 `,
-			dsl.Rows{Read: 7, Kept: 3, Dropped: 4, Copied: 3},
+			spec.Rows{Read: 7, Kept: 3, Dropped: 4, Copied: 3},
 			map[string][]string{
 				"all": {`{"lang":"de","n":-4}`, `{"lang":"en","n":2}`},
 				"bad": {`{"element":{"lang":"en","n":"x"},"message":"field n: no such overload","offset":69,"reason":"expression","source":"a.jsonl"}`},
@@ -175,7 +175,7 @@ transforms:
 - {type: WriteToJson, name: two, input: [Split]}
 - {type: WriteToJson, name: all, input: [ReadFromJson]}
 `,
-			dsl.Rows{Read: 12, Kept: 12, Copied: 8},
+			spec.Rows{Read: 12, Kept: 12, Copied: 8},
 			map[string][]string{
 				"one/a": {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`},
 				"a":     {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`},
@@ -298,7 +298,7 @@ func randomGraph(t *rapid.T) string {
 func TestRandomGraph(t *testing.T) {
 	fewerChecks(t, "15")
 	rapid.Check(t, func(rt *rapid.T) {
-		spec := randomGraph(rt)
+		sp := randomGraph(rt)
 		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
 			text, _ := json.Marshal(map[string]any{
 				"text": rapid.SampledFrom([]any{"a", "b", "x", nil, 1}).Draw(t, "text"),
@@ -313,11 +313,11 @@ func TestRandomGraph(t *testing.T) {
 				content[fmt.Sprint(i%files)] += row
 			}
 			dir := t.TempDir()
-			j := job(dir, graphSpec(t, write(t, content), spec))
+			j := job(dir, graphSpec(t, write(t, content), sp))
 			j.Parallelism = parallelism
 			out, err := run(t, j)
 			if err != nil {
-				rt.Fatalf("%v\n%s", err, spec)
+				rt.Fatalf("%v\n%s", err, sp)
 			}
 			var kept, dropped int64
 			for _, rows := range parts(t, dir) {
@@ -327,19 +327,19 @@ func TestRandomGraph(t *testing.T) {
 				dropped += rule.Dropped
 			}
 			rejected := int64(len(lines(t, filepath.Join(dir, "rejected", "*"))))
-			want := dsl.Rows{
+			want := spec.Rows{
 				Read: int64(len(rows)) + out.Rows.Exploded + out.Rows.Copied, Kept: kept, Dropped: dropped, Rejected: rejected,
 				Exploded: out.Rows.Exploded, Copied: out.Rows.Copied,
 			}
 			if out.Rows != want || want.Read != kept+dropped+rejected {
-				rt.Fatalf("got %+v, found %+v\n%s", out.Rows, want, spec)
+				rt.Fatalf("got %+v, found %+v\n%s", out.Rows, want, sp)
 			}
 			return treeDigest(t, filepath.Join(dir, "out"))
 		}
 		one := digest(1, 1)
 		rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-		if other := digest(3, 2); other != one && !strings.Contains(spec, "bad") { // a rejected row has its file in it
-			rt.Fatalf("digest %s, and in another order %s\n%s", one, other, spec)
+		if other := digest(3, 2); other != one && !strings.Contains(sp, "bad") { // a rejected row has its file in it
+			rt.Fatalf("digest %s, and in another order %s\n%s", one, other, sp)
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestRandomGraph(t *testing.T) {
 // Branches that meet and part again would make any number of copies.
 func TestTooManyCopies(t *testing.T) {
 	input := write(t, map[string]string{"in": numberedRows(0, 3)})
-	diamonds := func(n int, part string) dsl.Clean {
+	diamonds := func(n int, part string) spec.Clean {
 		text := "type: composite\ntransforms:\n- {type: ReadFromJson, name: d0, config: {path: INPUT/*}}\n"
 		for i := range n {
 			text += fmt.Sprintf(part+"- {type: Flatten, name: d%[2]d, input: [a%[1]d, b%[1]d]}\n", i, i+1)

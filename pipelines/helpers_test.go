@@ -16,42 +16,42 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
 // chain reads a list of transforms written as in a pipeline; INPUT stands for the input's folder.
-func chain(t testing.TB, input, text string) dsl.Clean {
+func chain(t testing.TB, input, text string) spec.Clean {
 	t.Helper()
 	var list []map[string]any
 	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
 		t.Fatal(err)
 	}
-	spec := dsl.Clean{}
+	sp := spec.Clean{}
 	for _, item := range list {
 		text, err := json.Marshal(item)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var transform dsl.Transform
+		var transform spec.Transform
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "INPUT", input)), &transform); err != nil {
 			t.Fatal(err)
 		}
-		spec.Transforms = append(spec.Transforms, transform)
+		sp.Transforms = append(sp.Transforms, transform)
 	}
-	return spec
+	return sp
 }
 
 // job returns a job over the spec whose folders are new.
-func job(dir string, spec dsl.Clean) pipelines.Job {
+func job(dir string, spec spec.Clean) pipelines.Job {
 	return pipelines.Job{
 		Spec: spec, OutputDir: filepath.Join(dir, "out"), DeadLetterDir: filepath.Join(dir, "rejected"), Parallelism: 2,
 	}
 }
 
 // run runs a job in a child process, this test's own binary.
-func run(t testing.TB, j pipelines.Job) (dsl.CleanOutput, error) {
+func run(t testing.TB, j pipelines.Job) (spec.CleanOutput, error) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -63,7 +63,7 @@ func run(t testing.TB, j pipelines.Job) (dsl.CleanOutput, error) {
 }
 
 // mustRun is run for jobs that succeed.
-func mustRun(t testing.TB, j pipelines.Job) dsl.CleanOutput {
+func mustRun(t testing.TB, j pipelines.Job) spec.CleanOutput {
 	t.Helper()
 	out, err := run(t, j)
 	if err != nil {

@@ -1,15 +1,15 @@
 package pipelines
 
-import "github.com/sluiceml/sluice/dsl"
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // Job is one cleaning.
 type Job struct {
 	// Spec is resolved: each ${inputs.NAME.path} in it is a folder by now.
-	Spec dsl.Clean `json:"spec"`
+	Spec spec.Clean `json:"spec"`
 	// Params are the pipeline's parameters, as row expressions see them.
 	Params map[string]any `json:"params,omitempty"`
 	// ParamTypes declares them: JSON alone does not tell an int from a double.
-	ParamTypes map[string]dsl.Param `json:"param_types,omitempty"`
+	ParamTypes map[string]spec.Param `json:"param_types,omitempty"`
 	// Secrets are values by the variable that a transform names. They reach the child process by its standard input alone.
 	Secrets map[string]string `json:"secrets,omitempty"`
 	// Dir is the folder that relative paths in the spec are relative to. Default: this process's.
@@ -29,7 +29,7 @@ type Job struct {
 	// Cache spares reading what an earlier job has read. The result does not depend on it.
 	Cache Cache `json:"cache,omitzero"`
 	// Memory bounds the child process in bytes. Default 1 GiB.
-	Memory dsl.Size `json:"memory,omitempty"`
+	Memory spec.Size `json:"memory,omitempty"`
 	// Runner says where the Beam graph runs. Default: in the child process.
 	Runner Runner `json:"runner,omitzero"`
 	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -69,10 +69,10 @@ func TestMaskDrops(t *testing.T) {
 - {type: MaskPII, config: {fields: [text], kinds: [email], patterns: {word: nobodies}, action: drop}}
 - {type: WriteToJson}
 `)))
-	want := dsl.CleanOutput{
-		Rows: dsl.Rows{Read: 2, Kept: 1, Dropped: 1}, Rules: map[string]dsl.Rule{"MaskPII": {Dropped: 1}},
+	want := spec.CleanOutput{
+		Rows: spec.Rows{Read: 2, Kept: 1, Dropped: 1}, Rules: map[string]spec.Rule{"MaskPII": {Dropped: 1}},
 		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{"email": 1, "word": 0},
-		Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
+		Profile: got.Profile, Profiles: map[string]spec.Profile{}, Schema: got.Schema,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

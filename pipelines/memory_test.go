@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -42,7 +42,7 @@ func TestMoreThanMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dsl.Rows{Read: rows, Kept: out.Rows.Kept, Dropped: rows - out.Rows.Kept}
+	want := spec.Rows{Read: rows, Kept: out.Rows.Kept, Dropped: rows - out.Rows.Kept}
 	if out.Rows != want || out.Duplicates.Dropped == 0 || out.Splits["train"] == 0 || out.Splits["test"] == 0 {
 		t.Errorf("got %+v of %d rows, %+v, %v", out.Rows, rows, out.Duplicates, out.Splits)
 	}

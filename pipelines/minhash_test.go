@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const nearDedup = `
@@ -49,13 +49,13 @@ func TestNearDuplicates(t *testing.T) {
 	if diff := cmp.Diff([]int{2, 3, 4, 6, 7}, keptIDs(t, dir)); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
-	want := dsl.CleanOutput{
-		Rows:       dsl.Rows{Read: 12, Kept: 5, Dropped: 5, Rejected: 2},
-		Rules:      map[string]dsl.Rule{"near": {Dropped: 5}},
+	want := spec.CleanOutput{
+		Rows:       spec.Rows{Read: 12, Kept: 5, Dropped: 5, Rejected: 2},
+		Rules:      map[string]spec.Rule{"near": {Dropped: 5}},
 		Reasons:    map[string]int64{"near/not_text": 1, "near/missing_field": 1},
-		Duplicates: dsl.Duplicates{Dropped: 5, Groups: 4},
+		Duplicates: spec.Duplicates{Dropped: 5, Groups: 4},
 	}
-	got := dsl.CleanOutput{Rows: out.Rows, Rules: out.Rules, Reasons: out.Reasons, Duplicates: out.Duplicates}
+	got := spec.CleanOutput{Rows: out.Rows, Rules: out.Rules, Reasons: out.Reasons, Duplicates: out.Duplicates}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}

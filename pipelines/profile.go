@@ -9,7 +9,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
@@ -56,14 +56,14 @@ func writeJSON(path string, v any) error {
 }
 
 // summary is what expressions see of the profile.
-func summary(work string) (dsl.Profile, error) {
+func summary(work string) (spec.Profile, error) {
 	text, err := os.ReadFile(filepath.Join(work, profileName))
 	if err != nil {
-		return dsl.Profile{}, err
+		return spec.Profile{}, err
 	}
 	p, err := profile.Parse(text)
 	if err != nil {
-		return dsl.Profile{}, err
+		return spec.Profile{}, err
 	}
 	return p.Summary(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -56,7 +57,7 @@ func addProfiles(to, more map[string]*profile.Profile) {
 }
 
 // profilesOf sums up what each of the Profiles has seen.
-func (p *plan) profilesOf(work string) (map[string]dsl.Profile, error) {
+func (p *plan) profilesOf(work string) (map[string]spec.Profile, error) {
 	all := map[string]*profile.Profile{}
 	for _, n := range p.nodes {
 		if n.row != nil && n.row.Profile != nil {
@@ -76,7 +77,7 @@ func (p *plan) profilesOf(work string) (map[string]dsl.Profile, error) {
 		}
 		addProfiles(all, map[string]*profile.Profile{one.Name: one.Profile})
 	}
-	out := map[string]dsl.Profile{}
+	out := map[string]spec.Profile{}
 	for name, p := range all {
 		out[name] = p.Summary()
 	}

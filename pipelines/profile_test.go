@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
 // A Profile describes the rows where it stands, whatever becomes of them, and changes nothing.
 func TestProfileOfRowsOnTheWay(t *testing.T) {
 	input := write(t, map[string]string{"a": `{"n": 1}` + "\n" + `{"n": 2}` + "\n", "b": `{"n": 3}` + "\n" + `{"n": 3}` + "\n", "c": `{"n": null}` + "\n"})
-	digest := func(profiles bool) (dsl.CleanOutput, string) {
-		spec := chain(t, input, `
+	digest := func(profiles bool) (spec.CleanOutput, string) {
+		sp := chain(t, input, `
 - {type: ReadFromJson, config: {path: INPUT/*}}
 - {type: Profile, name: raw, config: {columns: {twice: 2 * row.n}}}
 - {type: Deduplicate}
@@ -28,22 +28,22 @@ func TestProfileOfRowsOnTheWay(t *testing.T) {
 - {type: WriteToJson}
 `)
 		if !profiles {
-			spec.Transforms = slices.DeleteFunc(spec.Transforms, func(t dsl.Transform) bool { return t.Type == "Profile" })
+			sp.Transforms = slices.DeleteFunc(sp.Transforms, func(t spec.Transform) bool { return t.Type == "Profile" })
 		}
 		dir := t.TempDir()
-		out := mustRun(t, job(dir, spec))
+		out := mustRun(t, job(dir, sp))
 		return out, treeDigest(t, filepath.Join(dir, "out"))
 	}
 	out, with := digest(true)
 	if _, without := digest(false); with != without {
 		t.Error("the dataset is another one")
 	}
-	want := map[string]dsl.Profile{
-		"raw": {Columns: map[string]dsl.ColumnProfile{
+	want := map[string]spec.Profile{
+		"raw": {Columns: map[string]spec.ColumnProfile{
 			"n": described([]float64{1, 2, 3, 3}, 1, 3, "3", 2, "1", 1, "2", 1), "twice": described([]float64{2, 4, 6, 6}, 1, 3, "6", 2, "2", 1, "4", 1),
 		}},
-		"different": {Columns: map[string]dsl.ColumnProfile{"n": described([]float64{1, 2, 3}, 1, 3, "1", 1, "2", 1, "3", 1)}},
-		"none":      {Columns: map[string]dsl.ColumnProfile{}},
+		"different": {Columns: map[string]spec.ColumnProfile{"n": described([]float64{1, 2, 3}, 1, 3, "1", 1, "2", 1, "3", 1)}},
+		"none":      {Columns: map[string]spec.ColumnProfile{}},
 	}
 	if diff := cmp.Diff(want, out.Profiles); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
@@ -51,7 +51,7 @@ func TestProfileOfRowsOnTheWay(t *testing.T) {
 }
 
 // described is the profile of a few sorted numbers below 512, of which top lists the values and their counts.
-func described(numbers []float64, nulls, distinct int64, top ...any) dsl.ColumnProfile {
+func described(numbers []float64, nulls, distinct int64, top ...any) spec.ColumnProfile {
 	sum := 0.0
 	for _, n := range numbers {
 		sum += n
@@ -59,12 +59,12 @@ func described(numbers []float64, nulls, distinct int64, top ...any) dsl.ColumnP
 	at := func(share float64) *float64 {
 		return new(numbers[max(0, int(math.Ceil(share*float64(len(numbers))))-1)])
 	}
-	c := dsl.ColumnProfile{
+	c := spec.ColumnProfile{
 		Nulls: nulls, Distinct: distinct, Min: at(0), Mean: new(sum / float64(len(numbers))), Max: at(1),
 		P01: at(0.01), P05: at(0.05), P25: at(0.25), P50: at(0.5), P75: at(0.75), P95: at(0.95), P99: at(0.99),
 	}
 	for i := 0; i < len(top); i += 2 {
-		c.Top = append(c.Top, dsl.TopValue{Value: top[i].(string), Count: int64(top[i+1].(int))})
+		c.Top = append(c.Top, spec.TopValue{Value: top[i].(string), Count: int64(top[i+1].(int))})
 	}
 	return c
 }
@@ -78,21 +78,21 @@ func TestProfile(t *testing.T) {
 {"text": "bbb", "n": null}
 {"text": "cc"}
 `})
-	spec := chain(t, input, `
+	sp := chain(t, input, `
 - {type: ReadFromJson, config: {path: INPUT/in}}
 - {type: Deduplicate}
 - {type: Split, config: {key: row.text, parts: {a: 0.5, b: 0.5}}}
 - {type: WriteToJson, config: {shards: 3}}
 `)
-	spec.Profile.Columns = map[string]dsl.Expr{"len": "row.text.size() + params.more", "twice": "2 * row.n"}
+	sp.Profile.Columns = map[string]spec.Expr{"len": "row.text.size() + params.more", "twice": "2 * row.n"}
 	dir := t.TempDir()
-	j := job(dir, spec)
+	j := job(dir, sp)
 	j.Params = map[string]any{"more": 10}
-	j.ParamTypes = map[string]dsl.Param{"more": {Type: "int"}}
+	j.ParamTypes = map[string]spec.Param{"more": {Type: "int"}}
 	j.ProfileFile = filepath.Join(dir, "profile.json")
 	out := mustRun(t, j)
 
-	if want := (dsl.Duplicates{Dropped: 3, Groups: 2}); out.Duplicates != want {
+	if want := (spec.Duplicates{Dropped: 3, Groups: 2}); out.Duplicates != want {
 		t.Errorf("duplicates: got %+v, want %+v", out.Duplicates, want)
 	}
 	got := out.Profile.Columns
@@ -119,14 +119,14 @@ func TestProfile(t *testing.T) {
 // The profile is no part of the dataset: with another one it is the same.
 func TestProfileOutsideOfDigest(t *testing.T) {
 	input := write(t, map[string]string{"in": `{"text": "a"}`})
-	digest := func(columns map[string]dsl.Expr) string {
+	digest := func(columns map[string]spec.Expr) string {
 		spec := chain(t, input, "[{type: ReadFromJson, config: {path: INPUT/in}}, {type: WriteToJson}]")
 		spec.Profile.Columns = columns
 		j := job(t.TempDir(), spec)
 		mustRun(t, j)
 		return treeDigest(t, j.OutputDir)
 	}
-	if a, b := digest(nil), digest(map[string]dsl.Expr{"len": "row.text.size()"}); a != b {
+	if a, b := digest(nil), digest(map[string]spec.Expr{"len": "row.text.size()"}); a != b {
 		t.Errorf("digests %s and %s", a, b)
 	}
 }
@@ -151,9 +151,9 @@ func TestProfileOfNothing(t *testing.T) {
 }
 
 func TestProfileExpressionInvalid(t *testing.T) {
-	spec := chain(t, t.TempDir(), "[{type: ReadFromJson, config: {path: INPUT/in}}, {type: WriteToJson}]")
-	spec.Profile.Columns = map[string]dsl.Expr{"len": "row.text.size("}
-	_, err := run(t, job(t.TempDir(), spec))
+	sp := chain(t, t.TempDir(), "[{type: ReadFromJson, config: {path: INPUT/in}}, {type: WriteToJson}]")
+	sp.Profile.Columns = map[string]spec.Expr{"len": "row.text.size("}
+	_, err := run(t, job(t.TempDir(), sp))
 	if errorType(err) != "invalid" || !strings.Contains(err.Error(), "column len") {
 		t.Errorf("got %v", err)
 	}

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // publish moves what is whole to where it belongs, the dataset last. When that fails nothing stays there.
-func publish(job Job, out dsl.CleanOutput) (err error) {
+func publish(job Job, out spec.CleanOutput) (err error) {
 	var moved []string
 	defer func() {
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 )
@@ -23,7 +23,7 @@ func TestPublishIntoTaken(t *testing.T) {
 		AccountFile: filepath.Join(dir, "account"),
 	}
 	makeFiles(t, dir, "work/out/all/part", "work/dead/000-0000000000", "work/"+account.FileName, "out/others")
-	err := publish(job, dsl.CleanOutput{Rows: dsl.Rows{Rejected: 1}})
+	err := publish(job, spec.CleanOutput{Rows: spec.Rows{Rejected: 1}})
 	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Type != fault.Invalid || !strings.Contains(err.Error(), "has come to be while this cleaning ran") {
 		t.Errorf("got %v", err)
 	}

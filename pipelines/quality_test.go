@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -23,13 +23,13 @@ func TestQualityRules(t *testing.T) {
 - {type: QualityFilter, name: strict, config: {field: text, rules: [c4], c4: {min_sentences: 1}}}
 - {type: WriteToJson}
 `)))
-	want := dsl.CleanOutput{
-		Rows: dsl.Rows{Read: 4, Kept: 1, Dropped: 3},
-		Rules: map[string]dsl.Rule{
+	want := spec.CleanOutput{
+		Rows: spec.Rows{Read: 4, Kept: 1, Dropped: 3},
+		Rules: map[string]spec.Rule{
 			"c4/curly_bracket": {Dropped: 1}, "c4/lorem_ipsum": {Dropped: 1}, "c4/sentences": {},
 			"strict/c4/curly_bracket": {}, "strict/c4/lorem_ipsum": {}, "strict/c4/sentences": {Dropped: 1},
 		},
-		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema,
+		Reasons: map[string]int64{}, Splits: map[string]int64{"all": 1}, Masked: map[string]int64{}, Profile: got.Profile, Profiles: map[string]spec.Profile{}, Schema: got.Schema,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -53,7 +53,7 @@ func TestReadFromText(t *testing.T) {
 - {type: ReadFromText, config: {path: [INPUT/a.txt, INPUT/b/**]}}
 - {type: WriteToJson}
 `)))
-	if want := (dsl.Rows{Read: 9, Kept: 7, Rejected: 2}); out.Rows != want {
+	if want := (spec.Rows{Read: 9, Kept: 7, Rejected: 2}); out.Rows != want {
 		t.Errorf("got %+v, want %+v", out.Rows, want)
 	}
 	kept := map[any]bool{}
@@ -83,7 +83,7 @@ func TestReadFromCSV(t *testing.T) {
 - {type: ReadFromCsv, config: {path: INPUT/*, delimiter: ";"}}
 - {type: WriteToJson}
 `)))
-	if want := (dsl.Rows{Read: 6, Kept: 4, Rejected: 2}); out.Rows != want {
+	if want := (spec.Rows{Read: 6, Kept: 4, Rejected: 2}); out.Rows != want {
 		t.Errorf("got %+v, want %+v", out.Rows, want)
 	}
 	kept := map[any]any{}
@@ -128,7 +128,7 @@ func TestFeedDeadLetter(t *testing.T) {
 - {type: ValidateWithSchema, config: {schema: {properties: {when: {maximum: 99}}}}}
 - {type: WriteToJson}
 `)))
-	if want := (dsl.Rows{Read: out.Rows.Rejected, Kept: out.Rows.Rejected - 1, Rejected: 1}); again.Rows != want {
+	if want := (spec.Rows{Read: out.Rows.Rejected, Kept: out.Rows.Rejected - 1, Rejected: 1}); again.Rows != want {
 		t.Errorf("got %+v, want %+v", again.Rows, want)
 	}
 	ids := map[any]bool{}
@@ -202,7 +202,7 @@ func TestHugeLine(t *testing.T) {
 			dir := t.TempDir()
 			j := job(dir, chain(t, input, "- {type: "+read+", config: {path: INPUT/in}}\n- {type: WriteToJson}\n"))
 			j.Memory = size - size/10
-			if out := mustRun(t, j); out.Rows != (dsl.Rows{Read: 3, Kept: 2, Rejected: 1}) {
+			if out := mustRun(t, j); out.Rows != (spec.Rows{Read: 3, Kept: 2, Rejected: 1}) {
 				t.Errorf("%+v", out.Rows)
 			}
 			dead := rejections(t, dir)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -22,11 +22,11 @@ func TestExplode(t *testing.T) {
 	tests := []struct {
 		config string
 		want   []string
-		rows   dsl.Rows
+		rows   spec.Rows
 	}{
-		{"{fields: [a, b]}", []string{`1 1 x`, `1 2 <nil>`, `1 3 <nil>`, `4 4 [y z]`}, dsl.Rows{Read: 6, Kept: 4, Dropped: 1, Rejected: 1, Exploded: 2}},
-		{"{fields: [b, a], cross_product: true}", []string{`1 1 x`, `1 2 x`, `1 3 x`, `4 4 [y z]`}, dsl.Rows{Read: 6, Kept: 4, Dropped: 1, Rejected: 1, Exploded: 2}},
-		{"{fields: [b]}", []string{`1 [1 2 3] x`, `4 [4] [y z]`}, dsl.Rows{Read: 4, Kept: 2, Dropped: 2}},
+		{"{fields: [a, b]}", []string{`1 1 x`, `1 2 <nil>`, `1 3 <nil>`, `4 4 [y z]`}, spec.Rows{Read: 6, Kept: 4, Dropped: 1, Rejected: 1, Exploded: 2}},
+		{"{fields: [b, a], cross_product: true}", []string{`1 1 x`, `1 2 x`, `1 3 x`, `4 4 [y z]`}, spec.Rows{Read: 6, Kept: 4, Dropped: 1, Rejected: 1, Exploded: 2}},
+		{"{fields: [b]}", []string{`1 [1 2 3] x`, `4 [4] [y z]`}, spec.Rows{Read: 4, Kept: 2, Dropped: 2}},
 	}
 	for _, test := range tests {
 		dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
@@ -33,22 +33,22 @@ const tailLines = 60
 //
 // Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
 // artifact references of the result are empty: the caller stores the folders. What a killed process left beside OutputDir is removed.
-func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (dsl.CleanOutput, error) {
+func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (spec.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return dsl.CleanOutput{}, fault.New(fault.Invalid, "clean into %s: there is something in it already", dir)
+			return spec.CleanOutput{}, fault.New(fault.Invalid, "clean into %s: there is something in it already", dir)
 		}
 	}
 	removeLeftOvers(filepath.Dir(job.OutputDir))
 	work, remove, err := makeWorkFolder(filepath.Dir(job.OutputDir))
 	if err != nil {
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "make a work folder for cleaning: %w", err)
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "make a work folder for cleaning: %w", err)
 	}
 	defer remove()
 	job.WorkDir = work
 	stdin, err := json.Marshal(job)
 	if err != nil {
-		return dsl.CleanOutput{}, fault.New(fault.Invalid, "encode the cleaning job: %w", err)
+		return spec.CleanOutput{}, fault.New(fault.Invalid, "encode the cleaning job: %w", err)
 	}
 	return runChild(ctx, exe, job, stdin, hearing{progress: progress, log: job.Programs.Log})
 }
@@ -59,10 +59,10 @@ type hearing struct {
 	log      io.Writer
 }
 
-func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (dsl.CleanOutput, error) {
+func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (spec.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
@@ -77,23 +77,23 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 	childOut.Close()
 	if err != nil {
 		if ctx.Err() != nil {
-			return dsl.CleanOutput{}, stopped(ctx)
+			return spec.CleanOutput{}, stopped(ctx)
 		}
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	last, readErr := readMessages(stdout, tell)
 	exit, err := child.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return dsl.CleanOutput{}, stopped(ctx)
+		return spec.CleanOutput{}, stopped(ctx)
 	case last.Error != nil:
-		return dsl.CleanOutput{}, last.Error
+		return spec.CleanOutput{}, last.Error
 	case err != nil:
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process: %w", err)
 	case !exit.OK() || last.Result == nil:
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
 	case readErr != nil:
-		return dsl.CleanOutput{}, fault.New(fault.Infrastructure, "read from the cleaning process: %w", readErr)
+		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "read from the cleaning process: %w", readErr)
 	}
 	return *last.Result, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -54,15 +54,15 @@ func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	got := mustRun(t, job(dir, chain(t, input, everyTransform)))
 
-	want := dsl.CleanOutput{
-		Rows:    dsl.Rows{Read: 6, Kept: 2, Dropped: 2, Rejected: 2},
-		Rules:   map[string]dsl.Rule{"empty": {Dropped: 1}, "same_body": {Dropped: 1}},
+	want := spec.CleanOutput{
+		Rows:    spec.Rows{Read: 6, Kept: 2, Dropped: 2, Rejected: 2},
+		Rules:   map[string]spec.Rule{"empty": {Dropped: 1}, "same_body": {Dropped: 1}},
 		Reasons: map[string]int64{"ReadFromJson/not_json": 1, "schema/schema": 1},
 		Splits:  got.Splits,
 		Masked:  map[string]int64{"email": 1, "phone": 0, "ip": 0, "card": 0, "iban": 0},
-		Profile: got.Profile, Profiles: map[string]dsl.Profile{}, Schema: got.Schema, // TestProfile looks at one
+		Profile: got.Profile, Profiles: map[string]spec.Profile{}, Schema: got.Schema, // TestProfile looks at one
 
-		Duplicates: dsl.Duplicates{Dropped: 1, Groups: 1},
+		Duplicates: spec.Duplicates{Dropped: 1, Groups: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
@@ -106,7 +106,7 @@ func TestDocuments(t *testing.T) {
 - {type: ReadFromJson, config: {path: INPUT/*/*.json, format: document}}
 - {type: WriteToJson}
 `)))
-	if want := (dsl.Rows{Read: 4, Kept: 2, Rejected: 2}); got.Rows != want {
+	if want := (spec.Rows{Read: 4, Kept: 2, Rejected: 2}); got.Rows != want {
 		t.Errorf("got %+v, want %+v", got.Rows, want)
 	}
 	for _, row := range lines(t, filepath.Join(dir, "rejected", "*")) {
@@ -218,7 +218,7 @@ func TestAccountAddsUp(t *testing.T) {
 		}),
 		rapid.StringN(0, 20, 40),
 	)
-	const spec = `
+	const sp = `
 - {type: ReadFromJson, config: {path: INPUT/*}}
 - {type: NormalizeText, config: {fields: [text]}}
 - {type: Filter, name: small, config: {keep: row.n < 100}}
@@ -238,14 +238,14 @@ func TestAccountAddsUp(t *testing.T) {
 			}
 		}
 		dir := t.TempDir()
-		out := mustRun(t, job(dir, chain(t, write(t, map[string]string{"in": text}), spec)))
+		out := mustRun(t, job(dir, chain(t, write(t, map[string]string{"in": text}), sp)))
 		kept := len(lines(t, filepath.Join(dir, "out", "*", "*.jsonl")))
 		rejected := len(lines(t, filepath.Join(dir, "rejected", "*")))
 		dropped := int64(0)
 		for r := range maps.Values(out.Rules) {
 			dropped += r.Dropped
 		}
-		want := dsl.Rows{Read: int64(read), Kept: int64(kept), Rejected: int64(rejected), Dropped: dropped}
+		want := spec.Rows{Read: int64(read), Kept: int64(kept), Rejected: int64(rejected), Dropped: dropped}
 		if out.Rows != want || read != kept+rejected+int(dropped) {
 			rt.Fatalf("got %+v, found %+v", out.Rows, want)
 		}

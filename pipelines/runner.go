@@ -16,7 +16,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
@@ -27,18 +27,18 @@ import (
 // Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the
 // child process.
 type Runner struct {
-	Flink    *dsl.FlinkRunner `json:"flink,omitempty"`
-	Spark    *dsl.JobService  `json:"spark,omitempty"`
-	Dataflow *dsl.JobService  `json:"dataflow,omitempty"`
+	Flink    *spec.FlinkRunner `json:"flink,omitempty"`
+	Spark    *spec.JobService  `json:"spark,omitempty"`
+	Dataflow *spec.JobService  `json:"dataflow,omitempty"`
 }
 
 // RunnerOf returns the runner that an environment names.
-func RunnerOf(c dsl.CleanSettings) Runner {
+func RunnerOf(c spec.CleanSettings) Runner {
 	return Runner{Flink: c.Flink, Spark: c.Spark, Dataflow: c.Dataflow}
 }
 
 // service returns the job service that is there already, or nil.
-func (r Runner) service() *dsl.JobService {
+func (r Runner) service() *spec.JobService {
 	if r.Spark != nil {
 		return r.Spark
 	}

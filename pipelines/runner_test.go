@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
@@ -37,7 +37,7 @@ func TestFlink(t *testing.T) {
 `}
 	for name, text := range chains {
 		t.Run(name, func(t *testing.T) {
-			clean := func(r pipelines.Runner) (dsl.CleanOutput, string) {
+			clean := func(r pipelines.Runner) (spec.CleanOutput, string) {
 				dir := t.TempDir()
 				j := job(dir, chain(t, input, text))
 				j.ProfileFile = filepath.Join(dir, "profile.json")
@@ -46,7 +46,7 @@ func TestFlink(t *testing.T) {
 				return mustRun(t, j), treeDigest(t, dir)
 			}
 			want, wantDigest := clean(pipelines.Runner{})
-			got, gotDigest := clean(pipelines.Runner{Flink: &dsl.FlinkRunner{}})
+			got, gotDigest := clean(pipelines.Runner{Flink: &spec.FlinkRunner{}})
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("account (-inprocess +flink):\n%s", diff)
 			}
@@ -82,9 +82,9 @@ func TestWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	cluster := pipelines.Runner{Spark: &dsl.JobService{Endpoint: server.Endpoint, Parallelism: 2}}
+	cluster := pipelines.Runner{Spark: &spec.JobService{Endpoint: server.Endpoint, Parallelism: 2}}
 	input := write(t, map[string]string{"a": strings.Join(manyRows(1500), ""), "b": "{\n"})
-	clean := func(r pipelines.Runner, text string) (dsl.CleanOutput, pipelines.Progress, string, error) {
+	clean := func(r pipelines.Runner, text string) (spec.CleanOutput, pipelines.Progress, string, error) {
 		exe, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestClusterRefuses(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			j := job(t.TempDir(), chain(t, input, "[{type: ReadFromJson, config: {path: INPUT/*}}, "+test.transform+", {type: WriteToJson}]"))
-			j.Runner = pipelines.Runner{Dataflow: &dsl.JobService{Endpoint: "localhost:1"}}
+			j.Runner = pipelines.Runner{Dataflow: &spec.JobService{Endpoint: "localhost:1"}}
 			j.Programs.Env = os.Environ()
 			if test.name == "secret" {
 				j.Secrets = map[string]string{"PII_KEY": "x"}
@@ -156,7 +156,7 @@ func TestFlinkCanceled(t *testing.T) {
 	needFlink(t)
 	dir := t.TempDir()
 	j := job(dir, chain(t, heldInput(t), slowChain))
-	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{}}
+	j.Runner = pipelines.Runner{Flink: &spec.FlinkRunner{}}
 	err := midRun(t, j, func(cancel context.CancelFunc) {
 		if len(jobServers(t, dir)) != 1 {
 			t.Error("no job server runs")
@@ -173,7 +173,7 @@ func TestFlinkCrash(t *testing.T) {
 	needFlink(t)
 	dir := t.TempDir()
 	j := job(dir, chain(t, heldInput(t), slowChain))
-	j.Runner = pipelines.Runner{Flink: &dsl.FlinkRunner{}}
+	j.Runner = pipelines.Runner{Flink: &spec.FlinkRunner{}}
 	err := midRun(t, j, func(context.CancelFunc) {
 		for _, pid := range jobServers(t, dir) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

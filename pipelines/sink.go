@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -38,7 +39,7 @@ type sink struct {
 // maxShards bounds the files of one part.
 const maxShards = 10_000
 
-func compileSink(t dsl.Transform, split *transform.Splitter) (*sink, error) {
+func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
 	format, c, err := format.CompileWriter(t)
 	if err != nil {
 		return nil, err

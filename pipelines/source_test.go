@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
 
@@ -25,7 +26,7 @@ func TestFindSources(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := format.Find(t.Context(), dsl.Paths{filepath.Join(dir, "*")})
+	files, err := format.Find(t.Context(), spec.Paths{filepath.Join(dir, "*")})
 	if err != nil {
 		t.Fatal(err)
 	}

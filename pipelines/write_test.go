@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
@@ -271,7 +271,7 @@ func TestEmptyShards(t *testing.T) {
 			reader := strings.Replace(writer, "WriteTo", "ReadFrom", 1)
 			again := job(t.TempDir(), chain(t, j.OutputDir, "- {type: "+reader+", config: {path: INPUT/all/*}}\n- {type: WriteToJson}"))
 			n := int64(strings.Count(text, "\n"))
-			if got := mustRun(t, again).Rows; got != (dsl.Rows{Read: n, Kept: n}) {
+			if got := mustRun(t, again).Rows; got != (spec.Rows{Read: n, Kept: n}) {
 				t.Errorf("%s, %s: read back %+v", writer, what, got)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -32,17 +32,17 @@ func briefOutputs(step contract.StepRecord) (parts []string) {
 		return nil
 	}
 	switch step.Kind {
-	case dsl.KindClean:
-		parts = briefClean(decode[dsl.CleanOutput](step))
-	case dsl.KindTrain:
-		parts = briefTrain(decode[dsl.TrainOutput](step))
-	case dsl.KindCompile:
-		parts = briefCompile(decode[dsl.CompileOutput](step))
-	case dsl.KindRollout:
-		parts = briefRollout(decode[dsl.RolloutOutput](step))
-	case dsl.KindApproval:
+	case spec.KindClean:
+		parts = briefClean(decode[spec.CleanOutput](step))
+	case spec.KindTrain:
+		parts = briefTrain(decode[spec.TrainOutput](step))
+	case spec.KindCompile:
+		parts = briefCompile(decode[spec.CompileOutput](step))
+	case spec.KindRollout:
+		parts = briefRollout(decode[spec.RolloutOutput](step))
+	case spec.KindApproval:
 		parts = briefApproval(step.Outputs)
-	case dsl.KindEvaluate, dsl.KindRun, dsl.KindPipeline:
+	case spec.KindEvaluate, spec.KindRun, spec.KindPipeline:
 		parts = briefValues(step.Outputs)
 	}
 	return parts
@@ -58,7 +58,7 @@ func decode[T any](step contract.StepRecord) T {
 	return out
 }
 
-func briefClean(out dsl.CleanOutput) []string {
+func briefClean(out spec.CleanOutput) []string {
 	r := out.Rows
 	parts := []string{fmt.Sprintf("kept %s of %s", human.Count(r.Kept), human.Plural(r.Read, "row"))}
 	if r.Dropped > 0 {
@@ -70,14 +70,14 @@ func briefClean(out dsl.CleanOutput) []string {
 	return parts
 }
 
-func briefTrain(out dsl.TrainOutput) []string {
-	ends := map[dsl.GenerationEnd]int64{}
+func briefTrain(out spec.TrainOutput) []string {
+	ends := map[spec.GenerationEnd]int64{}
 	for _, g := range out.Generations {
 		ends[g.End]++
 	}
 	parts := []string{human.Plural(out.Steps, "step"), human.Plural(int64(len(out.Generations)), "generation")}
-	if lost := ends[dsl.EndNotice] + ends[dsl.EndNodeLost]; lost > 0 {
-		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[dsl.EndNotice]))
+	if lost := ends[spec.EndNotice] + ends[spec.EndNodeLost]; lost > 0 {
+		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[spec.EndNotice]))
 		parts = append(parts, atLeast(out.StepsAtLeast, human.Count(out.StepsLost))+" steps lost", human.Count(out.StepsRepeated)+" repeated")
 	}
 	if out.Late {
@@ -87,7 +87,7 @@ func briefTrain(out dsl.TrainOutput) []string {
 }
 
 // bought says how long nodes of each capacity were paid for, where both were.
-func bought(ledger []dsl.LedgerLine) []string {
+func bought(ledger []spec.LedgerLine) []string {
 	seconds := map[string]float64{}
 	for _, line := range ledger {
 		seconds[line.Capacity] += line.NodeSeconds
@@ -96,11 +96,11 @@ func bought(ledger []dsl.LedgerLine) []string {
 		return nil
 	}
 	return []string{
-		human.Seconds(seconds[dsl.CapacitySpot]) + " of spot", human.Seconds(seconds[dsl.CapacityOnDemand]) + " of on-demand",
+		human.Seconds(seconds[spec.CapacitySpot]) + " of spot", human.Seconds(seconds[spec.CapacityOnDemand]) + " of on-demand",
 	}
 }
 
-func briefCompile(out dsl.CompileOutput) []string {
+func briefCompile(out spec.CompileOutput) []string {
 	v := out.Variants[out.Selected.Name]
 	if out.Selected.Name == "" {
 		return nil
@@ -111,7 +111,7 @@ func briefCompile(out dsl.CompileOutput) []string {
 	}
 }
 
-func briefRollout(out dsl.RolloutOutput) []string {
+func briefRollout(out spec.RolloutOutput) []string {
 	switch out.Decision {
 	case "promoted":
 		return []string{out.Target + " serves " + out.Version, out.URL}

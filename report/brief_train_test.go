@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestBriefTrainSaysWhatWasBought(t *testing.T) {
-	out := dsl.TrainOutput{Steps: 10, Generations: []dsl.Generation{{}, {}}, Late: true, Ledger: []dsl.LedgerLine{
-		{Capacity: dsl.CapacitySpot, NodeSeconds: 60}, {Capacity: dsl.CapacitySpot, NodeSeconds: 60}, {Capacity: dsl.CapacityOnDemand, NodeSeconds: 9},
+	out := spec.TrainOutput{Steps: 10, Generations: []spec.Generation{{}, {}}, Late: true, Ledger: []spec.LedgerLine{
+		{Capacity: spec.CapacitySpot, NodeSeconds: 60}, {Capacity: spec.CapacitySpot, NodeSeconds: 60}, {Capacity: spec.CapacityOnDemand, NodeSeconds: 9},
 	}}
 	want := "10 steps, 2 generations, after its deadline, 2m 00s of spot, 9.0 s of on-demand"
 	if got := strings.Join(briefTrain(out), ", "); got != want {

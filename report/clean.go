@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // cleanStory is what cleaning did to the rows.
 type cleanStory struct {
-	dsl.Rows
+	spec.Rows
 	Dataset artifact.Ref
 	// Account splits the rows read into kept, dropped and rejected.
 	Account []share
@@ -64,7 +64,7 @@ type share struct {
 	Width float64
 }
 
-func newCleanStory(out dsl.CleanOutput) *cleanStory {
+func newCleanStory(out spec.CleanOutput) *cleanStory {
 	c := &cleanStory{Rows: out.Rows, Dataset: out.Dataset}
 	c.Account = shares(out.Rows.Read, []share{
 		{Name: "kept", Class: "succeeded", Count: out.Rows.Kept},
@@ -102,7 +102,7 @@ func newCleanStory(out dsl.CleanOutput) *cleanStory {
 }
 
 // compare says which fields have come, gone and changed.
-func (c *cleanStory) compare(out dsl.CleanOutput) {
+func (c *cleanStory) compare(out spec.CleanOutput) {
 	for _, change := range []struct {
 		what  string
 		names []string
@@ -114,9 +114,9 @@ func (c *cleanStory) compare(out dsl.CleanOutput) {
 }
 
 // newProfileStory lists the columns, those that have moved most first.
-func newProfileStory(name string, p dsl.Profile, drift *dsl.Drift) profileStory {
+func newProfileStory(name string, p spec.Profile, drift *spec.Drift) profileStory {
 	c := profileStory{Name: name}
-	moved := map[string]dsl.ColumnDrift{}
+	moved := map[string]spec.ColumnDrift{}
 	if drift != nil {
 		moved, c.Against = drift.Columns, drift.Against
 	}
@@ -135,7 +135,7 @@ func newProfileStory(name string, p dsl.Profile, drift *dsl.Drift) profileStory 
 	return c
 }
 
-func newColumnStory(name string, p dsl.ColumnProfile) columnStory {
+func newColumnStory(name string, p spec.ColumnProfile) columnStory {
 	c := columnStory{Name: name, Distinct: p.Distinct, Nulls: p.Nulls}
 	for _, n := range []struct {
 		to *string

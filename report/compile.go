@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // compileStory puts the variants of a model side by side.
@@ -20,12 +20,12 @@ type variant struct {
 	Name     string
 	Source   bool
 	Selected bool
-	dsl.VariantOutput
+	spec.VariantOutput
 	// Bars relative to the largest of all variants, in percent.
 	P50, P99, Rows, Size float64
 }
 
-func newCompileStory(out dsl.CompileOutput) *compileStory {
+func newCompileStory(out spec.CompileOutput) *compileStory {
 	all := []variant{{Name: "source", Source: true, VariantOutput: out.Source}}
 	for _, name := range slices.Sorted(maps.Keys(out.Variants)) {
 		all = append(all, variant{Name: name, Selected: name == out.Selected.Name, VariantOutput: out.Variants[name]})

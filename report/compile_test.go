@@ -7,21 +7,21 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestEngines: of an engine the page says what it was built on, and where its time goes.
 func TestEngines(t *testing.T) {
 	d := load(t, "promoted")
-	at := slices.IndexFunc(d.Steps, func(s contract.StepRecord) bool { return s.Kind == dsl.KindCompile })
-	var out dsl.CompileOutput
+	at := slices.IndexFunc(d.Steps, func(s contract.StepRecord) bool { return s.Kind == spec.KindCompile })
+	var out spec.CompileOutput
 	if err := json.Unmarshal(d.Steps[at].Outputs, &out); err != nil {
 		t.Fatal(err)
 	}
 	v := out.Variants["int8"]
-	v.TensorRT = &dsl.EngineOutput{
+	v.TensorRT = &spec.EngineOutput{
 		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", Version: "10.3.0", Inputs: []string{"ids"}, Layers: map[string]int{"FP32": 3, "INT8": 12},
-		Slowest: []dsl.EngineLayer{{Name: "conv1 + relu1", MeanMS: 0.21, Share: 0.4}},
+		Slowest: []spec.EngineLayer{{Name: "conv1 + relu1", MeanMS: 0.21, Share: 0.4}},
 	}
 	out.Variants["int8"] = v
 	var err error

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -33,7 +33,7 @@ func newFan(s contract.StepRecord, all Instances, now time.Time) fan {
 	f := fan{StepRecord: s, More: max(0, all.Total-len(all.Records))}
 	for _, r := range all.Records {
 		one := instance{StepRecord: r, ID: s.Step + "." + strconv.Itoa(r.Index), Subject: subject(r), Seconds: span(r.StartedAt, r.EndedAt, now)}
-		if one.Result = Brief(r); r.Status != dsl.StatusSucceeded {
+		if one.Result = Brief(r); r.Status != spec.StatusSucceeded {
 			one.Result = human.Line(r.Error)
 		}
 		f.Instances = append(f.Instances, one)
@@ -71,10 +71,10 @@ func Decided(s contract.StepRecord) []contract.Decision {
 		return append(slices.Clone(s.Earlier), *s.Decision)
 	}
 	var given map[string]any
-	if s.Kind != dsl.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
+	if s.Kind != spec.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
 		return nil
 	}
-	d := contract.Decision{Approved: s.Status == dsl.StatusSucceeded, Fields: given}
+	d := contract.Decision{Approved: s.Status == spec.StatusSucceeded, Fields: given}
 	d.By, _ = given["by"].(string)
 	d.Reason, _ = given["reason"].(string)
 	if at, ok := given["at"].(string); ok {

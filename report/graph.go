@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
 )
@@ -31,7 +31,7 @@ type graph struct {
 
 type part struct {
 	X    float64
-	Name dsl.Section
+	Name spec.Section
 }
 
 // footHeight is that of the line with the names of the parts.
@@ -40,7 +40,7 @@ const footHeight = 18
 type node struct {
 	xy
 	Step, Kind, Time string
-	Status           dsl.Status
+	Status           spec.Status
 	// Gate is the verdict of the step's gate; empty for a step without one or not judged yet.
 	Gate    string
 	HasGate bool
@@ -61,7 +61,7 @@ func newGraph(d Data) graph {
 	drawing := layered.Draw(layerNodes(d.Run.Graph), graphStyle)
 	g := graph{Width: drawing.Width, Height: drawing.Height, Least: min(drawing.Width, max(leastGraph, 0.7*drawing.Width))}
 	for _, p := range drawing.Parts {
-		if name := sections[p.Number]; name != dsl.SectionMain {
+		if name := sections[p.Number]; name != spec.SectionMain {
 			g.Parts = append(g.Parts, part{p.X + graphStyle.LayerGap/4, name})
 		}
 	}
@@ -77,17 +77,17 @@ func newGraph(d Data) graph {
 		status := records[d.Run.Graph[e.To].ID].Status
 		g.Edges = append(g.Edges, edge{
 			Path: e.Path,
-			Idle: status == dsl.StatusPending || status == dsl.StatusUpstream || status == dsl.StatusSkipped || status == "",
+			Idle: status == spec.StatusPending || status == spec.StatusUpstream || status == spec.StatusSkipped || status == "",
 		})
 	}
 	return g
 }
 
 // sections are the parts of a pipeline in the order they run.
-var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
 // layerNodes are the steps with what comes after all the others at the end.
-func layerNodes(graph []dsl.Node) []layered.Node {
+func layerNodes(graph []spec.Node) []layered.Node {
 	nodes := make([]layered.Node, len(graph))
 	for i, n := range graph {
 		nodes[i] = layered.Node{ID: n.ID, After: n.After, Part: slices.Index(sections, n.Section)}
@@ -95,12 +95,12 @@ func layerNodes(graph []dsl.Node) []layered.Node {
 	return nodes
 }
 
-func newNode(n dsl.Node, s contract.StepRecord, at xy, d Data) node {
-	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, dsl.StatusPending), HasGate: n.HasGate}
+func newNode(n spec.Node, s contract.StepRecord, at xy, d Data) node {
+	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, spec.StatusPending), HasGate: n.HasGate}
 	if s.Of > 0 {
 		out.Kind = fmt.Sprintf("%s ×%d", n.Kind, s.Of)
 	}
-	if !s.StartedAt.IsZero() && out.Status != dsl.StatusUpstream && out.Status != dsl.StatusSkipped {
+	if !s.StartedAt.IsZero() && out.Status != spec.StatusUpstream && out.Status != spec.StatusSkipped {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}
 	out.Gate = string(s.Verdict)

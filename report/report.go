@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
 )
@@ -111,7 +111,7 @@ type field struct{ Name, Value string }
 // gate is one judged check.
 type gate struct {
 	Step string
-	dsl.Check
+	spec.Check
 	Saw []field
 }
 
@@ -151,7 +151,7 @@ func newDocument(d Data) document {
 		for _, a := range s.Attempts {
 			doc.Failures = append(doc.Failures, failure{s.Step, a})
 		}
-		if s.Status == dsl.StatusFailed && len(s.Attempts) == 0 && s.Verdict == "" {
+		if s.Status == spec.StatusFailed && len(s.Attempts) == 0 && s.Verdict == "" {
 			doc.Failures = append(doc.Failures, failure{s.Step, contract.Attempt{
 				StartedAt: s.StartedAt, EndedAt: s.EndedAt, ErrorType: s.ErrorType, Error: s.Error,
 			}})
@@ -170,17 +170,17 @@ func newSection(d Data, s contract.StepRecord) *section {
 	}
 	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
 	switch s.Kind {
-	case dsl.KindClean:
-		out.Clean = newCleanStory(decode[dsl.CleanOutput](s))
-	case dsl.KindTrain:
-		out.Train = newTrainStory(decode[dsl.TrainOutput](s), d.Curves[s.Step])
-	case dsl.KindCompile:
-		out.Compile = newCompileStory(decode[dsl.CompileOutput](s))
-	case dsl.KindRollout:
-		out.Rollout = newRolloutStory(decode[dsl.RolloutOutput](s))
-	case dsl.KindApproval:
+	case spec.KindClean:
+		out.Clean = newCleanStory(decode[spec.CleanOutput](s))
+	case spec.KindTrain:
+		out.Train = newTrainStory(decode[spec.TrainOutput](s), d.Curves[s.Step])
+	case spec.KindCompile:
+		out.Compile = newCompileStory(decode[spec.CompileOutput](s))
+	case spec.KindRollout:
+		out.Rollout = newRolloutStory(decode[spec.RolloutOutput](s))
+	case spec.KindApproval:
 		return nil // it is among the decisions
-	case dsl.KindEvaluate, dsl.KindRun, dsl.KindPipeline:
+	case spec.KindEvaluate, spec.KindRun, spec.KindPipeline:
 		if out.Values = outputFields(s.Outputs); len(out.Values) == 0 {
 			return nil
 		}
@@ -208,30 +208,30 @@ func span(from, to, now time.Time) float64 {
 	return max(0, to.Sub(from).Seconds())
 }
 
-func glyph(s dsl.Status) string {
+func glyph(s spec.Status) string {
 	switch s {
-	case dsl.StatusSucceeded:
+	case spec.StatusSucceeded:
 		return "✓"
-	case dsl.StatusFailed:
+	case spec.StatusFailed:
 		return "✗"
-	case dsl.StatusDeclined:
+	case spec.StatusDeclined:
 		return "⊘"
-	case dsl.StatusCanceled:
+	case spec.StatusCanceled:
 		return "■"
-	case dsl.StatusRunning:
+	case spec.StatusRunning:
 		return "●"
-	case dsl.StatusHold:
+	case spec.StatusHold:
 		return "◆"
-	case dsl.StatusPending:
+	case spec.StatusPending:
 		return "○"
-	case dsl.StatusSkipped, dsl.StatusUpstream:
+	case spec.StatusSkipped, spec.StatusUpstream:
 		return "–"
 	}
 	return "?"
 }
 
-func word(s dsl.Status) string {
-	if s == dsl.StatusUpstream {
+func word(s spec.Status) string {
+	if s == spec.StatusUpstream {
 		return "not run"
 	}
 	return strings.TrimSpace(string(s))

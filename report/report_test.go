@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func load(t *testing.T, name string) Data {
@@ -118,7 +118,7 @@ func TestSelfContained(t *testing.T) {
 }
 
 func TestWriteEmpty(t *testing.T) {
-	got := text(t, render(t, Data{Run: contract.RunRecord{Pipeline: "p", Status: dsl.StatusRunning}}))
+	got := text(t, render(t, Data{Run: contract.RunRecord{Pipeline: "p", Status: spec.StatusRunning}}))
 	if !strings.Contains(got, "p ● running") {
 		t.Error(got)
 	}
@@ -165,8 +165,8 @@ func TestGraphHasRoom(t *testing.T) {
 	})
 }
 
-func drawGraph(t *rapid.T) []dsl.Node {
-	nodes := make([]dsl.Node, rapid.IntRange(1, 12).Draw(t, "steps"))
+func drawGraph(t *rapid.T) []spec.Node {
+	nodes := make([]spec.Node, rapid.IntRange(1, 12).Draw(t, "steps"))
 	for i := range nodes {
 		nodes[i].ID = fmt.Sprint("s", i)
 		for j := range i {
@@ -188,7 +188,7 @@ func TestTimelineHasRoom(t *testing.T) {
 		line := newTimeline(Data{
 			Run: contract.RunRecord{StartedAt: noon, EndedAt: after(1)},
 			Steps: []contract.StepRecord{{
-				Step: "s", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: after(from), EndedAt: after(rapid.Float64Range(from, 1).Draw(t, "to")),
+				Step: "s", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: after(from), EndedAt: after(rapid.Float64Range(from, 1).Draw(t, "to")),
 			}},
 		})
 		row := line.Rows[0]

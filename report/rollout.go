@@ -1,13 +1,13 @@
 package report
 
 import (
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // rolloutStory is how a candidate took over a target's traffic, or did not.
 type rolloutStory struct {
-	dsl.RolloutOutput
+	spec.RolloutOutput
 	Promoted bool
 	Stages   []stage
 	Chart    *rolloutChart
@@ -15,10 +15,10 @@ type rolloutStory struct {
 
 // stage is one stage with its last look.
 type stage struct {
-	dsl.StageResult
+	spec.StageResult
 	Label string
 	Class string
-	Last  *dsl.Look
+	Last  *spec.Look
 	// Answers of the candidate that were judged: its own, or those it gave in the shadow.
 	Answers int64
 }
@@ -49,7 +49,7 @@ type stageBand struct {
 	Label, Title, Class string
 }
 
-func newRolloutStory(out dsl.RolloutOutput) *rolloutStory {
+func newRolloutStory(out spec.RolloutOutput) *rolloutStory {
 	r := &rolloutStory{RolloutOutput: out, Promoted: out.Decision == "promoted"}
 	for _, s := range out.Stages {
 		st := stage{StageResult: s, Label: stageLabel(s), Class: decisionClass(s.Decision)}
@@ -63,9 +63,9 @@ func newRolloutStory(out dsl.RolloutOutput) *rolloutStory {
 	return r
 }
 
-func answers(l dsl.Look) int64 { return max(l.Candidate.Requests, l.Delta.Samples) }
+func answers(l spec.Look) int64 { return max(l.Candidate.Requests, l.Delta.Samples) }
 
-func stageLabel(s dsl.StageResult) string {
+func stageLabel(s spec.StageResult) string {
 	if s.Shadow > 0 {
 		return "shadow " + s.Shadow.String()
 	}
@@ -82,7 +82,7 @@ func decisionClass(decision string) string {
 	return "pending"
 }
 
-func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
+func newRolloutChart(out spec.RolloutOutput) *rolloutChart {
 	c := &rolloutChart{Width: chartWidth, Height: 300, Left: chartLeft, Right: chartWidth - 10, ShareTop: 30, ShareBottom: 86, Top: 110, Bottom: 270}
 	total, lowest, highest, limit, looks := 0.0, 0.1, 10.0, 0.0, 0
 	for _, s := range out.Stages {
@@ -128,7 +128,7 @@ func newRolloutChart(out dsl.RolloutOutput) *rolloutChart {
 }
 
 // newBand labels a stage where there is room; its title and the table under the chart name it too.
-func newBand(s dsl.StageResult, from, to float64) stageBand {
+func newBand(s spec.StageResult, from, to float64) stageBand {
 	b := stageBand{X: from, Width: to - from, Title: stageLabel(s), Class: decisionClass(s.Decision)}
 	if b.Width > letterWidth*float64(len(b.Title)) {
 		b.Label = b.Title
@@ -136,7 +136,7 @@ func newBand(s dsl.StageResult, from, to float64) stageBand {
 	return b
 }
 
-func lookTitle(l dsl.Look) string {
+func lookTitle(l spec.Look) string {
 	title := "e " + human.Number(l.EValue) + " after " + human.Plural(answers(l), "answer") + ": " + l.Decision
 	if l.Reason != "" {
 		title += ", " + l.Reason

@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -25,7 +25,7 @@ type timeline struct {
 type timeRow struct {
 	Y      float64
 	Step   string
-	Status dsl.Status
+	Status spec.Status
 	Bars   []bar
 	Time   string
 	TimeX  float64
@@ -48,7 +48,7 @@ func newTimeline(d Data) timeline {
 	}
 	x := scale{high: total, from: t.Left, to: t.Right}
 	for _, s := range d.Steps {
-		if s.StartedAt.IsZero() || s.Status == dsl.StatusUpstream || s.Status == dsl.StatusSkipped || s.ReusedFrom != "" {
+		if s.StartedAt.IsZero() || s.Status == spec.StatusUpstream || s.Status == spec.StatusSkipped || s.ReusedFrom != "" {
 			continue
 		}
 		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: short(s.Step, 15), Status: s.Status}
@@ -71,15 +71,15 @@ func bars(s contract.StepRecord, d Data, x scale) []bar {
 	}
 	begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 	whole := since(begin, begin+span(s.StartedAt, s.EndedAt, d.Now), string(s.Status), s.Step)
-	if s.Kind != dsl.KindTrain {
+	if s.Kind != spec.KindTrain {
 		return []bar{whole}
 	}
 	whole.Class += " faded"
 	all := []bar{whole}
-	for _, g := range decode[dsl.TrainOutput](s).Generations {
+	for _, g := range decode[spec.TrainOutput](s).Generations {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
 		b := since(from, to, "accent", generationTitle(g))
-		if g.End != dsl.EndFinished {
+		if g.End != spec.EndFinished {
 			b.Cap, b.CapX = endClass(g.End), b.X+b.Width-2
 		}
 		all = append(all, b)
@@ -87,7 +87,7 @@ func bars(s contract.StepRecord, d Data, x scale) []bar {
 	return all
 }
 
-func generationTitle(g dsl.Generation) string {
+func generationTitle(g spec.Generation) string {
 	title := "generation " + human.Count(int64(g.Index)) + ": " + endWord(g.End)
 	if g.Reason != "" {
 		title += ", " + g.Reason

@@ -4,13 +4,13 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // trainStory is how a training went.
 type trainStory struct {
-	dsl.TrainOutput
+	spec.TrainOutput
 	Tiles []field
 	Curve *lossCurve
 }
@@ -50,10 +50,10 @@ type label struct {
 	AtEnd bool
 }
 
-func newTrainStory(out dsl.TrainOutput, points []Point) *trainStory {
+func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 	interruptions := 0
 	for _, g := range out.Generations {
-		if g.End == dsl.EndNotice || g.End == dsl.EndNodeLost {
+		if g.End == spec.EndNotice || g.End == spec.EndNodeLost {
 			interruptions++
 		}
 	}
@@ -89,7 +89,7 @@ func atLeast(inexact bool, count string) string {
 	return count
 }
 
-func newLossCurve(out dsl.TrainOutput, points []Point) *lossCurve {
+func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
 	points = finite(points)
 	if len(points) < 2 {
 		return nil
@@ -143,7 +143,7 @@ func finite(points []Point) []Point {
 
 func (p Point) drawable() bool { return !math.IsNaN(p.Loss) && !math.IsInf(p.Loss, 0) }
 
-func newInterruption(g dsl.Generation, x scale, room *labelRows) interruption {
+func newInterruption(g spec.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))
 	resumed := x.at(float64(g.ToStep - g.StepsLost))
 	text := endWord(g.End)
@@ -183,44 +183,44 @@ func (r *labelRows) place(x float64, text string) *label {
 }
 
 // endClass is the style of how a generation ended.
-func endClass(end dsl.GenerationEnd) string {
+func endClass(end spec.GenerationEnd) string {
 	switch end {
-	case dsl.EndFinished:
+	case spec.EndFinished:
 		return "succeeded"
-	case dsl.EndNotice, dsl.EndMoved, dsl.EndCanceled:
+	case spec.EndNotice, spec.EndMoved, spec.EndCanceled:
 		return "declined"
-	case dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndBudget, dsl.EndDeadline, dsl.EndIdle:
+	case spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndBudget, spec.EndDeadline, spec.EndIdle:
 		return "failed"
 	}
 	return "pending"
 }
 
 // endWord says how a generation ended.
-func endWord(end dsl.GenerationEnd) string {
+func endWord(end spec.GenerationEnd) string {
 	switch end {
-	case dsl.EndFinished:
+	case spec.EndFinished:
 		return "finished"
-	case dsl.EndNotice:
+	case spec.EndNotice:
 		return "spot notice"
-	case dsl.EndNodeLost:
+	case spec.EndNodeLost:
 		return "node lost"
-	case dsl.EndCrashed:
+	case spec.EndCrashed:
 		return "rank crashed"
-	case dsl.EndHung:
+	case spec.EndHung:
 		return "hung"
-	case dsl.EndUserError:
+	case spec.EndUserError:
 		return "script failed"
-	case dsl.EndTimeout:
+	case spec.EndTimeout:
 		return "timed out"
-	case dsl.EndBudget:
+	case spec.EndBudget:
 		return "budget spent"
-	case dsl.EndMoved:
+	case spec.EndMoved:
 		return "moved to spot"
-	case dsl.EndDeadline:
+	case spec.EndDeadline:
 		return "deadline passed"
-	case dsl.EndIdle:
+	case spec.EndIdle:
 		return "GPUs idle"
-	case dsl.EndCanceled:
+	case spec.EndCanceled:
 		return "canceled"
 	}
 	return "not ended"

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // gpuTiles are what the GPUs of a training did, over all generations; none where it had none.
-func gpuTiles(generations []dsl.Generation) []field {
+func gpuTiles(generations []spec.Generation) []field {
 	var seconds, busy, known, idle float64
 	var hottest int
-	var peak dsl.GPUUse
+	var peak spec.GPUUse
 	for _, g := range generations {
 		weight := float64(g.GPUs.Count) * g.EndedAt.Sub(g.StartedAt).Seconds()
 		seconds += weight
@@ -47,7 +47,7 @@ func gpuTiles(generations []dsl.Generation) []field {
 }
 
 // gpuWords says what the GPUs of a generation did, in one cell of a table.
-func gpuWords(use dsl.GPUUse) string {
+func gpuWords(use spec.GPUUse) string {
 	if use.Count == 0 {
 		return ""
 	}
@@ -69,5 +69,5 @@ func gpuWords(use dsl.GPUUse) string {
 
 // HasGPUs reports whether anything is known of GPUs.
 func (t *trainStory) HasGPUs() bool {
-	return slices.ContainsFunc(t.Generations, func(g dsl.Generation) bool { return g.GPUs.Count > 0 })
+	return slices.ContainsFunc(t.Generations, func(g spec.Generation) bool { return g.GPUs.Count > 0 })
 }

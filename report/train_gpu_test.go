@@ -8,19 +8,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestTrainStoryTellsOfGPUs(t *testing.T) {
 	began := time.Unix(1000, 0)
-	a100 := dsl.GPUUse{
+	a100 := spec.GPUUse{
 		Count: 2, Model: "NVIDIA A100", Utilization: 0.5, Memory: 40 << 30, MemoryPeak: 30 << 30, TemperatureMax: 61, PowerMean: 350, Throttled: 0.25,
 		IdleSeconds: 60, Events: []string{"GPU 3 (GPU-x): XID 79, GPU has fallen off the bus: the machine needs a restart"},
 	}
-	busier := dsl.GPUUse{Count: 2, Model: "NVIDIA A100", Utilization: 0.9, Memory: 40 << 30, MemoryPeak: 31 << 30, TemperatureMax: 70}
-	out := dsl.TrainOutput{Generations: []dsl.Generation{
-		{Index: 1, Nodes: 1, End: dsl.EndNodeLost, StartedAt: began, EndedAt: began.Add(100 * time.Second), GPUs: a100},
-		{Index: 2, Nodes: 1, End: dsl.EndFinished, StartedAt: began, EndedAt: began.Add(300 * time.Second), GPUs: busier},
+	busier := spec.GPUUse{Count: 2, Model: "NVIDIA A100", Utilization: 0.9, Memory: 40 << 30, MemoryPeak: 31 << 30, TemperatureMax: 70}
+	out := spec.TrainOutput{Generations: []spec.Generation{
+		{Index: 1, Nodes: 1, End: spec.EndNodeLost, StartedAt: began, EndedAt: began.Add(100 * time.Second), GPUs: a100},
+		{Index: 2, Nodes: 1, End: spec.EndFinished, StartedAt: began, EndedAt: began.Add(300 * time.Second), GPUs: busier},
 	}}
 	story := newTrainStory(out, nil)
 	tiles := map[string]string{}
@@ -41,7 +41,7 @@ func TestTrainStoryTellsOfGPUs(t *testing.T) {
 		t.Errorf("%v: the page does not tell of the GPUs:\n%s", err, html.String())
 	}
 	html.Reset()
-	out.Generations[0].GPUs, out.Generations[1].GPUs = dsl.GPUUse{}, dsl.GPUUse{}
+	out.Generations[0].GPUs, out.Generations[1].GPUs = spec.GPUUse{}, spec.GPUUse{}
 	if err := page.ExecuteTemplate(&html, "train", newTrainStory(out, nil)); err != nil || strings.Contains(html.String(), "GPU") {
 		t.Errorf("%v: a training without GPUs tells of some:\n%s", err, html.String())
 	}

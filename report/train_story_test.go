@@ -4,11 +4,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
-	story := newTrainStory(dsl.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true}, []Point{
+	story := newTrainStory(spec.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true}, []Point{
 		{Step: 1, Loss: 2}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: math.Inf(1)},
 	})
 	tiles := map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Key names one generation of a step's gang: one life, from Acquire to Release.
@@ -66,7 +66,7 @@ type Request struct {
 	// Capacity is what to buy: dsl.CapacitySpot or dsl.CapacityOnDemand, and one that the pool sells.
 	Capacity string `json:"capacity,omitempty"`
 	// Resources are what each node must have.
-	Resources dsl.Resources `json:"resources,omitzero"`
+	Resources spec.Resources `json:"resources,omitzero"`
 	// Image is the container image of the ranks; empty for the pool's.
 	Image string `json:"image,omitempty"`
 	// Avoid are machines, by Node.Machine, that the gang is not to be on.

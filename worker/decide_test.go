@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // asking is a pipeline with an approval that has a form, and a step that reads it.
@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("decided at %s (-want +got):\n%s", got.At, diff)
 	}
 	out, ended := wait(t, s, run)
-	if out.Status != dsl.StatusSucceeded {
+	if out.Status != spec.StatusSucceeded {
 		t.Errorf("the run ended as %+v", out)
 	}
 	var outputs map[string]any
@@ -127,10 +127,10 @@ func TestReject(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, ended := wait(t, s, run)
-	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrGate || !strings.Contains(out.Error, "rejected by user:bob: too slow") {
+	if out.Status != spec.StatusFailed || out.ErrorType != contract.ErrGate || !strings.Contains(out.Error, "rejected by user:bob: too slow") {
 		t.Errorf("the run ended as %+v", out)
 	}
-	if diff := cmp.Diff(map[string]dsl.Status{"sign": dsl.StatusFailed, "ship": dsl.StatusUpstream}, statuses(ended)); diff != "" {
+	if diff := cmp.Diff(map[string]spec.Status{"sign": spec.StatusFailed, "ship": spec.StatusUpstream}, statuses(ended)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -148,7 +148,7 @@ func TestDecideBySignal(t *testing.T) {
 		}
 	}
 	out, ended := wait(t, s, run)
-	if sign := string(record(t, ended, "sign").Outputs); out.Status != dsl.StatusSucceeded || !strings.Contains(sign, "user:bob") {
+	if sign := string(record(t, ended, "sign").Outputs); out.Status != spec.StatusSucceeded || !strings.Contains(sign, "user:bob") {
 		t.Errorf("the run ended as %+v, signed %s", out, sign)
 	}
 }
@@ -158,7 +158,7 @@ func TestNobodyDecides(t *testing.T) {
 	t.Parallel()
 	s := session(t)
 	const late = "name: late\nsteps:\n  sign: {approval: {message: Now, timeout: 100ms, default: %DEFAULT%, fields: {tier: {type: string, default: gold}}}}\n"
-	for byDefault, want := range map[string]dsl.Status{"approve": dsl.StatusSucceeded, "reject": dsl.StatusFailed} {
+	for byDefault, want := range map[string]spec.Status{"approve": spec.StatusSucceeded, "reject": spec.StatusFailed} {
 		t.Run(byDefault, func(t *testing.T) {
 			file := project(t, strings.ReplaceAll(late, "%DEFAULT%", byDefault), nil)
 			out, ended := wait(t, s, submit(t, s, control.SubmitRequest{PipelineFile: file}).Run)
@@ -199,7 +199,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := func(d control.InstanceDetail) bool { return d.ID == "fit.1" && d.Status == dsl.StatusHold }
+	held := func(d control.InstanceDetail) bool { return d.ID == "fit.1" && d.Status == spec.StatusHold }
 	if state.Steps[0].Of != 3 || !slices.ContainsFunc(detail.Instances, held) { // others may be running yet
 		t.Errorf("the step is %+v, with %+v", state.Steps[0], detail)
 	}
@@ -207,7 +207,7 @@ steps:
 		t.Fatal(err)
 	}
 	out, ended := wait(t, s, run)
-	if fit := record(t, ended, "fit"); out.Status != dsl.StatusSucceeded || fit.Of != 3 || fit.Passed != 3 {
+	if fit := record(t, ended, "fit"); out.Status != spec.StatusSucceeded || fit.Of != 3 || fit.Passed != 3 {
 		t.Errorf("the run ended as %+v, the step as %+v", out, fit)
 	}
 	all, total, err := activities.LoadInstances(t.Context(), s.Store, run, "fit", 2)
@@ -258,6 +258,6 @@ steps:
 	}
 	await(t, "the end of the child", func() bool {
 		child, err := activities.LoadRun(t.Context(), s.Store, at.Run)
-		return err == nil && child.Status == dsl.StatusSucceeded
+		return err == nil && child.Status == spec.StatusSucceeded
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const pinned = `name: pinned
@@ -68,13 +68,13 @@ func TestBuilds(t *testing.T) {
 	second := start(2) // it asks for the lock, which the first run has made
 	await(t, "the lock on the new build", func() bool { return isOn(t, s, contract.LockWorkflowID("pinned"), "two") })
 	g.set(1)
-	await(t, "the run of the trigger", func() bool { return ended(runsOf(t, s, "watched"), dsl.StatusSucceeded) == 1 })
+	await(t, "the run of the trigger", func() bool { return ended(runsOf(t, s, "watched"), spec.StatusSucceeded) == 1 })
 	wantOn(t, s, contract.RunWorkflowID(runsOf(t, s, "watched")[0].Run), "two")
 
 	wantBuilds(t, s, Build{BuildID: "two", Status: BuildCurrent, OpenRuns: 1}, Build{BuildID: "one", Status: BuildDraining, OpenRuns: 1})
 	for n, run := range []string{first, second} {
 		letGo(n + 1)
-		if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+		if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 			t.Errorf("run %d is %s: %s", n+1, out.Status, out.Error)
 		}
 		wantOn(t, s, contract.RunWorkflowID(run), []string{"one", "two"}[n])
@@ -101,7 +101,7 @@ func TestRunsMoveToABuild(t *testing.T) {
 	start, letGo := queuer(t, s)
 	goesOn := func(n int, run, build string) {
 		letGo(n)
-		if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+		if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 			t.Errorf("run %d is %s: %s", n, out.Status, out.Error)
 		}
 		wantOn(t, s, contract.RunWorkflowID(run), build)

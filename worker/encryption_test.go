@@ -22,7 +22,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // marker is a word that is nowhere by chance.
@@ -53,7 +53,7 @@ func TestWhatTemporalKeeps(t *testing.T) {
 			out, _ := wait(t, s, submit(t, s, control.SubmitRequest{
 				PipelineFile: project(t, tell, nil), Params: map[string]string{"word": marker},
 			}).Run)
-			if out.Status != dsl.StatusFailed || !strings.Contains(out.Error, marker) {
+			if out.Status != spec.StatusFailed || !strings.Contains(out.Error, marker) {
 				t.Fatalf("the run ended as %+v", out)
 			}
 			if seen := inFiles(t, s.Dir, "temporal-", marker); seen == s.Codec.Encrypts() {

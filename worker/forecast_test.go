@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const predictable = `name: %NAME%
@@ -67,7 +67,7 @@ func TestForecast(t *testing.T) {
 		"never": {Prospect: runs, After: []string{"count"}},
 	})
 	run := submit(t, s, req).Run
-	if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+	if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v", out)
 	}
 	never := activities.Outlook{Prospect: activities.ProspectSkipped, Reason: "its `when` is false: steps.count.n = 5"}

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
@@ -57,8 +57,8 @@ type Gateways struct {
 
 	mu     sync.Mutex
 	served map[string]*gateway.Server
-	specs  map[string]dsl.Target // as the environments gave them
-	failed map[string]error      // of the targets that were served before, those that are not now
+	specs  map[string]spec.Target // as the environments gave them
+	failed map[string]error       // of the targets that were served before, those that are not now
 
 	retrying sync.WaitGroup
 	closed   chan struct{}
@@ -68,13 +68,13 @@ type Gateways struct {
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{
 		store: s, state: state, log: log, closed: make(chan struct{}),
-		served: map[string]*gateway.Server{}, specs: map[string]dsl.Target{}, failed: map[string]error{},
+		served: map[string]*gateway.Server{}, specs: map[string]spec.Target{}, failed: map[string]error{},
 	}
 }
 
 // Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it; what
 // it says that cannot be served leaves the target as it was.
-func (g *Gateways) Serve(ctx context.Context, target string, spec dsl.Target) (Address, error) {
+func (g *Gateways) Serve(ctx context.Context, target string, spec spec.Target) (Address, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old, before := g.served[target], g.specs[target]
@@ -110,7 +110,7 @@ func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) 
 }
 
 // start listens and serves, each driver in one line; the caller holds the lock.
-func (g *Gateways) start(ctx context.Context, target string, spec dsl.Target) error {
+func (g *Gateways) start(ctx context.Context, target string, spec spec.Target) error {
 	var s *gateway.Server
 	labelKey, err := gateway.EnsureLabelKey(g.state)
 	switch {
@@ -173,7 +173,7 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("read the targets: %w", err)
 	}
-	var specs map[string]dsl.Target
+	var specs map[string]spec.Target
 	if err := json.Unmarshal(raw, &specs); err != nil {
 		return fmt.Errorf("read the targets: %s: %w", targetsFile, err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
 
@@ -57,8 +57,8 @@ func status(t *testing.T, url string) int {
 	return res.StatusCode
 }
 
-func embeddedAt(port int) dsl.Target {
-	return dsl.Target{Embedded: &dsl.EmbeddedTarget{Port: port}}
+func embeddedAt(port int) spec.Target {
+	return spec.Target{Embedded: &spec.EmbeddedTarget{Port: port}}
 }
 
 func serveTarget(t *testing.T, g *Gateways, target string, port int) string {
@@ -125,22 +125,22 @@ func metricsOf(t *testing.T, g *Gateways) string {
 func TestMetricsPort(t *testing.T) {
 	state := t.TempDir()
 	g := gateways(t, state)
-	spec := dsl.EmbeddedTarget{Port: freePort(t), MetricsPort: freePort(t)}
-	if _, err := g.Serve(t.Context(), "words", dsl.Target{Embedded: &spec}); err != nil {
+	sp := spec.EmbeddedTarget{Port: freePort(t), MetricsPort: freePort(t)}
+	if _, err := g.Serve(t.Context(), "words", spec.Target{Embedded: &sp}); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("http://127.0.0.1:%d/metrics", spec.MetricsPort)
+	want := fmt.Sprintf("http://127.0.0.1:%d/metrics", sp.MetricsPort)
 	if got := metricsOf(t, g); got != want {
 		t.Errorf("metrics are at %s, want %s", got, want)
 	}
-	other := spec
+	other := sp
 	other.MetricsPort = freePort(t)
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", fmt.Sprintf("127.0.0.1:%d", other.MetricsPort))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = g.Serve(t.Context(), "words", dsl.Target{Embedded: &other})
+	_, err = g.Serve(t.Context(), "words", spec.Target{Embedded: &other})
 	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "another `metrics_port`") {
 		t.Errorf("got %v, want the metrics_port in use", err)
 	}
@@ -205,13 +205,13 @@ users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c,
 	t.Setenv("KUBECONFIG", config)
 	state := t.TempDir()
 	g := gateways(t, state)
-	spec := dsl.KServeTarget{Port: freePort(t), Models: "s3://models", Server: "triton"}
-	if _, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &spec}); err != nil {
+	sp := spec.KServeTarget{Port: freePort(t), Models: "s3://models", Server: "triton"}
+	if _, err := g.Serve(t.Context(), "shop", spec.Target{KServe: &sp}); err != nil {
 		t.Fatal(err)
 	}
-	before, changed := g.served["shop"], spec
+	before, changed := g.served["shop"], sp
 	changed.Server = "openvino"
-	at, err := g.Serve(t.Context(), "shop", dsl.Target{KServe: &changed})
+	at, err := g.Serve(t.Context(), "shop", spec.Target{KServe: &changed})
 	if err != nil || g.served["shop"] == before || !lives(t, at.URL) {
 		t.Errorf("a changed target is served at %v (anew: %v): %v", at, g.served["shop"] != before, err)
 	}
@@ -222,11 +222,11 @@ users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c,
 	if err := again.Restore(t.Context()); err != nil || !lives(t, at.URL) {
 		t.Errorf("restored %v: %v", again.Addresses(), err)
 	}
-	if diff := cmp.Diff(dsl.Target{KServe: &changed}, again.specs["shop"]); diff != "" {
+	if diff := cmp.Diff(spec.Target{KServe: &changed}, again.specs["shop"]); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	changed.Context = "gone"
-	if _, err := again.Serve(t.Context(), "other", dsl.Target{KServe: &changed}); err == nil || !strings.Contains(err.Error(), `"gone"`) {
+	if _, err := again.Serve(t.Context(), "other", spec.Target{KServe: &changed}); err == nil || !strings.Contains(err.Error(), `"gone"`) {
 		t.Errorf("got %v, want an error that names the context", err)
 	}
 }
@@ -305,7 +305,7 @@ steps:
 	out, record := wait(t, s, submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
 	}).Run)
-	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid {
+	if out.Status != spec.StatusFailed || out.ErrorType != contract.ErrInvalid {
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
 	step := record.Steps[1]

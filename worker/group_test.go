@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const grouped = `name: grouped
@@ -44,7 +44,7 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, at := range state.Steps {
-				if at.ID == step && at.Status == dsl.StatusRunning {
+				if at.ID == step && at.Status == spec.StatusRunning {
 					return true
 				}
 			}
@@ -57,7 +57,7 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	awaitStep(first, "tidy")
 	third := start("3")
 	out, _ := wait(t, s, second)
-	got := []dsl.Status{out.Status}
+	got := []spec.Status{out.Status}
 	if err := os.Remove(block); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	got = append(got, out.Status)
 	out, after := wait(t, s, third)
 	got = append(got, out.Status)
-	if diff := cmp.Diff([]dsl.Status{dsl.StatusCanceled, dsl.StatusCanceled, dsl.StatusSucceeded}, got); diff != "" {
+	if diff := cmp.Diff([]spec.Status{spec.StatusCanceled, spec.StatusCanceled, spec.StatusSucceeded}, got); diff != "" {
 		t.Errorf("the second, the first and the third run (-want +got):\n%s", diff)
 	}
 	if tidy, work := record(t, before, "tidy"), record(t, after, "work"); work.StartedAt.Before(tidy.EndedAt) {
@@ -91,14 +91,14 @@ func TestSkipAfterTermination(t *testing.T) {
 	}
 	first := start("1")
 	awaitDetail(t, s, first, "work", func(control.Detail) bool { return true })
-	if out, _ := wait(t, s, start("2")); out.Status != dsl.StatusSkipped || !strings.Contains(out.Error, first) {
+	if out, _ := wait(t, s, start("2")); out.Status != spec.StatusSkipped || !strings.Contains(out.Error, first) {
 		t.Errorf("while %s held the group, the second ended as %+v", first, out)
 	}
 	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(first), "", "test"); err != nil {
 		t.Fatal(err)
 	}
 	touch(t, opened)
-	if out, _ := wait(t, s, start("3")); out.Status != dsl.StatusSucceeded {
+	if out, _ := wait(t, s, start("3")); out.Status != spec.StatusSucceeded {
 		t.Errorf("after %s was terminated, the third ended as %+v", first, out)
 	}
 }
@@ -113,7 +113,7 @@ func TestChildInItsParentsGroup(t *testing.T) {
 	})
 	run := submit(t, s, control.SubmitRequest{PipelineFile: file}).Run
 	out, _ := wait(t, s, run)
-	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInvalid ||
+	if out.Status != spec.StatusFailed || out.ErrorType != contract.ErrInvalid ||
 		!strings.Contains(out.Error, "run "+run+" holds the concurrency group `train-eu` and waits for this run") {
 		t.Errorf("the run ended as %+v", out)
 	}

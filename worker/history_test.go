@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
@@ -54,18 +54,18 @@ steps:
 // TestPipelineRuns: the ways a run can end. `make histories` lets it record what workflows/ replays.
 func TestPipelineRuns(t *testing.T) {
 	s := session(t)
-	const succeeded, failed, skipped, upstream = dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusSkipped, dsl.StatusUpstream
+	const succeeded, failed, skipped, upstream = spec.StatusSucceeded, spec.StatusFailed, spec.StatusSkipped, spec.StatusUpstream
 	tests := []struct {
 		name   string
 		params map[string]string
 		want   contract.RunOutput
-		steps  map[string]dsl.Status
+		steps  map[string]spec.Status
 		// verdicts are what Temporal's UI says of the steps' ends.
 		verdicts []string
 	}{{
 		name:  "succeeded",
 		want:  contract.RunOutput{Status: succeeded},
-		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": succeeded, "after": succeeded, "sorry": skipped},
+		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": succeeded, "after": succeeded, "sorry": skipped},
 		verdicts: []string{
 			"after: succeeded",
 			"extra: skipped: its `when` was false",
@@ -76,7 +76,7 @@ func TestPipelineRuns(t *testing.T) {
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
 		want:  contract.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: contract.ErrGate},
-		steps: map[string]dsl.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
+		steps: map[string]spec.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as failed",
 			"extra: succeeded",
@@ -86,8 +86,8 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "declined", params: map[string]string{"score": "0.6"},
-		want:  contract.RunOutput{Status: dsl.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
-		steps: map[string]dsl.Status{"extra": skipped, "flaky": succeeded, "score": dsl.StatusDeclined, "after": upstream, "sorry": skipped},
+		want:  contract.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
+		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": spec.StatusDeclined, "after": upstream, "sorry": skipped},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as declined",
 			"extra: skipped: its `when` was false",
@@ -129,10 +129,10 @@ func TestPipelineRuns(t *testing.T) {
 		end(t, s, run)
 		historytest.Record(t, s.Client, contract.RunWorkflowID(run), "pipeline-canceled")
 		out, record := wait(t, s, run)
-		want := map[string]dsl.Status{
-			"extra": skipped, "flaky": succeeded, "score": dsl.StatusCanceled, "after": dsl.StatusCanceled, "sorry": dsl.StatusCanceled,
+		want := map[string]spec.Status{
+			"extra": skipped, "flaky": succeeded, "score": spec.StatusCanceled, "after": spec.StatusCanceled, "sorry": spec.StatusCanceled,
 		}
-		if diff := cmp.Diff(want, statuses(record)); diff != "" || out.Status != dsl.StatusCanceled {
+		if diff := cmp.Diff(want, statuses(record)); diff != "" || out.Status != spec.StatusCanceled {
 			t.Errorf("the run is %s, its steps (-want +got):\n%s", out.Status, diff)
 		}
 	})
@@ -213,22 +213,22 @@ func TestRolloutRuns(t *testing.T) {
 	tests := []struct {
 		name, model string
 		want        contract.RunOutput
-		out         dsl.RolloutOutput
+		out         spec.RolloutOutput
 		verdict     string
 	}{{
 		name: "first", model: onnxtest.Text,
-		want:    contract.RunOutput{Status: dsl.StatusSucceeded},
-		out:     dsl.RolloutOutput{Version: "1", Decision: "promoted"},
+		want:    contract.RunOutput{Status: spec.StatusSucceeded},
+		out:     spec.RolloutOutput{Version: "1", Decision: "promoted"},
 		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "promoted", model: onnxtest.TextClose,
-		want:    contract.RunOutput{Status: dsl.StatusSucceeded},
-		out:     dsl.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
+		want:    contract.RunOutput{Status: spec.StatusSucceeded},
+		out:     spec.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
 		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "rolled-back", model: onnxtest.TextWrong,
-		want:    contract.RunOutput{Status: dsl.StatusFailed, ErrorType: contract.ErrGate},
-		out:     dsl.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
+		want:    contract.RunOutput{Status: spec.StatusFailed, ErrorType: contract.ErrGate},
+		out:     spec.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
 		verdict: "stage 1 (shadow 100%): abort: ",
 	}}
 	for _, tt := range tests {
@@ -250,7 +250,7 @@ func TestRolloutRuns(t *testing.T) {
 			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
 				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)
 			}
-			var got dsl.RolloutOutput
+			var got spec.RolloutOutput
 			if err := json.Unmarshal(record.Steps[1].Outputs, &got); err != nil {
 				t.Fatalf("outputs %s: %v", record.Steps[1].Outputs, err)
 			}
@@ -273,7 +273,7 @@ func TestRolloutRuns(t *testing.T) {
 		}
 		end(t, s, run)
 		historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-canceled")
-		if out, _ := wait(t, s, run); out.Status != dsl.StatusCanceled {
+		if out, _ := wait(t, s, run); out.Status != spec.StatusCanceled {
 			t.Errorf("the run ended as %+v", out)
 		}
 		var settled activities.ReleaseRecord

@@ -21,7 +21,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/workflows/durable"
@@ -145,7 +145,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 		return state
 	}
 	holds := enqueue("0")
-	await(t, holds+" to hold the group", func() bool { return state(holds).Steps[0].Status == dsl.StatusRunning })
+	await(t, holds+" to hold the group", func() bool { return state(holds).Steps[0].Status == spec.StatusRunning })
 	waits := enqueue("1")
 
 	port := freePort(t)
@@ -189,7 +189,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 
 	touch(t, filepath.Join(dir, "go"))
 	for _, run := range []string{holds, waits} {
-		if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+		if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 			t.Errorf("%s ended as %+v", run, out)
 		}
 	}
@@ -229,7 +229,7 @@ steps:
       outputs: {rows: {type: int}, `+strings.Join(outputs, ", ")+`}
     gate: rows > 0
     publish: {`+strings.Join(publish, ", ")+"}\n", nil)}).Run
-	if out, _ := wait(t, s, run); out.Status != dsl.StatusSucceeded {
+	if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v", out)
 	}
 	desc, err := s.Client.DescribeWorkflow(t.Context(), contract.RunWorkflowID(run), "")

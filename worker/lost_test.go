@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -21,7 +21,7 @@ func TestLostRunWithLiveChild(t *testing.T) {
 	children := []string{run + ".a", run + ".b", run + ".c"}
 	alive := children[1]
 	for _, id := range append(children, run) {
-		record := contract.RunRecord{Run: id, Pipeline: "lost", Status: dsl.StatusRunning}
+		record := contract.RunRecord{Run: id, Pipeline: "lost", Status: spec.StatusRunning}
 		if err := s.Store.PutJSON(t.Context(), activities.RunKey(id), record, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -34,10 +34,10 @@ func TestLostRunWithLiveChild(t *testing.T) {
 	}
 
 	out, _ := wait(t, s, run)
-	if out.Status != dsl.StatusFailed || out.Error != "Temporal has no workflow of this run: its database was lost or replaced" {
+	if out.Status != spec.StatusFailed || out.Error != "Temporal has no workflow of this run: its database was lost or replaced" {
 		t.Errorf("the run ended as %+v", out)
 	}
-	got := map[string]dsl.Status{}
+	got := map[string]spec.Status{}
 	for _, id := range append(children, run) {
 		var record contract.RunRecord
 		if err := s.Store.GetJSON(t.Context(), activities.RunKey(id), &record); err != nil {
@@ -45,7 +45,7 @@ func TestLostRunWithLiveChild(t *testing.T) {
 		}
 		got[id] = record.Status
 	}
-	want := map[string]dsl.Status{run: dsl.StatusFailed, run + ".a": dsl.StatusFailed, alive: dsl.StatusRunning, run + ".c": dsl.StatusFailed}
+	want := map[string]spec.Status{run: spec.StatusFailed, run + ".a": spec.StatusFailed, alive: spec.StatusRunning, run + ".c": spec.StatusFailed}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestMetrics: what a run counts is at /metrics, once and under the labels of the table, with what the SDK measures, and nothing listens
@@ -48,7 +48,7 @@ steps:
       - rows.kept > 0
       - rows.read < 10
 `+steps.String(), nil)})
-	if out, _ := wait(t, s, run.Run); out.Status != dsl.StatusSucceeded {
+	if out, _ := wait(t, s, run.Run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v", out)
 	}
 	text := get(t, page)

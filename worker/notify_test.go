@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/notify"
 )
 
@@ -42,7 +42,7 @@ notify:
 		"environment.yaml": "sluice: environment/v1\nname: test\nsecrets: {hook: {env: HOOK}}\n",
 	})
 	run := submit(t, s, control.SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml")}).Run
-	if out, _ := wait(t, s, run); out.Status != dsl.StatusFailed {
+	if out, _ := wait(t, s, run); out.Status != spec.StatusFailed {
 		t.Fatalf("the run ended as %+v", out)
 	}
 	close(ended)

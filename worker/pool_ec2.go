@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -15,7 +15,7 @@ import (
 )
 
 // ec2Pool opens a pool of instances.
-func (w *Worker) ec2Pool(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
 	if why := control.Unreachable(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
 		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}

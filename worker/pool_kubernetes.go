@@ -3,7 +3,7 @@ package worker
 import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -11,7 +11,7 @@ import (
 )
 
 // kubernetesPool opens a pool of pods. It keeps nothing in this process.
-func (w *Worker) kubernetesPool(name string, spec dsl.Pool) (training.Pool, error) {
+func (w *Worker) kubernetesPool(name string, spec spec.Pool) (training.Pool, error) {
 	if why := control.Unreachable(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
 		return nil, contract.Error(contract.ErrInvalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}

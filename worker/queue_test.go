@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
@@ -37,7 +37,7 @@ func TestGroupQueues(t *testing.T) {
 		await(t, "run "+runs[n]+" to take its place", func() bool {
 			if n == 0 {
 				state, err := s.State(t.Context(), runs[0])
-				return err == nil && state.Steps[0].Status == dsl.StatusRunning
+				return err == nil && state.Steps[0].Status == spec.StatusRunning
 			}
 			return places(t, s, runs[n])
 		})
@@ -49,10 +49,10 @@ func TestGroupQueues(t *testing.T) {
 	for n := 1; n < len(runs); n++ {
 		await(t, "the turn of "+runs[n], func() bool {
 			state, err := s.State(t.Context(), runs[n])
-			return err == nil && state.Steps[0].Status == dsl.StatusRunning
+			return err == nil && state.Steps[0].Status == spec.StatusRunning
 		})
 		for m := 1; m < len(runs); m++ {
-			if state, err := s.State(t.Context(), runs[m]); err == nil && state.Steps[0].Status == dsl.StatusRunning {
+			if state, err := s.State(t.Context(), runs[m]); err == nil && state.Steps[0].Status == spec.StatusRunning {
 				order = append(order, runs[m])
 			}
 		}

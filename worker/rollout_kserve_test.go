@@ -13,7 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
@@ -62,19 +62,19 @@ targets: {%s: {kserve: {context: kubetest, port: %d, models: %q}}}
 	}
 	for _, tt := range []struct {
 		model, decision string
-		status          dsl.Status
+		status          spec.Status
 		running         []string
 	}{
-		{onnxtest.Text, "promoted", dsl.StatusSucceeded, []string{"clustered-v1"}},
-		{onnxtest.TextClose, "promoted", dsl.StatusSucceeded, []string{"clustered-v1", "clustered-v2"}}, // the way back stays open
-		{onnxtest.TextWrong, "rolled_back", dsl.StatusFailed, []string{"clustered-v2"}},
+		{onnxtest.Text, "promoted", spec.StatusSucceeded, []string{"clustered-v1"}},
+		{onnxtest.TextClose, "promoted", spec.StatusSucceeded, []string{"clustered-v1", "clustered-v2"}}, // the way back stays open
+		{onnxtest.TextWrong, "rolled_back", spec.StatusFailed, []string{"clustered-v2"}},
 	} {
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50").Replace(release), maps.Clone(files))
 		run := submit(t, s, control.SubmitRequest{
 			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": tt.model},
 		}).Run
 		out, record := wait(t, s, run)
-		var got dsl.RolloutOutput
+		var got spec.RolloutOutput
 		if err := json.Unmarshal(record.Steps[1].Outputs, &got); err != nil {
 			t.Fatalf("%s: %s: outputs %s: %v", tt.model, record.Steps[1].Error, record.Steps[1].Outputs, err)
 		}

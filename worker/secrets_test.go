@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // guarded does with a secret what programs do. The step `use` holds it while the test looks at the processes.
@@ -130,16 +130,16 @@ func TestSecretsStayInTheStep(t *testing.T) {
 func wantSteps(t *testing.T, record activities.Run) {
 	t.Helper()
 	type end struct {
-		status        dsl.Status
+		status        spec.Status
 		errType, says string
 	}
 	want := map[string]end{
-		"use": {status: dsl.StatusSucceeded}, "tell": {status: dsl.StatusSucceeded}, "unasked": {status: dsl.StatusSucceeded},
-		"break_down": {dsl.StatusFailed, contract.ErrUser, "cannot log in with ***"},
-		"leave":      {dsl.StatusFailed, contract.ErrUser, "outputs.json holds ***"},
-		"pass_on":    {dsl.StatusFailed, contract.ErrUser, `output "said" holds the value of a secret`},
-		"measure":    {dsl.StatusFailed, contract.ErrUser, `reports "***"`},
-		"missing":    {dsl.StatusFailed, contract.ErrInvalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},
+		"use": {status: spec.StatusSucceeded}, "tell": {status: spec.StatusSucceeded}, "unasked": {status: spec.StatusSucceeded},
+		"break_down": {spec.StatusFailed, contract.ErrUser, "cannot log in with ***"},
+		"leave":      {spec.StatusFailed, contract.ErrUser, "outputs.json holds ***"},
+		"pass_on":    {spec.StatusFailed, contract.ErrUser, `output "said" holds the value of a secret`},
+		"measure":    {spec.StatusFailed, contract.ErrUser, `reports "***"`},
+		"missing":    {spec.StatusFailed, contract.ErrInvalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},
 	}
 	for _, step := range record.Steps {
 		w := want[step.Step]

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestStoppedWorkerIsNoFailure: a step that a worker gives up because it is told to stop is done again by the next one, and charged to
@@ -54,7 +54,7 @@ steps:
 	defer second.Close()
 	defer first.Close()
 	out, record := wait(t, second.Session, run.Run)
-	if out.Status != dsl.StatusSucceeded {
+	if out.Status != spec.StatusSucceeded {
 		t.Errorf("the run ended as %s: %s; attempts %+v", out.Status, out.Error, record.Steps[0].Attempts)
 	}
 }

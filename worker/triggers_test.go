@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -64,7 +64,7 @@ func runsOf(t *testing.T, s *control.Session, pipeline string) []contract.RunRec
 	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Pipeline != pipeline })
 }
 
-func ended(runs []contract.RunRecord, status dsl.Status) int {
+func ended(runs []contract.RunRecord, status spec.Status) int {
 	return len(slices.DeleteFunc(slices.Clone(runs), func(r contract.RunRecord) bool { return r.Status != status }))
 }
 
@@ -87,14 +87,14 @@ func TestScheduleTrigger(t *testing.T) {
 	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Keep}, applyTriggers(t, s, clock)); diff != "" {
 		t.Errorf("applied again (-want +got):\n%s", diff)
 	}
-	await(t, "two runs", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) >= 2 })
+	await(t, "two runs", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) >= 2 })
 	for _, r := range runsOf(t, s, pipeline)[:2] {
 		if r.Trigger.Name != "tick" || r.Trigger.Kind != "schedule" || r.ScheduledAt.Second()%2 != 0 ||
 			r.Run != pipeline+"-tick-"+r.ScheduledAt.UTC().Format("20060102T150405Z") || r.Params["n"] != 7.0 {
 			t.Errorf("run %s, for %s, by %+v, with %v", r.Run, r.ScheduledAt, r.Trigger, r.Params)
 		}
 	}
-	if got := trigger(t, s, id); len(got.Runs) < 2 || got.Runs[1].Status != dsl.StatusSucceeded || len(got.Next) == 0 {
+	if got := trigger(t, s, id); len(got.Runs) < 2 || got.Runs[1].Status != spec.StatusSucceeded || len(got.Next) == 0 {
 		t.Errorf("described as %+v", got)
 	}
 
@@ -160,7 +160,7 @@ triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the end of the run", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusRunning) == 0 })
+	await(t, "the end of the run", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusRunning) == 0 })
 	fired, err = s.Schedules().Fire(t.Context(), id)
 	if err != nil || contract.RunOf(fired.Workflow) == "" {
 		t.Errorf("by hand, with none open: %+v, %v", fired, err)
@@ -174,7 +174,7 @@ triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 		runs := runsOf(t, s, pipeline)
 		return !slices.ContainsFunc(want, func(at string) bool {
 			return !slices.ContainsFunc(runs, func(r contract.RunRecord) bool {
-				return r.Run == pipeline+"-tick-"+at && r.Status == dsl.StatusSucceeded
+				return r.Run == pipeline+"-tick-"+at && r.Status == spec.StatusSucceeded
 			})
 		})
 	})
@@ -201,7 +201,7 @@ triggers: {inbox: {data: {url: "file://`+inbox+`", glob: "*.csv", settle: 1s, ev
 		}
 	}
 	succeeded := func(n int) func() bool {
-		return func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) == n }
+		return func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) == n }
 	}
 	write("1")
 	await(t, "a run for the file", succeeded(1))

@@ -22,7 +22,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 )
 
@@ -128,7 +128,7 @@ func TestMetricTrigger(t *testing.T) {
 			}
 			drifted := time.Now()
 			g.set(0.25)
-			await(t, "a run", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) == 1 })
+			await(t, "a run", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) == 1 })
 			run := runsOf(t, s, pipeline)[0]
 			if by := run.Trigger; by.Name != "drift" || by.Kind != "metric" || by.Value != 0.25 || by.Time.Sub(drifted) < 2*time.Second {
 				t.Errorf("started by %+v, %v after the drift", by, by.Time.Sub(drifted))
@@ -163,7 +163,7 @@ triggers:
 	forget(t, s, id)
 	await(t, "a look at nothing", func() bool { l := trigger(t, s, id).Look; return l != nil && l.Saw == "no value" })
 	wait(t, s, submit(t, s, req).Run)
-	await(t, "a run by the trigger", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) == 2 })
+	await(t, "a run by the trigger", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) == 2 })
 	by := runsOf(t, s, pipeline)[1]
 	if by.Trigger.Kind != "metric" || by.Trigger.Value != 0.5 || by.Params["f1"] != 0.95 {
 		t.Errorf("started by %+v with %v", by.Trigger, by.Params)
@@ -197,12 +197,12 @@ func TestPipelineTrigger(t *testing.T) {
 	const pipeline, source = "follow-test", "lead-test"
 	id := pipeline + "/led"
 	lead := project(t, "name: "+source+"\n"+upstream, nil)
-	run := func(end, n string) dsl.Status {
+	run := func(end, n string) spec.Status {
 		t.Helper()
 		out, _ := wait(t, s, submit(t, s, control.SubmitRequest{PipelineFile: lead, Params: map[string]string{"end": end, "n": n}}).Run)
 		return out.Status
 	}
-	ends := []dsl.Status{run("accepted", "0")}
+	ends := []spec.Status{run("accepted", "0")}
 	applyTriggers(t, s, control.SubmitRequest{PipelineFile: project(t, saying(pipeline, "  led: {pipeline: {name: "+source+", every: 1s}}\n"), nil)})
 	forget(t, s, id)
 	ends = append(ends, run("failed", "1"), run("declined", "2"))
@@ -213,9 +213,9 @@ func TestPipelineTrigger(t *testing.T) {
 	}
 	for n := range 2 {
 		ends = append(ends, run("accepted", fmt.Sprint(3+n)))
-		await(t, "a run", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) == n+1 })
+		await(t, "a run", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) == n+1 })
 	}
-	want := []dsl.Status{dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusSucceeded, dsl.StatusSucceeded}
+	want := []spec.Status{spec.StatusSucceeded, spec.StatusFailed, spec.StatusDeclined, spec.StatusSucceeded, spec.StatusSucceeded}
 	if diff := cmp.Diff(want, ends); diff != "" {
 		t.Errorf("the other pipeline's runs (-want +got):\n%s", diff)
 	}
@@ -279,7 +279,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "the runs", func() bool { return ended(runsOf(t, s, pipeline), dsl.StatusSucceeded) == len(ids) })
+	await(t, "the runs", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) == len(ids) })
 	for i, id := range ids {
 		moreLooks(t, s, id)
 		if got := trigger(t, s, id).Runs; len(got) != 1 || got[0].Run != due[i] {

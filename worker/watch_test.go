@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestWatch follows a run from its start to its cancel.
@@ -28,14 +28,14 @@ func TestWatch(t *testing.T) {
 	t.Cleanup(func() { end(t, s, run) })
 
 	step, detail := awaitDetail(t, s, run, "nap", func(d control.Detail) bool { return d.Text == "bear sleeps" })
-	if step.Kind != dsl.KindRun || step.Attempt != 1 || step.Child != "" || step.StartedAt.IsZero() || detail.Share >= 0 {
+	if step.Kind != spec.KindRun || step.Attempt != 1 || step.Child != "" || step.StartedAt.IsZero() || detail.Share >= 0 {
 		t.Errorf("the step is %+v, its share %v", step, detail.Share)
 	}
 	state, err := s.State(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state.Status != dsl.StatusRunning || len(state.Steps) != 2 || state.Steps[1].Status != dsl.StatusPending {
+	if state.Status != spec.StatusRunning || len(state.Steps) != 2 || state.Steps[1].Status != spec.StatusPending {
 		t.Errorf("the run is %+v", state)
 	}
 
@@ -49,10 +49,10 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, record := wait(t, s, run)
-	if out.Status != dsl.StatusCanceled || out.ErrorType != contract.ErrCanceled {
+	if out.Status != spec.StatusCanceled || out.ErrorType != contract.ErrCanceled {
 		t.Errorf("the run ended as %+v", out)
 	}
-	if diff := cmp.Diff(map[string]dsl.Status{"nap": dsl.StatusCanceled, "after": dsl.StatusCanceled}, statuses(record)); diff != "" {
+	if diff := cmp.Diff(map[string]spec.Status{"nap": spec.StatusCanceled, "after": spec.StatusCanceled}, statuses(record)); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if err := s.Cancel(t.Context(), run); err != nil {
@@ -68,7 +68,7 @@ func TestWaitForTerminated(t *testing.T) {
 	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run), "", "no patience"); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := wait(t, s, run); out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrInfrastructure || out.Error == "" {
+	if out, _ := wait(t, s, run); out.Status != spec.StatusFailed || out.ErrorType != contract.ErrInfrastructure || out.Error == "" {
 		t.Errorf("the run ended as %+v", out)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -118,11 +118,11 @@ func registerActivities(w worker.ActivityRegistry, all map[string]any) {
 
 // pools opens the pools of environments. A local pool is kept, for it holds its gangs' processes; one of EC2, for it launches one gang at
 // a time.
-func (w *Worker) pools(python string) func(context.Context, string, dsl.Pool) (training.Pool, error) {
+func (w *Worker) pools(python string) func(context.Context, string, spec.Pool) (training.Pool, error) {
 	var mu sync.Mutex
 	open := map[string]training.Pool{}
 	var gangs local.Gangs
-	return func(ctx context.Context, name string, spec dsl.Pool) (training.Pool, error) {
+	return func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -142,7 +142,7 @@ func (w *Worker) pools(python string) func(context.Context, string, dsl.Pool) (t
 }
 
 // poolKey tells pools apart: runs whose environments describe a pool alike share it, and its limits.
-func poolKey(name string, spec dsl.Pool) string {
+func poolKey(name string, spec spec.Pool) string {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		panic(err) // a spec was read from JSON
@@ -163,7 +163,7 @@ func kept(pools map[string]training.Pool, key string, open func() (training.Pool
 }
 
 // localPool opens a pool of processes on this machine.
-func (w *Worker) localPool(name string, spec dsl.Pool, python string, gangs *local.Gangs) training.Pool {
+func (w *Worker) localPool(name string, spec spec.Pool, python string, gangs *local.Gangs) training.Pool {
 	return local.New(local.Options{
 		Dir: filepath.Join(w.session.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
@@ -191,7 +191,7 @@ func AgentPath() string {
 }
 
 // target opens a serving target: whatever serves its releases, this process has its gateway.
-func (w *Worker) target(ctx context.Context, name string, spec dsl.Target) (serving.Target, error) {
+func (w *Worker) target(ctx context.Context, name string, spec spec.Target) (serving.Target, error) {
 	at, err := w.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err

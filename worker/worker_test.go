@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -162,7 +162,7 @@ func awaitDetail(t *testing.T, s *control.Session, run, step string, wanted func
 			t.Fatal(err)
 		}
 		for _, at = range state.Steps {
-			if at.ID == step && at.Status == dsl.StatusRunning && (at.Attempt > 0 || at.Of > 0) {
+			if at.ID == step && at.Status == spec.StatusRunning && (at.Attempt > 0 || at.Of > 0) {
 				detail, err = s.Detail(t.Context(), run, at)
 				return err == nil && wanted(detail) // a child that is being started cannot be asked yet
 			}
@@ -173,8 +173,8 @@ func awaitDetail(t *testing.T, s *control.Session, run, step string, wanted func
 }
 
 // statuses are those of a run's steps.
-func statuses(r activities.Run) map[string]dsl.Status {
-	all := map[string]dsl.Status{}
+func statuses(r activities.Run) map[string]spec.Status {
+	all := map[string]spec.Status{}
 	for _, step := range r.Steps {
 		all[step.Step] = step.Status
 	}
@@ -216,7 +216,7 @@ func TestAttach(t *testing.T) {
 		t.Error("the second session holds the folder too")
 	}
 	run := submit(t, second, control.SubmitRequest{PipelineFile: project(t, "name: attached\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)})
-	if out, _ := wait(t, second, run.Run); out.Status != dsl.StatusSucceeded {
+	if out, _ := wait(t, second, run.Run); out.Status != spec.StatusSucceeded {
 		t.Errorf("the run ended as %+v", out)
 	}
 	if why := second.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(run.Run)); why != "" {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -56,7 +56,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	if err == nil && !inTime {
 		d := &contract.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),
-			Reason: "nobody decided within " + dsl.Duration(timeout).String(),
+			Reason: "nobody decided within " + spec.Duration(timeout).String(),
 		}
 		if d.Approved { // the form has its defaults, unless somebody would have had to fill it in
 			d.Fields, _ = a.state.Approval.CheckFields(nil)
@@ -165,7 +165,7 @@ func (a *approval) details() string {
 }
 
 // formField says what a field of the form takes.
-func formField(f dsl.Field) string {
+func formField(f spec.Field) string {
 	takes := f.Type
 	if len(f.Values) > 0 {
 		takes = strings.Join(f.Values, ", ")

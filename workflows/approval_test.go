@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // answer takes what becomes of an update.
@@ -29,11 +29,11 @@ func (a *answer) Complete(success any, err error) {
 }
 
 func question() contract.ApprovalInput {
-	limit := dsl.Duration(time.Hour)
+	limit := spec.Duration(time.Hour)
 	return contract.ApprovalInput{
 		Run: "r", Step: "ship", Users: []string{"user:ann", "user:bob"},
-		Approval: dsl.Approval{
-			Message: "ship it?", Timeout: &limit, Fields: map[string]dsl.Field{"share": {Type: "double", Required: true}},
+		Approval: spec.Approval{
+			Message: "ship it?", Timeout: &limit, Fields: map[string]spec.Field{"share": {Type: "double", Required: true}},
 		},
 	}
 }
@@ -140,19 +140,19 @@ func TestApprovalTimesOut(t *testing.T) {
 
 // TestHold: a gate that holds, of a step and of instances, and an approval step.
 func TestHold(t *testing.T) {
-	limit := dsl.Duration(time.Hour)
-	ask := contract.ApprovalInput{Seen: "gate", Approval: dsl.Approval{Timeout: &limit}}
+	limit := spec.Duration(time.Hour)
+	ask := contract.ApprovalInput{Seen: "gate", Approval: spec.Approval{Timeout: &limit}}
 	tests := []struct {
 		name    string
-		node    dsl.Node
+		node    spec.Node
 		approve bool
 		decided []string // workflow IDs of what was asked
-		want    dsl.Status
+		want    spec.Status
 	}{
-		{"a gate, approved", node("a"), true, []string{"a"}, dsl.StatusSucceeded},
-		{"a gate, rejected", node("a"), false, []string{"a"}, dsl.StatusFailed},
-		{"instances, approved", wide("a", dsl.FanForeach), true, []string{"a.0", "a.1"}, dsl.StatusSucceeded},
-		{"instances, rejected", wide("a", dsl.FanForeach), false, []string{"a.0", "a.1"}, dsl.StatusFailed},
+		{"a gate, approved", node("a"), true, []string{"a"}, spec.StatusSucceeded},
+		{"a gate, rejected", node("a"), false, []string{"a"}, spec.StatusFailed},
+		{"instances, approved", wide("a", spec.FanForeach), true, []string{"a.0", "a.1"}, spec.StatusSucceeded},
+		{"instances, rejected", wide("a", spec.FanForeach), false, []string{"a.0", "a.1"}, spec.StatusFailed},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestHold(t *testing.T) {
 					}
 				}
 			}, time.Minute)
-			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{tt.node}})
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{tt.node}})
 			for i, id := range tt.decided {
 				if end := w.judged[id]; end.Decision == nil || end.Decision.By != "ann" || end.Decision.Approved != tt.approve {
 					t.Errorf("%s was judged with the decision %+v (%+v)", id, end.Decision, answers[i])
@@ -185,8 +185,8 @@ func TestCancelWhileHeld(t *testing.T) {
 	w := &world{holds: map[string]contract.ApprovalInput{"a": {Seen: "gate"}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("a"), in(dsl.SectionFinally, node("tidy"))}})
-	if a, tidy := w.judged["a"], w.judged["tidy"]; a.Status != dsl.StatusCanceled || tidy.Status != dsl.StatusSucceeded {
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("a"), in(spec.SectionFinally, node("tidy"))}})
+	if a, tidy := w.judged["a"], w.judged["tidy"]; a.Status != spec.StatusCanceled || tidy.Status != spec.StatusSucceeded {
 		t.Errorf("a ended as %s, tidy as %s", a.Status, tidy.Status)
 	}
 }
@@ -194,7 +194,7 @@ func TestCancelWhileHeld(t *testing.T) {
 // TestApprovalDetails: what Temporal's UI shows is enough to decide there.
 func TestApprovalDetails(t *testing.T) {
 	in := question()
-	in.Approval.Fields = map[string]dsl.Field{
+	in.Approval.Fields = map[string]spec.Field{
 		"reach": {Type: "enum", Values: []string{"eu", "world"}, Default: "eu", Description: "where it goes"}, "share": {Type: "double", Required: true},
 	}
 	a := approval{

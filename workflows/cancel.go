@@ -4,7 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Temporal cancels a workflow once. The first cancel stops the main steps, and what comes after them is there to clean up behind them; so
@@ -21,7 +21,7 @@ func (r *run) endMain(ctx workflow.Context) {
 }
 
 // after is the context of a section that comes after the main one. It does not end with the run's.
-func (r *run) after(ctx workflow.Context, section dsl.Section) workflow.Context {
+func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context {
 	within, stop := workflow.NewDisconnectedContext(ctx)
 	r.stopAfter = stop
 	if r.cut == section { // in an earlier history

@@ -8,12 +8,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // slow makes a step that fails at once, and passes when it is tried again an hour later.
-func slow(n dsl.Node, w *world) dsl.Node {
-	n.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}.WithDefaults()
+func slow(n spec.Node, w *world) spec.Node {
+	n.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()
 	w.ends[n.ID] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)}
 	return n
 }
@@ -28,8 +28,8 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 		fails   bool     // the main step does
 		cancels []time.Duration
 		again   []time.Duration
-		want    map[string]dsl.Status
-		run     dsl.Status
+		want    map[string]spec.Status
+		run     spec.Status
 		said    string
 	}{
 		{
@@ -38,7 +38,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			false,
 			[]time.Duration{minute},
 			nil,
-			map[string]dsl.Status{"a": "canceled", "page": "succeeded", "tidy": "succeeded", "sweep": "succeeded"},
+			map[string]spec.Status{"a": "canceled", "page": "succeeded", "tidy": "succeeded", "sweep": "succeeded"},
 			"canceled", "",
 		},
 		{
@@ -47,7 +47,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			false,
 			[]time.Duration{minute},
 			[]time.Duration{2 * minute, 3 * minute},
-			map[string]dsl.Status{"a": "canceled", "page": "canceled", "tidy": "canceled", "sweep": "canceled"},
+			map[string]spec.Status{"a": "canceled", "page": "canceled", "tidy": "canceled", "sweep": "canceled"},
 			"canceled", "",
 		},
 		{
@@ -56,7 +56,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			false,
 			[]time.Duration{minute},
 			nil,
-			map[string]dsl.Status{"a": "succeeded", "page": "skipped", "tidy": "succeeded", "sweep": "succeeded"},
+			map[string]spec.Status{"a": "succeeded", "page": "skipped", "tidy": "succeeded", "sweep": "succeeded"},
 			"succeeded", contract.EventSuccess,
 		},
 		{
@@ -65,7 +65,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			false,
 			[]time.Duration{minute},
 			[]time.Duration{2 * minute},
-			map[string]dsl.Status{"a": "succeeded", "page": "skipped", "tidy": "canceled", "sweep": "canceled"},
+			map[string]spec.Status{"a": "succeeded", "page": "skipped", "tidy": "canceled", "sweep": "canceled"},
 			"canceled", "",
 		},
 		{
@@ -74,7 +74,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			true,
 			[]time.Duration{minute},
 			nil,
-			map[string]dsl.Status{"a": "failed", "page": "succeeded", "tidy": "succeeded", "sweep": "succeeded"},
+			map[string]spec.Status{"a": "failed", "page": "succeeded", "tidy": "succeeded", "sweep": "succeeded"},
 			"failed", contract.EventFail,
 		},
 		{
@@ -83,15 +83,15 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			true,
 			[]time.Duration{minute},
 			[]time.Duration{2 * minute},
-			map[string]dsl.Status{"a": "failed", "page": "succeeded", "tidy": "canceled", "sweep": "canceled"},
+			map[string]spec.Status{"a": "failed", "page": "succeeded", "tidy": "canceled", "sweep": "canceled"},
 			"failed", contract.EventFail,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{ends: map[string][]error{}, begun: contract.Begun{Notify: []string{contract.EventFail, contract.EventSuccess}}}
-			graph := []dsl.Node{
-				node("a"), in(dsl.SectionOnFailure, node("page")), in(dsl.SectionFinally, node("tidy")),
-				in(dsl.SectionFinally, node("sweep", "tidy", "ended")),
+			graph := []spec.Node{
+				node("a"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy")),
+				in(spec.SectionFinally, node("sweep", "tidy", "ended")),
 			}
 			for i, n := range graph {
 				for _, id := range tt.slow {
@@ -127,13 +127,13 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 // TestFurtherCancelInANewHistory: Temporal takes it for the first.
 func TestFurtherCancelInANewHistory(t *testing.T) {
 	w := &world{ends: map[string][]error{}}
-	graph := []dsl.Node{node("a"), slow(in(dsl.SectionFinally, node("tidy")), w)}
+	graph := []spec.Node{node("a"), slow(in(spec.SectionFinally, node("tidy")), w)}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph, Carried: &contract.RunCarried{
-		Canceled: true, Steps: []contract.StepState{{ID: "a", Status: dsl.StatusCanceled}, {ID: "tidy", Status: dsl.StatusPending}},
+		Canceled: true, Steps: []contract.StepState{{ID: "a", Status: spec.StatusCanceled}, {ID: "tidy", Status: spec.StatusPending}},
 	}})
-	if w.final["tidy"] != dsl.StatusCanceled || w.finished.Status != dsl.StatusCanceled {
+	if w.final["tidy"] != spec.StatusCanceled || w.finished.Status != spec.StatusCanceled {
 		t.Errorf("tidy ended as %s, the run as %s", w.final["tidy"], w.finished.Status)
 	}
 }

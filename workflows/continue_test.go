@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -71,8 +71,8 @@ func nextInput[In any](t tester, again *workflow.ContinueAsNewError) (in In) {
 }
 
 // big is a graph with a chain, a broad front, and steps for afterwards.
-func big() []dsl.Node {
-	graph := []dsl.Node{node("c0")}
+func big() []spec.Node {
+	graph := []spec.Node{node("c0")}
 	for i := 1; i < 30; i++ {
 		graph = append(graph, node(fmt.Sprint("c", i), fmt.Sprint("c", i-1), "passed"))
 	}
@@ -80,10 +80,10 @@ func big() []dsl.Node {
 		graph = append(graph, node(fmt.Sprint("w", i)))
 	}
 	for i := range 40 {
-		graph = append(graph, in(dsl.SectionOnFailure, node(fmt.Sprint("f", i))))
+		graph = append(graph, in(spec.SectionOnFailure, node(fmt.Sprint("f", i))))
 	}
 	for i := range 40 {
-		graph = append(graph, in(dsl.SectionFinally, node(fmt.Sprint("z", i))))
+		graph = append(graph, in(spec.SectionFinally, node(fmt.Sprint("z", i))))
 	}
 	return graph
 }
@@ -110,7 +110,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 		if diff := cmp.Diff(want, count(w)); diff != "" {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
-		if w.finished.Status != dsl.StatusSucceeded || w.finished.CostUSD != 3 {
+		if w.finished.Status != spec.StatusSucceeded || w.finished.CostUSD != 3 {
 			t.Errorf("the run ended as %+v", w.finished)
 		}
 	})
@@ -127,11 +127,11 @@ func TestRunContinuesAsNew(t *testing.T) {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
 		for id, end := range w.judged {
-			if (id[0] == 'f' || id[0] == 'z') && (end.Situation.Status != dsl.StatusFailed || len(end.Failed) != 1 || end.Failed[0].Step != "c10") {
+			if (id[0] == 'f' || id[0] == 'z') && (end.Situation.Status != spec.StatusFailed || len(end.Failed) != 1 || end.Failed[0].Step != "c10") {
 				t.Errorf("%s was told of %+v", id, end.Situation)
 			}
 		}
-		if w.finished.Status != dsl.StatusFailed || w.finished.Error != "c10: exit code 1" || w.finished.ErrorType != contract.ErrUser {
+		if w.finished.Status != spec.StatusFailed || w.finished.Error != "c10: exit code 1" || w.finished.ErrorType != contract.ErrUser {
 			t.Errorf("the run ended as %+v", w.finished)
 		}
 	})
@@ -148,7 +148,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 			if histories < 3 || got["c canceled"] == 0 || got["f succeeded"] != 40 || got["z succeeded"] != 40 {
 				t.Errorf("after %d histories: %v", histories, got)
 			}
-			if w.finished.Status != dsl.StatusCanceled {
+			if w.finished.Status != spec.StatusCanceled {
 				t.Errorf("the run ended as %+v", w.finished)
 			}
 			if n, done := noneTwice(t, w.started), got["c succeeded"]+got["w succeeded"]+80; n < done || n > done+maxInFlight {
@@ -179,18 +179,18 @@ func TestRetriesContinueAsNew(t *testing.T) {
 		}
 		return errs
 	}
-	retry := dsl.Retry{
-		Attempts: attempts, Errors: []string{contract.ErrUser}, Backoff: dsl.Duration(time.Second), MaxBackoff: dsl.Duration(time.Minute),
+	retry := spec.Retry{
+		Attempts: attempts, Errors: []string{contract.ErrUser}, Backoff: spec.Duration(time.Second), MaxBackoff: spec.Duration(time.Minute),
 	}
 	shaky := node("shaky")
 	shaky.Retry = retry
-	for name, graph := range map[string][]dsl.Node{
+	for name, graph := range map[string][]spec.Node{
 		"step": {node("a"), shaky, node("b", "shaky", "passed")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{ends: map[string][]error{"shaky": failures()}}
 			_, histories := follow[contract.RunInput](t, w, contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph}, nil)
-			if histories < 3 || w.finished.Status != dsl.StatusSucceeded {
+			if histories < 3 || w.finished.Status != spec.StatusSucceeded {
 				t.Errorf("after %d histories the run ended as %+v", histories, w.finished)
 			}
 			if n := len(w.judged["shaky"].Attempts); n != attempts-1 {

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -19,7 +19,7 @@ const detailEvery = 200 * time.Millisecond
 func (r *run) show(ctx workflow.Context, now bool) {
 	if t := workflow.Now(ctx); now && len(r.steps) <= durable.MaxRows || t.Sub(r.shown) >= detailEvery {
 		r.shown = t
-		workflow.SetCurrentDetails(ctx, r.details(dsl.StatusRunning))
+		workflow.SetCurrentDetails(ctx, r.details(spec.StatusRunning))
 	}
 }
 
@@ -45,7 +45,7 @@ func (r *run) listen(ctx workflow.Context) {
 }
 
 // details is the run as a Markdown table.
-func (r *run) details(status dsl.Status) string {
+func (r *run) details(status spec.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** run `%s`: %s\n\n", r.in.Name, r.in.Run, status)
 	b.WriteString(durable.TableHead("step", "kind", "status", "time", ""))
@@ -60,8 +60,8 @@ func (r *run) details(status dsl.Status) string {
 }
 
 // named is a step's name, with the section it is in when that is not the main one.
-func named(s contract.StepState, node dsl.Node) string {
-	if node.Section == dsl.SectionMain {
+func named(s contract.StepState, node spec.Node) string {
+	if node.Section == spec.SectionMain {
 		return s.ID
 	}
 	return s.ID + " (" + string(node.Section) + ")"

@@ -6,22 +6,22 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 func TestDetails(t *testing.T) {
 	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	r := &run{
-		in: contract.RunInput{Name: "spam", Run: "spam-1", Graph: []dsl.Node{{ID: "mail"}, {ID: "fit"}, {ID: "score"}, {ID: "tidy", Section: dsl.SectionFinally}}},
+		in: contract.RunInput{Name: "spam", Run: "spam-1", Graph: []spec.Node{{ID: "mail"}, {ID: "fit"}, {ID: "score"}, {ID: "tidy", Section: spec.SectionFinally}}},
 		steps: []contract.StepState{
-			{ID: "mail", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: noon, EndedAt: noon.Add(time.Second), Summary: "a|b\nc"},
-			{ID: "fit", Kind: dsl.KindTrain, Status: dsl.StatusRunning, StartedAt: noon, Of: 40, Done: 12, Summary: "1 failed"},
-			{ID: "score", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: noon, EndedAt: noon.Add(time.Second), Of: 3, Done: 1, Summary: "3 of 3 passed"},
-			{ID: "tidy", Kind: dsl.KindRun, Status: dsl.StatusPending},
+			{ID: "mail", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: noon, EndedAt: noon.Add(time.Second), Summary: "a|b\nc"},
+			{ID: "fit", Kind: spec.KindTrain, Status: spec.StatusRunning, StartedAt: noon, Of: 40, Done: 12, Summary: "1 failed"},
+			{ID: "score", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: noon, EndedAt: noon.Add(time.Second), Of: 3, Done: 1, Summary: "3 of 3 passed"},
+			{ID: "tidy", Kind: spec.KindRun, Status: spec.StatusPending},
 		},
 	}
-	got := strings.ReplaceAll(r.details(dsl.StatusRunning), string(durable.Space), "")
+	got := strings.ReplaceAll(r.details(spec.StatusRunning), string(durable.Space), "")
 	for _, want := range []string{
 		"**spam** run `spam-1`: running\n", `| mail| run| succeeded| 1s| a\|b |`, "| fit| train| running| since 12:00:00| 12 of 40 ended, 1 failed |",
 		"| score| run| succeeded| 1s| 3 of 3 passed |", "| tidy (finally)| run| pending| |  |",

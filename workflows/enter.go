@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -49,7 +49,7 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 			return r.turnedAway(ctx, contract.Error(contract.ErrInvalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
 		case by != "":
-			end := contract.RunOutput{Status: dsl.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			end := contract.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
 			return &end, r.close(ctx, &end)
 		case long:
 			return nil, durable.ErrLong
@@ -93,7 +93,7 @@ func (*run) answer(ctx workflow.Context) (held bool, by string) {
 func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by string, err error) {
 	conflict := r.begun.Concurrency.OnConflict
 	want := contract.Want{
-		Run: r.in.Run, Evict: conflict == dsl.OnConflictCancelOther, Skip: conflict == dsl.OnConflictSkip, Child: r.isChild(ctx),
+		Run: r.in.Run, Evict: conflict == spec.OnConflictCancelOther, Skip: conflict == spec.OnConflictSkip, Child: r.isChild(ctx),
 	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
@@ -117,7 +117,7 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 func (r *run) turnedAway(ctx workflow.Context, err error) (*contract.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
-		out = contract.RunOutput{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+		out = contract.RunOutput{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.leave(closing)

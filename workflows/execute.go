@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -17,17 +17,17 @@ import (
 const defaultTimeout = 24 * time.Hour
 
 // activityOf names the activity of the kinds whose effect is one.
-func activityOf(kind dsl.Kind) string {
+func activityOf(kind spec.Kind) string {
 	switch kind {
-	case dsl.KindClean:
+	case spec.KindClean:
 		return contract.CleanActivity
-	case dsl.KindEvaluate:
+	case spec.KindEvaluate:
 		return contract.EvaluateActivity
-	case dsl.KindCompile:
+	case spec.KindCompile:
 		return contract.CompileActivity
-	case dsl.KindRun:
+	case spec.KindRun:
 		return contract.RunActivity
-	case dsl.KindTrain, dsl.KindRollout, dsl.KindApproval, dsl.KindPipeline:
+	case spec.KindTrain, spec.KindRollout, spec.KindApproval, spec.KindPipeline:
 	}
 	return ""
 }
@@ -40,13 +40,13 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 		j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
 	}
 	switch j.node.Kind {
-	case dsl.KindTrain:
+	case spec.KindTrain:
 		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
 		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil}
 		err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
 		return out, err
-	case dsl.KindRollout:
-		var spec dsl.Rollout
+	case spec.KindRollout:
+		var spec spec.Rollout
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
 			return out, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 		}
@@ -54,7 +54,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, contract.RolloutInput{StepInput: in}, &out)
 		})
 		return out, err
-	case dsl.KindApproval:
+	case spec.KindApproval:
 		if j.node.Timeout == 0 {
 			return j.approve(ctx, *resolved.Ask) // its own timeout decides
 		}
@@ -63,7 +63,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 			return err
 		})
 		return out, err
-	case dsl.KindPipeline:
+	case spec.KindPipeline:
 		return j.descend(ctx, in, summary)
 	default:
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -131,9 +131,9 @@ func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary strin
 	})
 	switch {
 	case err != nil:
-	case out.Status == dsl.StatusDeclined:
+	case out.Status == spec.StatusDeclined:
 		err = contract.Error(contract.ErrDeclined, out.Error, nil)
-	case out.Status == dsl.StatusSkipped:
+	case out.Status == spec.StatusSkipped:
 		err = contract.Error(contract.ErrTurnedAway, out.Error, nil)
 	}
 	return out.Outputs, err
@@ -202,25 +202,25 @@ func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error
 }
 
 func late(timeout time.Duration) error {
-	return contract.Error(contract.ErrTimeout, "it took longer than its timeout of "+dsl.Duration(timeout).String(), nil)
+	return contract.Error(contract.ErrTimeout, "it took longer than its timeout of "+spec.Duration(timeout).String(), nil)
 }
 
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
-	end.Status, end.Error, end.ErrorType = dsl.StatusFailed, contract.Message(err), contract.ErrorType(err)
-	if end.Kind != dsl.KindPipeline { // of a child run that failed only the cost is kept
+	end.Status, end.Error, end.ErrorType = spec.StatusFailed, contract.Message(err), contract.ErrorType(err)
+	if end.Kind != spec.KindPipeline { // of a child run that failed only the cost is kept
 		end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
 	}
 	switch {
 	case durable.WorkerLost(err):
 		end.Error, end.ErrorType = "the worker that ran it stopped answering", contract.ErrInfrastructure
 	case ctx.Err() != nil:
-		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", contract.ErrCanceled
 	case end.ErrorType == contract.ErrCanceled:
 		end.Error = "it was canceled while its run went on"
 	case end.ErrorType == contract.ErrTurnedAway:
-		end.Status = dsl.StatusSkipped
+		end.Status = spec.StatusSkipped
 	case end.ErrorType == contract.ErrDeclined:
-		end.Status, end.ErrorType = dsl.StatusDeclined, contract.ErrGate
+		end.Status, end.ErrorType = spec.StatusDeclined, contract.ErrGate
 	}
 }

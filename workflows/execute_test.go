@@ -9,29 +9,29 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // What a child run costs is the parent's to pay, however the child ended.
 func TestChildRunsCost(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		child []dsl.Node
+		child []spec.Node
 		ends  map[string][]error
-		as    dsl.Status
+		as    spec.Status
 		error string
 	}{
-		{"succeeds", []dsl.Node{node("paid")}, nil, dsl.StatusSucceeded, ""},
-		{"fails", []dsl.Node{node("paid"), node("bad", "paid", "passed")}, map[string][]error{"bad": {userError()}}, dsl.StatusFailed, "bad: exit code 1"},
-		{"is late", []dsl.Node{node("paid"), node("held", "paid", "passed")}, nil, dsl.StatusFailed, "it took longer than its timeout of 1h"},
+		{"succeeds", []spec.Node{node("paid")}, nil, spec.StatusSucceeded, ""},
+		{"fails", []spec.Node{node("paid"), node("bad", "paid", "passed")}, map[string][]error{"bad": {userError()}}, spec.StatusFailed, "bad: exit code 1"},
+		{"is late", []spec.Node{node("paid"), node("held", "paid", "passed")}, nil, spec.StatusFailed, "it took longer than its timeout of 1h"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{
 				ends: tt.ends, costs: map[string]float64{"paid": 3}, holds: map[string]contract.ApprovalInput{"held": {}}, descends: tt.child,
 			}
 			env := w.environment(t)
-			parent := dsl.Node{ID: "sub", Kind: dsl.KindPipeline, Timeout: dsl.Duration(time.Hour)}
-			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{parent}})
+			parent := spec.Node{ID: "sub", Kind: spec.KindPipeline, Timeout: spec.Duration(time.Hour)}
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{parent}})
 			end := w.judged["sub"]
 			if end.Status != tt.as || end.Error != tt.error || end.CostUSD != 3 {
 				t.Errorf("the step ended as %s at $%v: %s", end.Status, end.CostUSD, end.Error)
@@ -47,43 +47,43 @@ func TestChildRunsCost(t *testing.T) {
 // away is skipped, and so is its run. Neither passes.
 func TestChildWithoutSuccess(t *testing.T) {
 	sub, forgiven := node("sub"), node("sub")
-	sub.Kind, forgiven.Kind, forgiven.ContinueOnError = dsl.KindPipeline, dsl.KindPipeline, true
-	graph := func(sub dsl.Node) []dsl.Node {
-		return []dsl.Node{
+	sub.Kind, forgiven.Kind, forgiven.ContinueOnError = spec.KindPipeline, spec.KindPipeline, true
+	graph := func(sub spec.Node) []spec.Node {
+		return []spec.Node{
 			sub, node("next", "sub", "passed"), node("rescue", "sub", "failed"),
-			in(dsl.SectionOnFailure, node("page")), in(dsl.SectionFinally, node("tidy")),
+			in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy")),
 		}
 	}
 	for _, tt := range []struct {
 		name  string
-		sub   dsl.Node
-		child dsl.Status
-		want  map[string]dsl.Status
+		sub   spec.Node
+		child spec.Status
+		want  map[string]spec.Status
 		run   contract.RunOutput
 	}{
 		{
-			"canceled", sub, dsl.StatusCanceled,
-			map[string]dsl.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
-			contract.RunOutput{Status: dsl.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
+			"canceled", sub, spec.StatusCanceled,
+			map[string]spec.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
+			contract.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
 		},
 		{
-			"canceled and forgiven", forgiven, dsl.StatusCanceled,
-			map[string]dsl.Status{"sub": "failed", "next": "skipped", "rescue": "succeeded", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: dsl.StatusSucceeded},
+			"canceled and forgiven", forgiven, spec.StatusCanceled,
+			map[string]spec.Status{"sub": "failed", "next": "skipped", "rescue": "succeeded", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: spec.StatusSucceeded},
 		},
 		{
-			"turned away", sub, dsl.StatusSkipped,
-			map[string]dsl.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: dsl.StatusSkipped, Error: "sub: run x holds the group `g`"},
+			"turned away", sub, spec.StatusSkipped,
+			map[string]spec.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: spec.StatusSkipped, Error: "sub: run x holds the group `g`"},
 		},
 		{
-			"turned away and forgiven", forgiven, dsl.StatusSkipped,
-			map[string]dsl.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: dsl.StatusSucceeded},
+			"turned away and forgiven", forgiven, spec.StatusSkipped,
+			map[string]spec.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
+			contract.RunOutput{Status: spec.StatusSucceeded},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{children: map[string]dsl.Status{"r.sub": tt.child}}
+			w := &world{children: map[string]spec.Status{"r.sub": tt.child}}
 			got, run := w.statuses(t, graph(tt.sub))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
@@ -110,15 +110,15 @@ func TestChildRunsKeepTheParentsBudget(t *testing.T) {
 			var asked float64
 			env.RegisterActivityWithOptions(func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
 				asked = in.BudgetUSD
-				return contract.RunInput{Run: "c", Name: "child", Graph: []dsl.Node{node("paid"), node("then", "paid", "passed")}, BudgetUSD: in.BudgetUSD}, nil
+				return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{node("paid"), node("then", "paid", "passed")}, BudgetUSD: in.BudgetUSD}, nil
 			}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
 			parent := node("sub", "before", "passed")
-			parent.Kind = dsl.KindPipeline
-			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("before"), parent}})
-			if end := w.judged["sub"]; asked != 3 || end.Status != dsl.StatusFailed || end.ErrorType != contract.ErrBudget {
+			parent.Kind = spec.KindPipeline
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("before"), parent}})
+			if end := w.judged["sub"]; asked != 3 || end.Status != spec.StatusFailed || end.ErrorType != contract.ErrBudget {
 				t.Errorf("of $5, with $2 spent, the child got $%v, and ended as %s (%s): %s", asked, end.Status, end.ErrorType, end.Error)
 			}
-			if end := w.judged["then"]; end.Status == dsl.StatusSucceeded {
+			if end := w.judged["then"]; end.Status == spec.StatusSucceeded {
 				t.Error("the child went on beyond the budget")
 			}
 		})
@@ -130,9 +130,9 @@ func TestChildRunsOfUnknownCost(t *testing.T) {
 	w := &world{}
 	env := w.environment(t)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ChildInput) (contract.RunInput, error) {
-		return contract.RunInput{Run: "c", Name: "child", Graph: []dsl.Node{}, Carried: &contract.RunCarried{CostUSD: 1, CostUnknown: true}}, nil
+		return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{}, Carried: &contract.RunCarried{CostUSD: 1, CostUnknown: true}}, nil
 	}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{{ID: "sub", Kind: dsl.KindPipeline}}})
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "sub", Kind: spec.KindPipeline}}})
 	if end := w.judged["sub"]; !end.CostUnknown || end.CostUSD != 1 {
 		t.Errorf("the step ended as %s at $%v, unknown %v", end.Status, end.CostUSD, end.CostUnknown)
 	}

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -20,7 +20,7 @@ const defaultParallel = 64
 func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.Judged {
 	node := r.in.Graph[i]
 	end := contract.GatherInput{
-		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: dsl.StatusSucceeded},
+		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: spec.StatusSucceeded},
 		Fan:        node.Fan, Require: node.Require,
 	}
 	var all contract.Expanded
@@ -33,7 +33,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		return r.gather(ctx, end)
 	}
 	if all.Skip != "" {
-		end.Status, end.Error = dsl.StatusSkipped, all.Skip
+		end.Status, end.Error = spec.StatusSkipped, all.Skip
 		return r.gather(ctx, end)
 	}
 	end.List, end.Of = all.List, all.Of
@@ -41,33 +41,33 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
-	if node.Fan == dsl.FanRepeat {
+	if node.Fan == spec.FanRepeat {
 		end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
 	}
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:
-		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", contract.ErrCanceled
 	case done.LeftOut > 0:
-		end.Status = dsl.StatusSkipped
+		end.Status = spec.StatusSkipped
 		end.Error = fmt.Sprintf("it was left out, and %d of its %d instances have no earlier result to take over", done.LeftOut, all.Of)
 	case done.Failed > allowed:
-		end.Status, end.Error, end.ErrorType = dsl.StatusFailed, done.Error, done.ErrorType
+		end.Status, end.Error, end.ErrorType = spec.StatusFailed, done.Error, done.ErrorType
 		switch {
 		case done.Declined:
-			end.Status = dsl.StatusDeclined
+			end.Status = spec.StatusDeclined
 		case done.ErrorType == contract.ErrTurnedAway:
-			end.Status = dsl.StatusSkipped
+			end.Status = spec.StatusSkipped
 		}
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
 	case usesUp(r.left(), done.CostUSD):
-		end.Status, end.Error, end.ErrorType = dsl.StatusCanceled, "the run's budget is spent", contract.ErrBudget
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "the run's budget is spent", contract.ErrBudget
 	case stopped(node, all.Of, done) > allowed:
-		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrCanceled
+		end.Status, end.ErrorType = spec.StatusFailed, contract.ErrCanceled
 		end.Error = fmt.Sprintf("%d of %d were canceled while the run went on", stopped(node, all.Of, done), all.Of)
-	case node.Fan == dsl.FanRepeat && !done.Satisfied:
-		end.Status, end.ErrorType = dsl.StatusFailed, contract.ErrGate
+	case node.Fan == spec.FanRepeat && !done.Satisfied:
+		end.Status, end.ErrorType = spec.StatusFailed, contract.ErrGate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
 	}
 	word := r.gather(ctx, end)
@@ -76,25 +76,25 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 }
 
 // stopped is how many instances have neither passed nor failed, since the lane that had them was canceled.
-func stopped(node dsl.Node, of int, done contract.LaneOutput) int {
-	if node.Fan == dsl.FanRepeat {
+func stopped(node spec.Node, of int, done contract.LaneOutput) int {
+	if node.Fan == spec.FanRepeat {
 		return done.Canceled // those that were not begun may not be needed
 	}
 	return of - done.Passed - done.Failed
 }
 
 // allowedFailures is how many of a step's instances may fail.
-func allowedFailures(node dsl.Node, of int) int {
-	if node.Fan == dsl.FanRepeat {
+func allowedFailures(node spec.Node, of int) int {
+	if node.Fan == spec.FanRepeat {
 		return 0
 	}
 	return of - int(math.Ceil(float64(node.Require)*float64(of)-1e-9))
 }
 
 // parallelOf is how many instances of a step run at once, and lanesOf in how many lanes.
-func parallelOf(node dsl.Node) int {
+func parallelOf(node spec.Node) int {
 	switch {
-	case node.Fan == dsl.FanRepeat:
+	case node.Fan == spec.FanRepeat:
 		return 1
 	case node.MaxParallel == 0:
 		return defaultParallel
@@ -148,7 +148,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
 	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
 		lost := 1
-		if in.Node.Fan != dsl.FanRepeat && durable.Since(ctx, changeLostLane) {
+		if in.Node.Fan != spec.FanRepeat && durable.Since(ctx, changeLostLane) {
 			lost = in.To - in.Next // what passed in it is not known
 		}
 		out = contract.LaneOutput{Failed: lost, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
@@ -171,7 +171,7 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Ju
 	})
 	var word contract.Judged
 	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
-		word = contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+		word = contract.Judged{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 	}
 	concludeStep(ctx, end.Step, word)
 	return word

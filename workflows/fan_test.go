@@ -9,14 +9,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // wide makes a step with instances.
-func wide(id string, fan dsl.Fan) dsl.Node {
+func wide(id string, fan spec.Fan) spec.Node {
 	n := node(id)
 	n.Fan, n.Require = fan, 1
-	n.Retry = dsl.Retry{Attempts: 1}.WithDefaults()
+	n.Retry = spec.Retry{Attempts: 1}.WithDefaults()
 	return n
 }
 
@@ -27,25 +27,25 @@ var errLane = contract.Error(contract.ErrInvalid, "no space left on device", nil
 
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
-	foreach, lenient := wide("fit", dsl.FanForeach), wide("fit", dsl.FanForeach)
+	foreach, lenient := wide("fit", spec.FanForeach), wide("fit", spec.FanForeach)
 	lenient.Require = 0.8
-	careless := wide("fit", dsl.FanForeach)
+	careless := wide("fit", spec.FanForeach)
 	careless.Require = 0
-	narrow := wide("fit", dsl.FanMatrix)
+	narrow := wide("fit", spec.FanMatrix)
 	narrow.MaxParallel = 1
-	many := wide("fit", dsl.FanForeach)
+	many := wide("fit", spec.FanForeach)
 	many.MaxParallel = 200
-	most := wide("fit", dsl.FanForeach)
+	most := wide("fit", spec.FanForeach)
 	most.MaxParallel, most.Require = 128, 0.9
-	few := wide("fit", dsl.FanForeach)
+	few := wide("fit", spec.FanForeach)
 	few.MaxParallel, few.Require = 128, 0.5
-	children := wide("fit", dsl.FanForeach)
-	children.Kind, children.Require = dsl.KindPipeline, 0.8
+	children := wide("fit", spec.FanForeach)
+	children.Kind, children.Require = spec.KindPipeline, 0.8
 	tests := []struct {
 		name    string
-		node    dsl.Node
+		node    spec.Node
 		world   *world
-		status  dsl.Status
+		status  spec.Status
 		message string
 		started int
 	}{
@@ -65,21 +65,21 @@ func TestFan(t *testing.T) {
 		},
 		{
 			"as many children canceled as may fail", children,
-			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusCanceled}}, "succeeded", "", 0,
+			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusCanceled}}, "succeeded", "", 0,
 		},
 		{
 			"one child canceled more", children,
-			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusCanceled, "r.fit.3": dsl.StatusCanceled}},
+			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusCanceled, "r.fit.3": spec.StatusCanceled}},
 			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
 		},
 		{
 			"children turned away", children,
-			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusSkipped, "r.fit.3": dsl.StatusSkipped}},
+			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusSkipped, "r.fit.3": spec.StatusSkipped}},
 			"skipped", "2 of 5 failed, the first with: run x holds the group `g`", 0,
 		},
 		{
 			"a child turned away and one that was canceled", children,
-			&world{of: map[string]int{"fit": 5}, children: map[string]dsl.Status{"r.fit.1": dsl.StatusSkipped, "r.fit.3": dsl.StatusCanceled}},
+			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusSkipped, "r.fit.3": spec.StatusCanceled}},
 			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
 		},
 		{"none", foreach, &world{}, "skipped", "its list is empty", 0},
@@ -93,23 +93,23 @@ func TestFan(t *testing.T) {
 		{"nothing is required", careless, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{"one failure more", lenient, &world{of: map[string]int{"fit": 9}, ends: failing}, "failed", "2 of 9 failed, the first with: exit code 1", 9},
 		{
-			"a gate that declines", foreach, &world{of: map[string]int{"fit": 1}, gates: map[string]dsl.Status{"fit": dsl.StatusDeclined}},
+			"a gate that declines", foreach, &world{of: map[string]int{"fit": 1}, gates: map[string]spec.Status{"fit": spec.StatusDeclined}},
 			"declined", "gate", 1,
 		},
 		{
-			"a repeat until it is done", wide("fit", dsl.FanRepeat),
+			"a repeat until it is done", wide("fit", spec.FanRepeat),
 			&world{of: map[string]int{"fit": 10}, until: map[string]int{"fit": 2}}, "succeeded", "", 3,
 		},
 		{
-			"a repeat that is never done", wide("fit", dsl.FanRepeat), &world{of: map[string]int{"fit": 5}, until: map[string]int{"fit": 5}},
+			"a repeat that is never done", wide("fit", spec.FanRepeat), &world{of: map[string]int{"fit": 5}, until: map[string]int{"fit": 5}},
 			"failed", "`until` did not hold after 5 iterations", 5,
 		},
 		{
-			"a repeat that fails", wide("fit", dsl.FanRepeat), &world{of: map[string]int{"fit": 5}, ends: failing},
+			"a repeat that fails", wide("fit", spec.FanRepeat), &world{of: map[string]int{"fit": 5}, ends: failing},
 			"failed", "1 of 5 failed, the first with: exit code 1", 4,
 		},
 		{
-			"a repeat in vain", wide("fit", dsl.FanRepeat), &world{
+			"a repeat in vain", wide("fit", spec.FanRepeat), &world{
 				of: map[string]int{"fit": 10}, costs: map[string]float64{"fit": 2}, begun: contract.Begun{BudgetUSD: 5},
 				until: map[string]int{"fit": 9},
 			}, "canceled", "the run's budget is spent", 3,
@@ -118,7 +118,7 @@ func TestFan(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.world.ends = clone(tt.world.ends)
-			statuses, _ := tt.world.statuses(t, []dsl.Node{tt.node})
+			statuses, _ := tt.world.statuses(t, []spec.Node{tt.node})
 			got := tt.world.gathered["fit"]
 			if statuses["fit"] != tt.status || got.Status != tt.status || got.Error != tt.message {
 				t.Errorf("it ended as %s (%s): %q; want %s: %q", statuses["fit"], got.Status, got.Error, tt.status, tt.message)
@@ -161,16 +161,16 @@ func noneTwice(t *testing.T, started []string) int {
 }
 
 func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
-	step := wide("fit", dsl.FanForeach)
+	step := wide("fit", spec.FanForeach)
 	step.MaxParallel = 2
 	w := &world{
 		of: map[string]int{"fit": 50}, costs: map[string]float64{"fit": 1}, begun: contract.Begun{BudgetUSD: 10},
 	}
-	statuses, out := w.statuses(t, []dsl.Node{step, node("next", "fit", "passed"), in(dsl.SectionFinally, node("tidy"))})
-	if statuses["fit"] != dsl.StatusCanceled || statuses["next"] != dsl.StatusCanceled || statuses["tidy"] != dsl.StatusSucceeded {
+	statuses, out := w.statuses(t, []spec.Node{step, node("next", "fit", "passed"), in(spec.SectionFinally, node("tidy"))})
+	if statuses["fit"] != spec.StatusCanceled || statuses["next"] != spec.StatusCanceled || statuses["tidy"] != spec.StatusSucceeded {
 		t.Errorf("the steps ended as %v", statuses)
 	}
-	if out.Status != dsl.StatusFailed || out.ErrorType != contract.ErrBudget {
+	if out.Status != spec.StatusFailed || out.ErrorType != contract.ErrBudget {
 		t.Errorf("the run ended as %+v", out)
 	}
 	if n := len(w.started); n < 10 || n > 13 { // ten, one that was beginning in the other place, and tidy
@@ -183,17 +183,17 @@ func TestCancelReachesInstances(t *testing.T) {
 	for i := range 100 {
 		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)}
 	}
-	step := wide("fit", dsl.FanForeach)
-	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}.WithDefaults()
+	step := wide("fit", spec.FanForeach)
+	step.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{step}})
-	if got := w.gathered["fit"]; got.Status != dsl.StatusCanceled || w.finished.Status != dsl.StatusCanceled {
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{step}})
+	if got := w.gathered["fit"]; got.Status != spec.StatusCanceled || w.finished.Status != spec.StatusCanceled {
 		t.Errorf("the step ended as %s, the run as %s", got.Status, w.finished.Status)
 	}
 	once(t, w.started, 64)
 	for id, end := range w.judged {
-		if end.Status != dsl.StatusCanceled {
+		if end.Status != spec.StatusCanceled {
 			t.Errorf("%s ended as %s", id, end.Status)
 		}
 	}
@@ -202,7 +202,7 @@ func TestCancelReachesInstances(t *testing.T) {
 // TestLaneContinuesAsNew: no instance is lost or done twice where one history ends and the next begins.
 func TestLaneContinuesAsNew(t *testing.T) {
 	const of = 300
-	step := wide("fit", dsl.FanForeach)
+	step := wide("fit", spec.FanForeach)
 	start := contract.LaneInput{
 		ResolveInput: contract.ResolveInput{At: contract.At{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
 		Allowed: 2, Every: 1,
@@ -244,7 +244,7 @@ func TestLaneContinuesAsNew(t *testing.T) {
 	t.Run("a repeat", func(t *testing.T) {
 		w := &world{until: map[string]int{"fit": 250}}
 		in := start
-		in.Node.Fan, in.List, in.Window = dsl.FanRepeat, "", 1
+		in.Node.Fan, in.List, in.Window = spec.FanRepeat, "", 1
 		last, histories := follow[contract.LaneInput](t, w, contract.LaneWorkflow, in, nil)
 		var out contract.LaneOutput
 		if err := last.GetWorkflowResult(&out); err != nil || histories < 3 || !out.Satisfied || out.Passed != 251 {
@@ -257,8 +257,8 @@ func TestLaneContinuesAsNew(t *testing.T) {
 // TestLaneTellsSparingly: what it tells is in the history of its run.
 func TestLaneTellsSparingly(t *testing.T) {
 	var notes int
-	step := wide("fit", dsl.FanForeach)
-	step.Retry = dsl.Retry{Attempts: 2, Backoff: dsl.Duration(10 * time.Second)}.WithDefaults()
+	step := wide("fit", spec.FanForeach)
+	step.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(10 * time.Second)}.WithDefaults()
 	w := &world{ends: map[string][]error{}}
 	for i := range 1000 {
 		w.ends[fmt.Sprintf("fit.%d", i)] = []error{contract.Error(contract.ErrInfrastructure, "disk", nil)} // each takes ten seconds

@@ -8,18 +8,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // drawGraph draws a pipeline's graph and how its steps are to end.
-func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
+func drawGraph(t *rapid.T) ([]spec.Node, *world) {
 	w := &world{
-		ends: map[string][]error{}, when: map[string]bool{}, gates: map[string]dsl.Status{}, of: map[string]int{},
-		children: map[string]dsl.Status{}, lanes: map[string]error{},
+		ends: map[string][]error{}, when: map[string]bool{}, gates: map[string]spec.Status{}, of: map[string]int{},
+		children: map[string]spec.Status{}, lanes: map[string]error{},
 	}
-	needs := []dsl.Need{dsl.NeedPassed, dsl.NeedNotFailed, dsl.NeedEnded, dsl.NeedFailed}
-	var graph []dsl.Node
-	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
+	needs := []spec.Need{spec.NeedPassed, spec.NeedNotFailed, spec.NeedEnded, spec.NeedFailed}
+	var graph []spec.Node
+	for _, section := range []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally} {
 		first := len(graph)
 		for i := range rapid.IntRange(0, 8).Draw(t, "steps"+string(section)) {
 			n := in(section, node(fmt.Sprintf("s%d%s", i, section)))
@@ -31,7 +31,7 @@ func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
 			}
 			n.ContinueOnError = rapid.IntRange(0, 4).Draw(t, "continue") == 0
 			if rapid.IntRange(0, 4).Draw(t, "fan") == 0 {
-				n.Fan, n.Require = dsl.FanForeach, 1
+				n.Fan, n.Require = spec.FanForeach, 1
 				w.of[n.ID] = rapid.IntRange(1, 5).Draw(t, "of")
 			}
 			drawEnd(t, w, &n)
@@ -41,42 +41,42 @@ func drawGraph(t *rapid.T) ([]dsl.Node, *world) {
 	return graph, w
 }
 
-func drawEnd(t *rapid.T, w *world, n *dsl.Node) {
+func drawEnd(t *rapid.T, w *world, n *spec.Node) {
 	id := n.ID
-	if n.Fan != dsl.FanNone {
+	if n.Fan != spec.FanNone {
 		id += ".0"
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "end") {
 	case 0, 1:
 		w.ends[id] = []error{userError()}
 	case 4: // by itself, by a person or by another run of its group
-		n.Kind, w.children["r."+id] = dsl.KindPipeline, dsl.StatusCanceled
+		n.Kind, w.children["r."+id] = spec.KindPipeline, spec.StatusCanceled
 	case 5:
-		n.Kind, w.children["r."+id] = dsl.KindPipeline, dsl.StatusSkipped
+		n.Kind, w.children["r."+id] = spec.KindPipeline, spec.StatusSkipped
 	case 6:
 		w.lanes[n.ID] = temporal.NewCanceledError()
 	case 2:
-		if n.Fan == dsl.FanNone {
+		if n.Fan == spec.FanNone {
 			w.when[n.ID] = false
 		} else {
 			w.of[n.ID] = 0
 		}
 	case 3:
-		w.gates[n.ID] = dsl.StatusDeclined
+		w.gates[n.ID] = spec.StatusDeclined
 	}
 }
 
 // allows says what a need asks for, in the words of the reference.
-func allows(need dsl.Need, up dsl.Node, status dsl.Status) bool {
-	forgiven := status == dsl.StatusFailed && up.ContinueOnError // then the run goes on as if the step had been skipped
+func allows(need spec.Need, up spec.Node, status spec.Status) bool {
+	forgiven := status == spec.StatusFailed && up.ContinueOnError // then the run goes on as if the step had been skipped
 	switch need {
-	case dsl.NeedPassed:
-		return status == dsl.StatusSucceeded
-	case dsl.NeedNotFailed:
-		return status == dsl.StatusSucceeded || status == dsl.StatusSkipped || forgiven
-	case dsl.NeedFailed:
-		return status == dsl.StatusFailed
-	case dsl.NeedEnded:
+	case spec.NeedPassed:
+		return status == spec.StatusSucceeded
+	case spec.NeedNotFailed:
+		return status == spec.StatusSucceeded || status == spec.StatusSkipped || forgiven
+	case spec.NeedFailed:
+		return status == spec.StatusFailed
+	case spec.NeedEnded:
 	}
 	return true
 }
@@ -97,9 +97,9 @@ func TestAnyGraph(t *testing.T) {
 	})
 }
 
-func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
-	byID := map[string]dsl.Node{}
-	failed, stopped, canceled := false, false, w.finished.Status == dsl.StatusCanceled
+func checkRun(t *rapid.T, graph []spec.Node, w *world) {
+	byID := map[string]spec.Node{}
+	failed, stopped, canceled := false, false, w.finished.Status == spec.StatusCanceled
 	for _, n := range graph {
 		byID[n.ID] = n
 		if !isOver(w.final[n.ID]) {
@@ -108,9 +108,9 @@ func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
 		if without, status := withoutSuccess(n, w), w.final[n.ID]; w.began[n.ID] > 0 && without != "" && status != without && !canceled {
 			t.Errorf("%s ended as %s, want %s", n.ID, status, without)
 		}
-		if n.Section == dsl.SectionMain {
-			failed = failed || w.final[n.ID] == dsl.StatusFailed && !n.ContinueOnError
-			stopped = stopped || w.final[n.ID] == dsl.StatusCanceled
+		if n.Section == spec.SectionMain {
+			failed = failed || w.final[n.ID] == spec.StatusFailed && !n.ContinueOnError
+			stopped = stopped || w.final[n.ID] == spec.StatusCanceled
 		}
 	}
 	if stopped && !canceled {
@@ -126,16 +126,16 @@ func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
 		}
 		wanted := met
 		switch n.Section {
-		case dsl.SectionMain:
-			wanted = met && w.final[n.ID] != dsl.StatusCanceled
-		case dsl.SectionOnFailure:
+		case spec.SectionMain:
+			wanted = met && w.final[n.ID] != spec.StatusCanceled
+		case spec.SectionOnFailure:
 			if canceled && !failed && !stopped {
 				continue // it may have been cancelled before them, or after
 			}
 			wanted = met && (failed || stopped)
-		case dsl.SectionFinally:
+		case spec.SectionFinally:
 		}
-		if ran && !met || wanted && !ran || n.Section != dsl.SectionMain && ran != wanted {
+		if ran && !met || wanted && !ran || n.Section != spec.SectionMain && ran != wanted {
 			t.Errorf("%s ended as %s; it ran: %v; its needs are met: %v", n.ID, w.final[n.ID], ran, met)
 		}
 	}
@@ -145,31 +145,31 @@ func checkRun(t *rapid.T, graph []dsl.Node, w *world) {
 }
 
 // withoutSuccess is how a step ends that was begun, and with it a child or a lane that did not succeed; empty for other steps.
-func withoutSuccess(n dsl.Node, w *world) dsl.Status {
+func withoutSuccess(n spec.Node, w *world) spec.Status {
 	id := n.ID
-	if n.Fan != dsl.FanNone {
+	if n.Fan != spec.FanNone {
 		id += ".0"
 	}
 	switch {
-	case n.Fan != dsl.FanNone && w.lanes[n.ID] != nil, w.children["r."+id] == dsl.StatusCanceled:
-		return dsl.StatusFailed
-	case w.children["r."+id] == dsl.StatusSkipped:
-		return dsl.StatusSkipped
+	case n.Fan != spec.FanNone && w.lanes[n.ID] != nil, w.children["r."+id] == spec.StatusCanceled:
+		return spec.StatusFailed
+	case w.children["r."+id] == spec.StatusSkipped:
+		return spec.StatusSkipped
 	}
 	return ""
 }
 
 // endOf is how a run ends that nobody cancels.
-func endOf(graph []dsl.Node, w *world) dsl.Status {
-	end := dsl.StatusSucceeded
+func endOf(graph []spec.Node, w *world) spec.Status {
+	end := spec.StatusSucceeded
 	for _, n := range graph {
 		switch status := w.final[n.ID]; {
 		case n.ContinueOnError:
-		case status == dsl.StatusFailed:
+		case status == spec.StatusFailed:
 			return status
-		case status == dsl.StatusDeclined:
+		case status == spec.StatusDeclined:
 			end = status
-		case status == dsl.StatusSkipped && w.began[n.ID] > 0 && withoutSuccess(n, w) == status && end == dsl.StatusSucceeded:
+		case status == spec.StatusSkipped && w.began[n.ID] > 0 && withoutSuccess(n, w) == status && end == spec.StatusSucceeded:
 			end = status
 		}
 	}

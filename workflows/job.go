@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -16,7 +16,7 @@ import (
 type job struct {
 	in       contract.ResolveInput
 	pipeline string
-	node     dsl.Node
+	node     spec.Node
 	// state is where the step is, for those who watch; show is called when it has changed.
 	state *contract.StepState
 	show  func(workflow.Context)
@@ -44,7 +44,7 @@ type job struct {
 
 // do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
 func (j *job) do(ctx workflow.Context) contract.Judged {
-	end := contract.JudgeInput{At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: dsl.StatusPending}
+	end := contract.JudgeInput{At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: spec.StatusPending}
 	if j.perform(ctx, &end); j.postponed {
 		return contract.Judged{}
 	}
@@ -67,18 +67,18 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	end.Key, end.Line = resolved.Key, resolved.Summary
 	switch {
 	case resolved.Skip != "":
-		end.Status, end.Error = dsl.StatusSkipped, resolved.Skip
+		end.Status, end.Error = spec.StatusSkipped, resolved.Skip
 		return
 	case resolved.Hit != "":
-		end.Status, end.Output, end.ReusedFrom = dsl.StatusSucceeded, resolved.Output, resolved.Hit
+		end.Status, end.Output, end.ReusedFrom = spec.StatusSucceeded, resolved.Output, resolved.Hit
 		return
 	}
 	if resolved.Summary != "" {
 		j.state.Summary = resolved.Summary
 	}
 	retry := j.node.Retry
-	if j.node.Kind == dsl.KindTrain {
-		retry = dsl.Retry{Attempts: 1} // it retries by itself
+	if j.node.Kind == spec.KindTrain {
+		retry = spec.Retry{Attempts: 1} // it retries by itself
 	}
 	budget := durable.NewRetryBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
@@ -94,11 +94,11 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		started := workflow.Now(ctx)
 		out, err := j.execute(ctx, resolved, *end)
 		if err == nil {
-			end.Status, end.Output, end.Error, end.ErrorType = dsl.StatusSucceeded, out, "", ""
+			end.Status, end.Output, end.Error, end.ErrorType = spec.StatusSucceeded, out, "", ""
 			return
 		}
 		fail(ctx, end, err)
-		if end.Status == dsl.StatusSkipped { // nothing was tried
+		if end.Status == spec.StatusSkipped { // nothing was tried
 			return
 		}
 		end.Attempts = append(end.Attempts, contract.Attempt{
@@ -130,9 +130,9 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 		end.EndedAt = workflow.Now(ctx)
 		word, written, err := j.weigh(ctx, recording, end)
 		if err != nil {
-			return contract.Judged{Status: dsl.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+			return contract.Judged{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 		}
-		if word.Status != dsl.StatusHold {
+		if word.Status != spec.StatusHold {
 			if len(j.asked) > 0 {
 				j.ahead(j.asked, word.Next)
 			}
@@ -158,10 +158,10 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 
 // weigh takes the word of who did the step, or has the step judged, which writes its record.
 func (j *job) weigh(ctx, recording workflow.Context, end contract.JudgeInput) (word contract.Judged, written bool, err error) {
-	if j.word != nil && end.Status == dsl.StatusSucceeded && end.Decision == nil {
+	if j.word != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
 		return *j.word, false, nil
 	}
-	if end.Status == dsl.StatusSucceeded {
+	if end.Status == spec.StatusSucceeded {
 		end.Next = j.follow(ctx)
 	}
 	end.Ends = j.journal.hand()
@@ -179,14 +179,14 @@ func (j *job) follow(ctx workflow.Context) []contract.ResolveInput {
 
 // ask waits for a person.
 func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contract.Decision, error) {
-	j.state.Status = dsl.StatusHold
+	j.state.Status = spec.StatusHold
 	j.journal.write(ctx)
 	j.held(ctx, &question)
 	j.show(ctx)
 	var decision contract.Decision
 	id := contract.ApprovalWorkflowID(j.in.Run, j.in.ID())
 	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a person: "+j.in.ID(), question, &decision)
-	j.state.Status = dsl.StatusRunning
+	j.state.Status = spec.StatusRunning
 	return decision, err
 }
 

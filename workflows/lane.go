@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -66,7 +66,7 @@ type lane struct {
 }
 
 func (l *lane) query() (contract.RunState, error) {
-	s := contract.RunState{Status: dsl.StatusRunning}
+	s := contract.RunState{Status: spec.StatusRunning}
 	for _, state := range l.running {
 		s.Steps = append(s.Steps, *state)
 	}
@@ -159,19 +159,19 @@ func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 // instance does one. One that is postponed has no status, and is left to the next history.
 func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 	in := l.about(ctx, index)
-	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: dsl.StatusRunning, StartedAt: in.Now}
+	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: spec.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
 		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, turns: l.turns, budgetUSD: l.left(),
 		tries: l.in.Tries[index],
 		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
-			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == dsl.StatusHold }) {
+			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == spec.StatusHold }) {
 				return // whoever decides on the others sees this one, too
 			}
 			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
 		},
 	}
-	if l.in.Node.Fan != dsl.FanRepeat { // an iteration reads the record of the one before
+	if l.in.Node.Fan != spec.FanRepeat { // an iteration reads the record of the one before
 		j.resolved, j.journal, j.next, j.ahead = l.resolved[index], &l.journal, l.foresee, l.ahead
 		delete(l.resolved, index)
 	}
@@ -192,15 +192,15 @@ func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 	l.out.CostUSD += word.CostUSD
 	l.out.CostUnknown = l.out.CostUnknown || word.CostUnknown
 	switch {
-	case word.Status == dsl.StatusSucceeded:
+	case word.Status == spec.StatusSucceeded:
 		l.out.Passed++
 		l.out.Satisfied = word.Done
-	case word.Status == dsl.StatusCanceled:
+	case word.Status == spec.StatusCanceled:
 		l.out.Canceled++
-	case word.Status == dsl.StatusSkipped && word.ErrorType != contract.ErrTurnedAway:
+	case word.Status == spec.StatusSkipped && word.ErrorType != contract.ErrTurnedAway:
 		l.out.LeftOut++
 	default:
-		l.out = l.out.Fail(word.Error, word.ErrorType, word.Status == dsl.StatusDeclined)
+		l.out = l.out.Fail(word.Error, word.ErrorType, word.Status == spec.StatusDeclined)
 	}
 	l.in.Untold++
 	l.report(ctx)

@@ -4,18 +4,18 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // countRun counts a run that has ended.
-func countRun(ctx workflow.Context, status dsl.Status) {
+func countRun(ctx workflow.Context, status spec.Status) {
 	durable.Count(ctx, telemetry.RunsEnded, 1, map[string]string{"status": string(status)})
 }
 
 // countStep counts a step that has ended, and the conditions of its gate.
-func countStep(ctx workflow.Context, kind dsl.Kind, word contract.Judged) {
+func countStep(ctx workflow.Context, kind spec.Kind, word contract.Judged) {
 	durable.Count(ctx, telemetry.StepsEnded, 1, map[string]string{"kind": string(kind), "status": string(word.Status)})
 	for _, check := range word.Checks {
 		durable.Count(ctx, telemetry.GateChecks, 1, map[string]string{"verdict": string(check.Verdict)})
@@ -23,7 +23,7 @@ func countStep(ctx workflow.Context, kind dsl.Kind, word contract.Judged) {
 }
 
 // countRows counts the rows of a cleaning that has been done; nil for any other step, and of a worker of an earlier build.
-func countRows(ctx workflow.Context, rows *dsl.Rows) {
+func countRows(ctx workflow.Context, rows *spec.Rows) {
 	if rows == nil {
 		return
 	}

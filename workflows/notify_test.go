@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
@@ -109,7 +109,7 @@ func TestNotifyOfARun(t *testing.T) {
 				if canceled {
 					cancel()
 				}
-				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []dsl.Node{}}, begun: contract.Begun{Notify: tt.wanted}}
+				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, begun: contract.Begun{Notify: tt.wanted}}
 				r.notify(ctx, contract.EventFail, strings.Repeat("é", maxNotice))
 				ended = workflow.Now(ctx)
 				return nil

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -47,13 +47,13 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 	if r.broke {
 		stop()
 	}
-	for _, section := range []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally} {
+	for _, section := range []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally} {
 		within := main
-		if section != dsl.SectionMain {
+		if section != spec.SectionMain {
 			r.endMain(ctx)
 			within = r.after(ctx, section)
 		}
-		if status := r.outcome(ctx).Status; section == dsl.SectionOnFailure && status != dsl.StatusFailed && status != dsl.StatusCanceled {
+		if status := r.outcome(ctx).Status; section == spec.SectionOnFailure && status != spec.StatusFailed && status != spec.StatusCanceled {
 			r.omit(within, section)
 		} else {
 			r.walk(within, section)
@@ -76,7 +76,7 @@ type run struct {
 	begun       contract.Begun
 	waits       string // what for, before anything has begun
 	steps       []contract.StepState
-	failed      []dsl.FailedStep
+	failed      []spec.FailedStep
 	declined    string
 	skipped     string // a child was turned away, and no continue_on_error forgives that
 	cost        contract.Costs
@@ -90,13 +90,13 @@ type run struct {
 	canceled    bool // before the history that this is, or before the main steps had ended
 	mainOver    bool // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
-	cut         dsl.Section         // the later section that a further cancel stopped
+	cut         spec.Section        // the later section that a further cancel stopped
 	stopAfter   workflow.CancelFunc // stops the later section that is under way
 	index       map[string]int
 	waiting     []int   // how many needed steps have not ended
 	readers     [][]int // who waits for a step
 	resolved    map[int]*contract.Resolved
-	section     dsl.Section
+	section     spec.Section
 	ready       []int     // steps that wait for nothing, and were not started yet
 	inFlight    int       // weight of the steps that are under way
 	shown       time.Time // when the details were last written
@@ -121,13 +121,13 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	for i, node := range in.Graph {
 		r.index[node.ID] = i
-		r.steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: dsl.StatusPending}
+		r.steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: spec.StatusPending}
 	}
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
 		r.declined, r.skipped, r.canceled, r.broke, r.cut = c.Declined, c.Skipped, c.Canceled, c.Broke, c.Cut
-		r.mainOver = !slices.ContainsFunc(in.Graph, func(n dsl.Node) bool {
-			return n.Section == dsl.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
+		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
+			return n.Section == spec.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
 		})
 		r.cost = contract.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
 		r.datasets, r.models = c.Datasets, c.Models
@@ -150,8 +150,8 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 // scheduledStart is the search attribute in which Temporal says for when a schedule meant a workflow.
 var scheduledStart = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
 
-func isOver(s dsl.Status) bool {
-	return s != dsl.StatusPending && s != dsl.StatusRunning && s != dsl.StatusHold
+func isOver(s spec.Status) bool {
+	return s != spec.StatusPending && s != spec.StatusRunning && s != spec.StatusHold
 }
 
 // carry is the input of the next history.
@@ -166,7 +166,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 }
 
 func (r *run) state() (contract.RunState, error) {
-	return contract.RunState{Status: dsl.StatusRunning, Steps: r.steps, Waits: r.waits}, nil
+	return contract.RunState{Status: spec.StatusRunning, Steps: r.steps, Waits: r.waits}, nil
 }
 
 // begin opens the run's record.
@@ -185,9 +185,9 @@ func (r *run) begin(ctx workflow.Context) error {
 }
 
 // situation is what steps after the main ones may ask for.
-func (r *run) situation(ctx workflow.Context, section dsl.Section) contract.Situation {
+func (r *run) situation(ctx workflow.Context, section spec.Section) contract.Situation {
 	s := contract.Situation{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
-	if section != dsl.SectionMain {
+	if section != spec.SectionMain {
 		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
 	}
 	return s
@@ -238,12 +238,12 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 		return out, contract.WithCost(err, r.cost)
 	}
 	switch out.Status {
-	case dsl.StatusCanceled:
+	case spec.StatusCanceled:
 		return out, contract.WithCost(temporal.NewCanceledError(), r.cost)
-	case dsl.StatusFailed:
+	case spec.StatusFailed:
 		r.notify(ctx, contract.EventFail, out.Error)
 		return out, contract.WithCost(contract.Error(out.ErrorType, out.Error, nil), r.cost)
-	case dsl.StatusSucceeded:
+	case spec.StatusSucceeded:
 		r.notify(ctx, contract.EventSuccess, "")
 	default:
 	}
@@ -266,24 +266,24 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 
 // outcome is the run's end as far as it is known.
 func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
-	out := contract.RunOutput{Status: dsl.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
+	out := contract.RunOutput{Status: spec.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	switch {
 	case r.lost != nil:
-		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, contract.Message(r.lost), contract.ErrorType(r.lost)
+		out.Status, out.Error, out.ErrorType = spec.StatusFailed, contract.Message(r.lost), contract.ErrorType(r.lost)
 	case r.broke:
-		out.Status, out.ErrorType = dsl.StatusFailed, contract.ErrBudget
+		out.Status, out.ErrorType = spec.StatusFailed, contract.ErrBudget
 		out.Error = "the run was stopped, for it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):
-		out.Status, out.Error, out.ErrorType = dsl.StatusCanceled, "canceled", contract.ErrCanceled
+		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", contract.ErrCanceled
 	case len(r.failed) > 0:
 		first := r.failed[0]
-		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, first.Step+": "+first.Error, first.Type
+		out.Status, out.Error, out.ErrorType = spec.StatusFailed, first.Step+": "+first.Error, first.Type
 	case r.declined != "":
-		out.Status, out.Error, out.ErrorType = dsl.StatusDeclined, r.declined, contract.ErrGate
-	case r.cut != dsl.SectionMain:
-		out.Status, out.Error, out.ErrorType = dsl.StatusCanceled, "canceled in "+string(r.cut), contract.ErrCanceled
+		out.Status, out.Error, out.ErrorType = spec.StatusDeclined, r.declined, contract.ErrGate
+	case r.cut != spec.SectionMain:
+		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled in "+string(r.cut), contract.ErrCanceled
 	case r.skipped != "":
-		out.Status, out.Error = dsl.StatusSkipped, r.skipped
+		out.Status, out.Error = spec.StatusSkipped, r.skipped
 	}
 	return out
 }

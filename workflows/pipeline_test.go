@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
@@ -24,7 +24,7 @@ type world struct {
 	ends map[string][]error
 	// when maps a step to false when its `when` is; gates to the status its gate makes of a success.
 	when  map[string]bool
-	gates map[string]dsl.Status
+	gates map[string]spec.Status
 	// hits maps a step to the run that its result is taken over from; costs to what it costs.
 	hits  map[string]string
 	costs map[string]float64
@@ -40,8 +40,8 @@ type world struct {
 	holds map[string]contract.ApprovalInput
 	// descends is the graph of child runs, unless children says how a child's run ends, by its name: canceled by itself or skipped, since
 	// another held its group. lanes maps a step to how its first lane ends.
-	descends []dsl.Node
-	children map[string]dsl.Status
+	descends []spec.Node
+	children map[string]spec.Status
 	lanes    map[string]error
 
 	mu       sync.Mutex
@@ -51,7 +51,7 @@ type world struct {
 	// clock counts what happens; began and ended say when a step was first resolved and when it was over, and final how.
 	clock        int
 	began, ended map[string]int
-	final        map[string]dsl.Status
+	final        map[string]spec.Status
 	finished     contract.RunOutput
 }
 
@@ -72,7 +72,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	}
 	if w.judged == nil {
 		w.judged, w.gathered = map[string]contract.JudgeInput{}, map[string]contract.GatherInput{}
-		w.began, w.ended, w.final = map[string]int{}, map[string]int{}, map[string]dsl.Status{}
+		w.began, w.ended, w.final = map[string]int{}, map[string]int{}, map[string]spec.Status{}
 	}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
@@ -97,10 +97,10 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 
 func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
 	switch w.children[in.Run] {
-	case dsl.StatusCanceled:
+	case spec.StatusCanceled:
 		return contract.RunOutput{}, temporal.NewCanceledError()
-	case dsl.StatusSkipped:
-		return contract.RunOutput{Status: dsl.StatusSkipped, Error: "run x holds the group `g`"}, nil
+	case spec.StatusSkipped:
+		return contract.RunOutput{Status: spec.StatusSkipped, Error: "run x holds the group `g`"}, nil
 	default:
 		return Pipeline(ctx, in)
 	}
@@ -138,7 +138,7 @@ func (w *world) resolved(in contract.ResolveInput) *contract.Resolved {
 	if run := w.hits[in.Step]; run != "" {
 		return &contract.Resolved{Hit: run, Output: contract.StepOutput{Outputs: json.RawMessage(`{}`)}}
 	}
-	return &contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: dsl.KindRun}}
+	return &contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: spec.KindRun}}
 }
 
 // run does a step, and judges it unless it is one that publishes.
@@ -156,13 +156,13 @@ func (w *world) run(_ context.Context, in contract.PerformInput) (out contract.P
 		return out, nil
 	}
 	end := *in.Judge
-	end.Run, end.Submission, end.Status, end.Output = in.StepInput.Run, in.StepInput.Submission, dsl.StatusSucceeded, out.StepOutput
+	end.Run, end.Submission, end.Status, end.Output = in.StepInput.Run, in.StepInput.Submission, spec.StatusSucceeded, out.StepOutput
 	word := w.word(end)
-	if end.Instance == nil && word.Status != dsl.StatusHold {
+	if end.Instance == nil && word.Status != spec.StatusHold {
 		w.end(end.Step, word.Status)
 	}
 	for _, next := range end.Next {
-		if word.Status != dsl.StatusSucceeded || end.Instance == nil && w.final[end.Step] != word.Status { // it was canceled before it began
+		if word.Status != spec.StatusSucceeded || end.Instance == nil && w.final[end.Step] != word.Status { // it was canceled before it began
 			break
 		}
 		next.Run = end.Run
@@ -197,7 +197,7 @@ func (w *world) begin(step string) {
 }
 
 // end notes the first time that a step was known to have ended.
-func (w *world) end(step string, status dsl.Status) {
+func (w *world) end(step string, status spec.Status) {
 	if w.ended[step] == 0 {
 		w.clock++
 		w.ended[step], w.final[step] = w.clock, status
@@ -209,7 +209,7 @@ func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judge
 	defer w.mu.Unlock()
 	w.note(in.Ends)
 	out := w.word(in)
-	if out.Status != dsl.StatusHold {
+	if out.Status != spec.StatusHold {
 		w.note([]contract.JudgeInput{in})
 	}
 	return out, nil
@@ -218,7 +218,7 @@ func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judge
 // word is the judge's on the end of a step.
 func (w *world) word(in contract.JudgeInput) contract.Judged {
 	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
-	if in.Status != dsl.StatusSucceeded {
+	if in.Status != spec.StatusSucceeded {
 		return out
 	}
 	if gated, set := w.gates[in.Step]; set {
@@ -227,9 +227,9 @@ func (w *world) word(in contract.JudgeInput) contract.Judged {
 	switch question, set := w.holds[in.Step]; {
 	case set && in.Decision == nil:
 		question.Run, question.Step = in.Run, in.ID()
-		return contract.Judged{Status: dsl.StatusHold, Hold: &question}
+		return contract.Judged{Status: spec.StatusHold, Hold: &question}
 	case set && !in.Decision.Approved:
-		out.Status, out.Error, out.ErrorType = dsl.StatusFailed, "rejected", contract.ErrGate
+		out.Status, out.Error, out.ErrorType = spec.StatusFailed, "rejected", contract.ErrGate
 	}
 	if in.Instance != nil {
 		last, set := w.until[in.Step]
@@ -257,7 +257,7 @@ func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.Jud
 }
 
 // statuses runs a graph and returns how each step and the run ended.
-func (w *world) statuses(t *testing.T, graph []dsl.Node) (map[string]dsl.Status, contract.RunOutput) {
+func (w *world) statuses(t *testing.T, graph []spec.Node) (map[string]spec.Status, contract.RunOutput) {
 	t.Helper()
 	env := w.environment(t)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph})
@@ -272,7 +272,7 @@ func (w *world) statuses(t *testing.T, graph []dsl.Node) (map[string]dsl.Status,
 	if err := value.Get(&state); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]dsl.Status{}
+	got := map[string]spec.Status{}
 	for _, s := range state.Steps {
 		got[s.ID] = s.Status
 	}
@@ -280,11 +280,11 @@ func (w *world) statuses(t *testing.T, graph []dsl.Node) (map[string]dsl.Status,
 }
 
 // node makes a step; needs are pairs of step and need.
-func node(id string, needs ...string) dsl.Node {
-	n := dsl.Node{ID: id, Kind: dsl.KindRun, Needs: map[string]dsl.Need{}}
+func node(id string, needs ...string) spec.Node {
+	n := spec.Node{ID: id, Kind: spec.KindRun, Needs: map[string]spec.Need{}}
 	for i := 0; i < len(needs); i += 2 {
 		n.After = append(n.After, needs[i])
-		n.Needs[needs[i]] = dsl.Need(needs[i+1])
+		n.Needs[needs[i]] = spec.Need(needs[i+1])
 	}
 	return n
 }
@@ -295,73 +295,73 @@ func TestHowStepsEnd(t *testing.T) {
 	infra := contract.Error(contract.ErrInfrastructure, "disk", nil)
 	tests := []struct {
 		name  string
-		graph []dsl.Node
+		graph []spec.Node
 		world *world
-		want  map[string]dsl.Status
-		run   dsl.Status
+		want  map[string]spec.Status
+		run   spec.Status
 	}{{
 		name:  "a chain",
-		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed")},
-		want:  map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "c": "succeeded"},
-		run:   dsl.StatusSucceeded,
+		graph: []spec.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed")},
+		want:  map[string]spec.Status{"a": "succeeded", "b": "succeeded", "c": "succeeded"},
+		run:   spec.StatusSucceeded,
 	}, {
 		name:  "a failure keeps its readers from running and nobody else",
-		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed"), node("d")},
+		graph: []spec.Node{node("a"), node("b", "a", "passed"), node("c", "b", "passed"), node("d")},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
-		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream", "d": "succeeded"},
-		run:   dsl.StatusFailed,
+		want:  map[string]spec.Status{"a": "failed", "b": "upstream", "c": "upstream", "d": "succeeded"},
+		run:   spec.StatusFailed,
 	}, {
 		name: "the four needs after a failure",
-		graph: []dsl.Node{
+		graph: []spec.Node{
 			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
 		},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
-		want:  map[string]dsl.Status{"a": "failed", "passed": "upstream", "not_failed": "upstream", "ended": "succeeded", "failed": "succeeded"},
-		run:   dsl.StatusFailed,
+		want:  map[string]spec.Status{"a": "failed", "passed": "upstream", "not_failed": "upstream", "ended": "succeeded", "failed": "succeeded"},
+		run:   spec.StatusFailed,
 	}, {
 		name: "the four needs after a skip",
-		graph: []dsl.Node{
+		graph: []spec.Node{
 			node("a"), node("passed", "a", "passed"), node("not_failed", "a", "not_failed"), node("ended", "a", "ended"), node("failed", "a", "failed"),
 		},
 		world: &world{when: map[string]bool{"a": false}},
-		want:  map[string]dsl.Status{"a": "skipped", "passed": "skipped", "not_failed": "succeeded", "ended": "succeeded", "failed": "skipped"},
-		run:   dsl.StatusSucceeded,
+		want:  map[string]spec.Status{"a": "skipped", "passed": "skipped", "not_failed": "succeeded", "ended": "succeeded", "failed": "skipped"},
+		run:   spec.StatusSucceeded,
 	}, {
 		name:  "not_failed does not run after an upstream failure",
-		graph: []dsl.Node{node("a"), node("b", "a", "passed"), node("c", "b", "not_failed")},
+		graph: []spec.Node{node("a"), node("b", "a", "passed"), node("c", "b", "not_failed")},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
-		want:  map[string]dsl.Status{"a": "failed", "b": "upstream", "c": "upstream"},
-		run:   dsl.StatusFailed,
+		want:  map[string]spec.Status{"a": "failed", "b": "upstream", "c": "upstream"},
+		run:   spec.StatusFailed,
 	}, {
 		name:  "a gate that stops declines the run",
-		graph: []dsl.Node{node("a"), node("b", "a", "passed")},
-		world: &world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
-		want:  map[string]dsl.Status{"a": "declined", "b": "upstream"},
-		run:   dsl.StatusDeclined,
+		graph: []spec.Node{node("a"), node("b", "a", "passed")},
+		world: &world{gates: map[string]spec.Status{"a": spec.StatusDeclined}},
+		want:  map[string]spec.Status{"a": "declined", "b": "upstream"},
+		run:   spec.StatusDeclined,
 	}, {
 		name:  "infrastructure is retried within the budget",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}.WithDefaults()}},
+		graph: []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 3}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {infra, infra}}},
-		want:  map[string]dsl.Status{"a": "succeeded"},
-		run:   dsl.StatusSucceeded,
+		want:  map[string]spec.Status{"a": "succeeded"},
+		run:   spec.StatusSucceeded,
 	}, {
 		name:  "and not beyond it",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}.WithDefaults()}},
+		graph: []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {infra, infra}}},
-		want:  map[string]dsl.Status{"a": "failed"},
-		run:   dsl.StatusFailed,
+		want:  map[string]spec.Status{"a": "failed"},
+		run:   spec.StatusFailed,
 	}, {
 		name:  "a user's error is not retried unless asked",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 3}.WithDefaults()}},
+		graph: []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 3}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
-		want:  map[string]dsl.Status{"a": "failed"},
-		run:   dsl.StatusFailed,
+		want:  map[string]spec.Status{"a": "failed"},
+		run:   spec.StatusFailed,
 	}, {
 		name:  "a user's error is retried when asked",
-		graph: []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Errors: []string{"user"}}.WithDefaults()}},
+		graph: []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2, Errors: []string{"user"}}.WithDefaults()}},
 		world: &world{ends: map[string][]error{"a": {userError()}}},
-		want:  map[string]dsl.Status{"a": "succeeded"},
-		run:   dsl.StatusSucceeded,
+		want:  map[string]spec.Status{"a": "succeeded"},
+		run:   spec.StatusSucceeded,
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -382,7 +382,7 @@ func TestHowStepsEnd(t *testing.T) {
 
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
-	w.statuses(t, []dsl.Node{{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2}.WithDefaults()}})
+	w.statuses(t, []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2}.WithDefaults()}})
 	attempts := w.judged["a"].Attempts
 	if len(attempts) != 1 || attempts[0].ErrorType != contract.ErrInfrastructure || attempts[0].Error != "disk" {
 		t.Errorf("attempts = %+v, want the one that failed with its reason", attempts)
@@ -391,8 +391,8 @@ func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 
 func TestTakenOverStepsAreNotDoneAgain(t *testing.T) {
 	w := &world{hits: map[string]string{"a": "old"}}
-	got, _ := w.statuses(t, []dsl.Node{node("a"), node("b", "a", "passed")})
-	if diff := cmp.Diff(map[string]dsl.Status{"a": "succeeded", "b": "succeeded"}, got); diff != "" {
+	got, _ := w.statuses(t, []spec.Node{node("a"), node("b", "a", "passed")})
+	if diff := cmp.Diff(map[string]spec.Status{"a": "succeeded", "b": "succeeded"}, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"b"}, w.started); diff != "" {
@@ -404,38 +404,38 @@ func TestTakenOverStepsAreNotDoneAgain(t *testing.T) {
 }
 
 // in puts a step into a section.
-func in(section dsl.Section, n dsl.Node) dsl.Node {
+func in(section spec.Section, n spec.Node) spec.Node {
 	n.Section = section
 	return n
 }
 
 func TestSections(t *testing.T) {
-	graph := []dsl.Node{node("a"), node("b", "a", "passed"), in(dsl.SectionOnFailure, node("page")), in(dsl.SectionFinally, node("tidy"))}
+	graph := []spec.Node{node("a"), node("b", "a", "passed"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy"))}
 	tests := []struct {
 		name  string
 		world *world
-		want  map[string]dsl.Status
-		run   dsl.Status
+		want  map[string]spec.Status
+		run   spec.Status
 	}{
-		{"after success", &world{}, map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "succeeded"}, "succeeded"},
+		{"after success", &world{}, map[string]spec.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "succeeded"}, "succeeded"},
 		{
 			"after a failure", &world{ends: map[string][]error{"a": {userError()}}},
-			map[string]dsl.Status{"a": "failed", "b": "upstream", "page": "succeeded", "tidy": "succeeded"},
+			map[string]spec.Status{"a": "failed", "b": "upstream", "page": "succeeded", "tidy": "succeeded"},
 			"failed",
 		},
 		{
-			"after a decline", &world{gates: map[string]dsl.Status{"a": dsl.StatusDeclined}},
-			map[string]dsl.Status{"a": "declined", "b": "upstream", "page": "skipped", "tidy": "succeeded"},
+			"after a decline", &world{gates: map[string]spec.Status{"a": spec.StatusDeclined}},
+			map[string]spec.Status{"a": "declined", "b": "upstream", "page": "skipped", "tidy": "succeeded"},
 			"declined",
 		},
 		{
 			"a failure at the end fails the run", &world{ends: map[string][]error{"tidy": {userError()}}},
-			map[string]dsl.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "failed"},
+			map[string]spec.Status{"a": "succeeded", "b": "succeeded", "page": "skipped", "tidy": "failed"},
 			"failed",
 		},
 		{
 			"after the budget is spent", &world{costs: map[string]float64{"a": 5}, begun: contract.Begun{BudgetUSD: 4}},
-			map[string]dsl.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"},
+			map[string]spec.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"},
 			"failed",
 		},
 	}
@@ -456,14 +456,14 @@ func TestFinallyRunsAfterACancel(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
-		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour), MaxBackoff: dsl.Duration(time.Hour)}.WithDefaults()},
-		in(dsl.SectionFinally, node("tidy")),
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
+		{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()},
+		in(spec.SectionFinally, node("tidy")),
 	}})
-	if tidy := w.judged["tidy"]; tidy.Status != dsl.StatusSucceeded || tidy.Situation.Status != dsl.StatusCanceled {
+	if tidy := w.judged["tidy"]; tidy.Status != spec.StatusSucceeded || tidy.Situation.Status != spec.StatusCanceled {
 		t.Errorf("tidy ended as %q in a run that was %q, want succeeded in canceled", tidy.Status, tidy.Situation.Status)
 	}
-	if w.finished.Status != dsl.StatusCanceled {
+	if w.finished.Status != spec.StatusCanceled {
 		t.Errorf("the run's record says %q, want canceled", w.finished.Status)
 	}
 }
@@ -472,12 +472,12 @@ func TestContinueOnError(t *testing.T) {
 	a := node("a")
 	a.ContinueOnError = true
 	w := &world{ends: map[string][]error{"a": {userError()}}}
-	got, run := w.statuses(t, []dsl.Node{a, node("b", "a", "passed"), node("c", "a", "not_failed"), node("d", "a", "failed")})
-	want := map[string]dsl.Status{"a": "failed", "b": "skipped", "c": "succeeded", "d": "succeeded"}
+	got, run := w.statuses(t, []spec.Node{a, node("b", "a", "passed"), node("c", "a", "not_failed"), node("d", "a", "failed")})
+	want := map[string]spec.Status{"a": "failed", "b": "skipped", "c": "succeeded", "d": "succeeded"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	if run.Status != dsl.StatusSucceeded {
+	if run.Status != spec.StatusSucceeded {
 		t.Errorf("the run ended as %q, want succeeded", run.Status)
 	}
 }
@@ -486,8 +486,8 @@ func TestCancelAtOnceHasARecord(t *testing.T) {
 	w := &world{}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{node("a")}})
-	if w.finished.Status != dsl.StatusCanceled || len(w.started) > 0 {
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("a")}})
+	if w.finished.Status != spec.StatusCanceled || len(w.started) > 0 {
 		t.Errorf("the run's record says %q; started were %v", w.finished.Status, w.started)
 	}
 }
@@ -496,13 +496,13 @@ func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {contract.Error(contract.ErrInfrastructure, "disk", nil)}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second) // in the middle of a's pause before its second attempt
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []dsl.Node{
-		{ID: "a", Kind: dsl.KindRun, Retry: dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Hour)}.WithDefaults()}, node("b", "a", "ended"),
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
+		{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour)}.WithDefaults()}, node("b", "a", "ended"),
 	}})
-	if w.finished.Status != dsl.StatusCanceled {
+	if w.finished.Status != spec.StatusCanceled {
 		t.Errorf("the run's record says %q, want canceled", w.finished.Status)
 	}
-	if b := w.judged["b"]; b.Status != dsl.StatusCanceled {
+	if b := w.judged["b"]; b.Status != spec.StatusCanceled {
 		t.Errorf("b ended as %q, want canceled", b.Status)
 	}
 	if contract.ErrorType(env.GetWorkflowError()) != contract.ErrCanceled {

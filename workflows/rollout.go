@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -56,7 +56,7 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (contract.StepOutpu
 // rollout is the state of one rollout workflow.
 type rollout struct {
 	in   contract.StepInput
-	spec dsl.Rollout
+	spec spec.Rollout
 	// at is what the next history would begin with.
 	at contract.RolloutCarried
 }
@@ -99,7 +99,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 }
 
 // begin begins a stage.
-func (r *rollout) begin(ctx workflow.Context, i int, stage dsl.Stage) error {
+func (r *rollout) begin(ctx workflow.Context, i int, stage spec.Stage) error {
 	s := &r.at.State
 	s.Phase, s.Stage, s.Shadow, s.Weight = "stage", i+1, stage.Shadow, stage.Weight
 	r.show(ctx)
@@ -109,7 +109,7 @@ func (r *rollout) begin(ctx workflow.Context, i int, stage dsl.Stage) error {
 	if err := r.traffic(ctx, stage); err != nil {
 		return err
 	}
-	r.at.Results = append(r.at.Results, dsl.StageResult{Index: i, Shadow: stage.Shadow, Weight: stage.Weight})
+	r.at.Results = append(r.at.Results, spec.StageResult{Index: i, Shadow: stage.Shadow, Weight: stage.Weight})
 	r.at.Began = workflow.Now(ctx)
 	return nil
 }
@@ -134,7 +134,7 @@ const (
 	decisionAbort = "abort"
 )
 
-func describe(i int, s dsl.Stage) string {
+func describe(i int, s spec.Stage) string {
 	if s.Shadow > 0 {
 		return fmt.Sprintf("%d (shadow %g%%)", i+1, 100*float64(s.Shadow))
 	}
@@ -165,7 +165,7 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 }
 
 // traffic gives the candidate the share of a stage.
-func (r *rollout) traffic(ctx workflow.Context, s dsl.Stage) error {
+func (r *rollout) traffic(ctx workflow.Context, s spec.Stage) error {
 	in := contract.RolloutTraffic{
 		Step: r.in, Version: r.at.Opened.Version, Revision: r.at.Revision, Weight: s.Weight, Shadow: s.Shadow,
 	}
@@ -186,7 +186,7 @@ func (r *rollout) traffic(ctx workflow.Context, s dsl.Stage) error {
 
 // watch looks at a stage until it passes or must be aborted, or until the history is long. One activity looks many times, so that a stage
 // of hours stays a short history.
-func (r *rollout) watch(ctx workflow.Context, i int, stage dsl.Stage, replay workflow.Future) error {
+func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay workflow.Future) error {
 	result := &r.at.Results[i]
 	for {
 		in := contract.RolloutLook{
@@ -240,7 +240,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (con
 		}
 	}
 	r.at.State.Phase = "done"
-	out := dsl.RolloutOutput{
+	out := spec.RolloutOutput{
 		Target: r.spec.Target, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Decision: "promoted",
 		Reason: reason, Stages: r.at.Results, URL: r.at.Opened.URL,
 	}
@@ -300,7 +300,7 @@ func (r *rollout) show(ctx workflow.Context) {
 	s := r.at.State
 	text := fmt.Sprintf("**%s** version %s: %s, stage %d of %d\n", r.spec.Target, s.Version, s.Phase, s.Stage, s.Stages)
 	if l := s.Look; l != nil {
-		side := func(name string, c dsl.SideCounts) string {
+		side := func(name string, c spec.SideCounts) string {
 			return durable.TableRow(name, c.Requests, c.Errors, fmt.Sprintf("%.2f", c.P99MS))
 		}
 		text += "\n" + durable.TableHead("", "answers", "errors", "p99 ms") + side("candidate", l.Candidate) + side("stable", l.Stable) +

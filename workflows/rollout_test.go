@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -82,7 +82,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		if len(f.looks) > 1 {
 			f.looks = f.looks[1:]
 		}
-		return contract.RolloutLooked{Looks: []dsl.Look{{Decision: decision, Reason: "seen"}}, State: json.RawMessage(`{}`)}, f.fails("look")
+		return contract.RolloutLooked{Looks: []spec.Look{{Decision: decision, Reason: "seen"}}, State: json.RawMessage(`{}`)}, f.fails("look")
 	})
 	register(contract.RolloutReplayActivity, func(ctx context.Context, _ contract.RolloutReplay) error {
 		f.mu.Lock()
@@ -105,14 +105,14 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-func (f *target) roll(env *testsuite.TestWorkflowEnvironment, spec dsl.Rollout) (dsl.RolloutOutput, error) {
-	raw, err := json.Marshal(spec)
+func (f *target) roll(env *testsuite.TestWorkflowEnvironment, sp spec.Rollout) (spec.RolloutOutput, error) {
+	raw, err := json.Marshal(sp)
 	if err != nil {
-		return dsl.RolloutOutput{}, err
+		return spec.RolloutOutput{}, err
 	}
 	env.ExecuteWorkflow(contract.RolloutWorkflow, contract.StepInput{Run: "r", Step: "ship", Spec: raw})
 	var step contract.StepOutput
-	var out dsl.RolloutOutput
+	var out spec.RolloutOutput
 	if err := env.GetWorkflowError(); err != nil {
 		if kept := contract.Outputs(err); kept != nil {
 			err = errors.Join(err, json.Unmarshal(kept, &out))
@@ -125,10 +125,10 @@ func (f *target) roll(env *testsuite.TestWorkflowEnvironment, spec dsl.Rollout) 
 	return out, json.Unmarshal(step.Outputs, &out)
 }
 
-func canary() dsl.Rollout {
-	return dsl.Rollout{
-		Target: "t", Stages: []dsl.Stage{{Shadow: 1}, {Weight: 0.1}, {Weight: 1}},
-		Traffic: dsl.Traffic{Replay: artifact.Ref{Digest: "sha256:x"}},
+func canary() spec.Rollout {
+	return spec.Rollout{
+		Target: "t", Stages: []spec.Stage{{Shadow: 1}, {Weight: 0.1}, {Weight: 1}},
+		Traffic: spec.Traffic{Replay: artifact.Ref{Digest: "sha256:x"}},
 	}
 }
 

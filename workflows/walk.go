@@ -5,7 +5,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -14,8 +14,8 @@ import (
 const maxInFlight = 100
 
 // weight is for how many steps a step counts, by what it adds to the history while it runs: lanes begin, tell how far they are and end.
-func weight(node dsl.Node) int {
-	if node.Fan == dsl.FanNone {
+func weight(node spec.Node) int {
+	if node.Fan == spec.FanNone {
 		return 1
 	}
 	return 6 + lanesOf(parallelOf(node))
@@ -23,7 +23,7 @@ func weight(node dsl.Node) int {
 
 // walk does a section's steps: each starts when those it needs have ended, side by side with whatever else is ready. It returns when
 // all have ended, or when the history is long and nothing is under way; r.ready then holds what is left.
-func (r *run) walk(ctx workflow.Context, section dsl.Section) {
+func (r *run) walk(ctx workflow.Context, section spec.Section) {
 	r.section = section
 	for i, node := range r.in.Graph {
 		if node.Section == section && r.waiting[i] == 0 && !isOver(r.steps[i].Status) {
@@ -37,16 +37,16 @@ func (r *run) walk(ctx workflow.Context, section dsl.Section) {
 }
 
 // omit ends a section that is not wanted.
-func (r *run) omit(ctx workflow.Context, section dsl.Section) {
+func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	for i, node := range r.in.Graph {
 		if node.Section == section && !isOver(r.steps[i].Status) {
-			r.end(ctx, i, dsl.StatusSkipped, "nothing failed", "")
+			r.end(ctx, i, spec.StatusSkipped, "nothing failed", "")
 		}
 	}
 }
 
 // end ends a step that is not done.
-func (r *run) end(ctx workflow.Context, i int, status dsl.Status, message, errType string) {
+func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errType string) {
 	j := r.job(ctx, i)
 	end := contract.JudgeInput{
 		At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: status, Error: message, ErrorType: errType,
@@ -93,21 +93,21 @@ func (r *run) release(i int) {
 // step takes one step from pending to its end, unless it is postponed to the next history.
 func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	node := r.in.Graph[i]
-	if status := r.admit(ctx, node); status != dsl.StatusPending {
+	if status := r.admit(ctx, node); status != spec.StatusPending {
 		message, errType := r.blame(ctx, node, status)
 		r.end(ctx, i, status, message, errType)
 		return true
 	}
 	j := r.job(ctx, i)
-	j.state.Status = dsl.StatusRunning
+	j.state.Status = spec.StatusRunning
 	r.show(ctx, true)
-	if node.Fan != dsl.FanNone {
+	if node.Fan != spec.FanNone {
 		r.settle(ctx, i, r.fan(ctx, i, j.in))
 		return true
 	}
 	word := j.do(ctx)
 	if j.postponed {
-		j.state.Status, r.tries[node.ID] = dsl.StatusPending, j.tries
+		j.state.Status, r.tries[node.ID] = spec.StatusPending, j.tries
 		return false
 	}
 	delete(r.tries, node.ID)
@@ -132,7 +132,7 @@ const maxAhead = 4
 // each a local activity of its own, which in a chain is half of them.
 func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	node := r.in.Graph[i]
-	if node.Kind == dsl.KindTrain || node.Kind == dsl.KindPipeline || r.isCanceled(ctx) || ctx.Err() != nil {
+	if node.Kind == spec.KindTrain || node.Kind == spec.KindPipeline || r.isCanceled(ctx) || ctx.Err() != nil {
 		return nil // of the first two, what they cost is not known yet
 	}
 	var steps []contract.ResolveInput
@@ -147,11 +147,11 @@ func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 // wouldStart reports whether a step would start once the one that it still waits for has succeeded.
 func (r *run) wouldStart(reader int, last string) bool {
 	node := r.in.Graph[reader]
-	if node.Section != r.section || node.Fan != dsl.FanNone || node.Needs[last] == dsl.NeedFailed {
+	if node.Section != r.section || node.Fan != spec.FanNone || node.Needs[last] == spec.NeedFailed {
 		return false
 	}
 	for _, id := range node.After {
-		if id != last && r.met(node, id) != dsl.StatusPending {
+		if id != last && r.met(node, id) != spec.StatusPending {
 			return false
 		}
 	}
@@ -200,14 +200,14 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 	}
 	switch {
 	case r.in.Graph[i].ContinueOnError:
-	case word.Status == dsl.StatusFailed:
-		r.failed = append(r.failed, dsl.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
-	case word.Status == dsl.StatusDeclined && r.declined == "":
+	case word.Status == spec.StatusFailed:
+		r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
+	case word.Status == spec.StatusDeclined && r.declined == "":
 		r.declined = state.ID + ": " + word.Error
-	case word.Status == dsl.StatusSkipped && word.ErrorType == contract.ErrTurnedAway && r.skipped == "":
+	case word.Status == spec.StatusSkipped && word.ErrorType == contract.ErrTurnedAway && r.skipped == "":
 		r.skipped = state.ID + ": " + word.Error
 	}
-	if word.Status == dsl.StatusFailed && state.Kind == dsl.KindRollout && word.ErrorType == contract.ErrGate {
+	if word.Status == spec.StatusFailed && state.Kind == spec.KindRollout && word.ErrorType == contract.ErrGate {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
 	r.charge(contract.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
@@ -234,17 +234,17 @@ func (r *run) label(ctx workflow.Context, word contract.Judged) {
 }
 
 // admit says whether a step may run (pending), or how it ends without running.
-func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
-	if ctx.Err() != nil || node.Section == dsl.SectionMain && r.isCanceled(ctx) {
-		return dsl.StatusCanceled
+func (r *run) admit(ctx workflow.Context, node spec.Node) spec.Status {
+	if ctx.Err() != nil || node.Section == spec.SectionMain && r.isCanceled(ctx) {
+		return spec.StatusCanceled
 	}
-	verdict := dsl.StatusPending
+	verdict := spec.StatusPending
 	for _, id := range node.After {
 		switch r.met(node, id) {
-		case dsl.StatusUpstream:
-			return dsl.StatusUpstream
-		case dsl.StatusSkipped:
-			verdict = dsl.StatusSkipped
+		case spec.StatusUpstream:
+			return spec.StatusUpstream
+		case spec.StatusSkipped:
+			verdict = spec.StatusSkipped
 		default:
 		}
 	}
@@ -252,22 +252,22 @@ func (r *run) admit(ctx workflow.Context, node dsl.Node) dsl.Status {
 }
 
 // met says what a need makes of the end of the step it is about: pending (go on), skipped or upstream.
-func (r *run) met(node dsl.Node, id string) dsl.Status {
+func (r *run) met(node spec.Node, id string) spec.Status {
 	up := r.index[id]
 	return node.Needs[id].Met(r.steps[up].Status, r.in.Graph[up].ContinueOnError)
 }
 
 // blame names what keeps node from running.
-func (r *run) blame(ctx workflow.Context, node dsl.Node, status dsl.Status) (message, errType string) {
+func (r *run) blame(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
-	case status == dsl.StatusCanceled && node.Section != dsl.SectionMain:
+	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
 		return "not run: canceled", contract.ErrCanceled
-	case status == dsl.StatusCanceled:
+	case status == spec.StatusCanceled:
 		out := r.outcome(ctx)
 		return "not run: " + out.Error, out.ErrorType
 	}
 	for _, id := range node.After {
-		if r.met(node, id) != dsl.StatusPending {
+		if r.met(node, id) != spec.StatusPending {
 			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which ended as " + string(r.steps[r.index[id]].Status), ""
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -74,13 +74,13 @@ func watch(t *testing.T, sights ...sight) watched {
 
 func input() contract.WatchInput {
 	return contract.WatchInput{Run: contract.RunInput{
-		Name: "spam", Submission: "sha256:a", Trigger: dsl.TriggerFacts{Name: "inbox", Kind: "data"},
-	}, Spec: dsl.Trigger{Data: &dsl.DataTrigger{Every: dsl.Duration(time.Minute)}}, Digest: "d"}
+		Name: "spam", Submission: "sha256:a", Trigger: spec.TriggerFacts{Name: "inbox", Kind: "data"},
+	}, Spec: spec.Trigger{Data: &spec.DataTrigger{Every: spec.Duration(time.Minute)}}, Digest: "d"}
 }
 
 func TestWatch(t *testing.T) {
 	due := contract.Look{
-		Run: "spam-inbox-ab12", Trigger: dsl.TriggerFacts{Name: "inbox", Kind: "data", Files: []string{"file:///in/a"}},
+		Run: "spam-inbox-ab12", Trigger: spec.TriggerFacts{Name: "inbox", Kind: "data", Files: []string{"file:///in/a"}},
 	}
 	run := input().Run
 	run.Run, run.Trigger = due.Run, due.Trigger

@@ -3,7 +3,7 @@ package contract
 import (
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // DecideUpdate is the update, and the signal, by which a person decides on an approval or on a gate that holds. It takes a Decide.
@@ -18,7 +18,7 @@ type ApprovalInput struct {
 	Run  string `json:"run"`
 	Step string `json:"step"`
 	// Approval is the question. That of a gate has no fields.
-	Approval dsl.Approval `json:"approval"`
+	Approval spec.Approval `json:"approval"`
 	// Users may decide; empty: anyone who reaches Temporal.
 	Users []string `json:"users,omitempty"`
 	// Seen is what led to the question: a gate's expression with the values it saw.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // LaneWorkflowID is the workflow ID of one of the lanes that a fanned-out step's instances run in.
@@ -18,8 +18,8 @@ const DrainSignal = "sluice.drain"
 // LaneInput is a share of a step's instances, done side by side up to Window of them.
 type LaneInput struct {
 	ResolveInput
-	Pipeline string   `json:"pipeline"`
-	Node     dsl.Node `json:"node"`
+	Pipeline string    `json:"pipeline"`
+	Node     spec.Node `json:"node"`
 	// List is the blob of all instances.
 	List string `json:"list,omitempty"`
 	// Next up to To are the instances left to do; Window how many may run at once.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Activity types of a rollout.
@@ -33,7 +33,7 @@ type RolloutCarried struct {
 	Judge json.RawMessage `json:"judge,omitempty"`
 	Began time.Time       `json:"began"`
 	// Results of the stages, the last of which is not over.
-	Results []dsl.StageResult `json:"results"`
+	Results []spec.StageResult `json:"results"`
 	// Sent is RolloutReplay.Sent.
 	Sent int64 `json:"sent,omitempty"`
 }
@@ -52,17 +52,17 @@ type RolloutOpened struct {
 // RolloutTraffic asks for a share of traffic. The change is a compare-and-set on Revision: an order that arrives late, after
 // another was carried out, changes nothing.
 type RolloutTraffic struct {
-	Step     StepInput `json:"step"`
-	Version  string    `json:"version"`
-	Revision int64     `json:"revision"`
-	Weight   dsl.Share `json:"weight"`
-	Shadow   dsl.Share `json:"shadow"`
+	Step     StepInput  `json:"step"`
+	Version  string     `json:"version"`
+	Revision int64      `json:"revision"`
+	Weight   spec.Share `json:"weight"`
+	Shadow   spec.Share `json:"shadow"`
 }
 
 // RolloutReplay sends a dataset's rows to the target for as long as the rollout lasts.
 type RolloutReplay struct {
-	Step    StepInput   `json:"step"`
-	Traffic dsl.Traffic `json:"traffic"`
+	Step    StepInput    `json:"step"`
+	Traffic spec.Traffic `json:"traffic"`
 	// Sent is how many rows were sent before.
 	Sent int64 `json:"sent,omitempty"`
 }
@@ -74,12 +74,12 @@ type RolloutReplayed struct {
 
 // RolloutLook asks for looks at a stage, one after the other, until one decides or For has passed.
 type RolloutLook struct {
-	Step     StepInput `json:"step"`
-	Version  string    `json:"version"`
-	Previous string    `json:"previous"`
-	Stage    dsl.Stage `json:"stage"`
-	Stages   int       `json:"stages"` // how many the rollout has
-	Tests    dsl.Tests `json:"tests"`
+	Step     StepInput  `json:"step"`
+	Version  string     `json:"version"`
+	Previous string     `json:"previous"`
+	Stage    spec.Stage `json:"stage"`
+	Stages   int        `json:"stages"` // how many the rollout has
+	Tests    spec.Tests `json:"tests"`
 	// Revision of the routing document that gave the stage its traffic.
 	Revision int64 `json:"revision"`
 	// Elapsed seconds of the stage when the activity is asked.
@@ -94,7 +94,7 @@ type RolloutLook struct {
 
 // RolloutLooked are the looks that were made, the last of which decided or holds, and what the judge must be given next time.
 type RolloutLooked struct {
-	Looks []dsl.Look      `json:"looks"`
+	Looks []spec.Look     `json:"looks"`
 	State json.RawMessage `json:"state"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -94,12 +94,12 @@ type RunInput struct {
 	Name       string `json:"name"`
 	Submission string `json:"submission"` // digest
 	// Graph in topological order: the main steps, then those of on_failure, then those of finally.
-	Graph []dsl.Node `json:"graph"`
-	Reuse Reuse      `json:"reuse,omitzero"`
+	Graph []spec.Node `json:"graph"`
+	Reuse Reuse       `json:"reuse,omitzero"`
 	// BudgetUSD is what is left of the budget of the run above, for a child: its own may be smaller. 0: there is none above.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
-	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Carried is what an earlier part of the run hands over when its history has become long.
 	Carried *RunCarried `json:"carried,omitempty"`
 }
@@ -120,12 +120,12 @@ type Reuse struct {
 
 // RunCarried is the state of a run between two of its workflow's histories.
 type RunCarried struct {
-	StartedAt time.Time        `json:"started_at"`
-	Steps     []StepState      `json:"steps"`
-	Failed    []dsl.FailedStep `json:"failed,omitempty"`
-	Declined  string           `json:"declined,omitempty"`
-	Skipped   string           `json:"skipped,omitempty"`
-	CostUSD   float64          `json:"cost_usd,omitempty"`
+	StartedAt time.Time         `json:"started_at"`
+	Steps     []StepState       `json:"steps"`
+	Failed    []spec.FailedStep `json:"failed,omitempty"`
+	Declined  string            `json:"declined,omitempty"`
+	Skipped   string            `json:"skipped,omitempty"`
+	CostUSD   float64           `json:"cost_usd,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
 	CostUnknown bool  `json:"cost_unknown,omitempty"`
 	Begun       Begun `json:"begun"`
@@ -137,7 +137,7 @@ type RunCarried struct {
 	Canceled bool `json:"canceled,omitempty"`
 	Broke    bool `json:"broke,omitempty"`
 	// Cut is the section after the main one that a further cancel stopped.
-	Cut dsl.Section `json:"cut,omitempty"`
+	Cut spec.Section `json:"cut,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.
 	Datasets []string `json:"datasets,omitempty"`
 	Models   []string `json:"models,omitempty"`
@@ -145,7 +145,7 @@ type RunCarried struct {
 
 // RunOutput is a pipeline workflow's result.
 type RunOutput struct {
-	Status dsl.Status `json:"status"`
+	Status spec.Status `json:"status"`
 	// Error is the first failure, for people; ErrorType its type.
 	Error     string `json:"error,omitempty"`
 	ErrorType string `json:"error_type,omitempty"`
@@ -169,8 +169,8 @@ type BeginInput struct {
 // Begun is what the workflow must know of the whole pipeline.
 type Begun struct {
 	// Concurrency with its group filled in; an empty group means none.
-	Concurrency dsl.Concurrency `json:"concurrency,omitzero"`
-	BudgetUSD   float64         `json:"budget_usd,omitempty"`
+	Concurrency spec.Concurrency `json:"concurrency,omitzero"`
+	BudgetUSD   float64          `json:"budget_usd,omitempty"`
 	// Notify lists the events that somebody wants to hear of.
 	Notify []string `json:"notify,omitempty"`
 }
@@ -230,9 +230,9 @@ type ResolveInput struct {
 
 // Situation is what steps that run after the end of the main ones may ask for.
 type Situation struct {
-	Status  dsl.Status       `json:"status,omitempty"`
-	Failed  []dsl.FailedStep `json:"failed,omitempty"`
-	CostUSD float64          `json:"cost_usd,omitempty"`
+	Status  spec.Status       `json:"status,omitempty"`
+	Failed  []spec.FailedStep `json:"failed,omitempty"`
+	CostUSD float64           `json:"cost_usd,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
@@ -265,8 +265,8 @@ type Expanded struct {
 type StepInput struct {
 	Run string `json:"run"`
 	// Step is the step's ID, with the instance's number behind a dot where it has any.
-	Step string   `json:"step"`
-	Kind dsl.Kind `json:"kind"`
+	Step string    `json:"step"`
+	Kind spec.Kind `json:"kind"`
 	// Spec is the resolved spec of the kind, inline, or by digest when it is large.
 	Spec    json.RawMessage   `json:"spec,omitempty"`
 	SpecRef string            `json:"spec_ref,omitempty"`
@@ -297,7 +297,7 @@ type Performed struct {
 	// Judged is the word on it, of which nothing is written yet. Nil when it was not judged.
 	Judged *Judged `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
-	Rows *dsl.Rows `json:"rows,omitempty"`
+	Rows *spec.Rows `json:"rows,omitempty"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.
@@ -342,7 +342,7 @@ type Tries struct {
 type JudgeInput struct {
 	At
 	Situation
-	Kind dsl.Kind `json:"kind"`
+	Kind spec.Kind `json:"kind"`
 	// Key is the step's cache key, Line its own summary.
 	Key  string `json:"key,omitempty"`
 	Line string `json:"line,omitempty"`
@@ -353,12 +353,12 @@ type JudgeInput struct {
 	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
 	Volatile bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
-	Status    dsl.Status `json:"status,omitempty"`
-	Output    StepOutput `json:"output,omitzero"`
-	Error     string     `json:"error,omitempty"`
-	ErrorType string     `json:"error_type,omitempty"`
-	Attempts  []Attempt  `json:"attempts,omitempty"`
-	EndedAt   time.Time  `json:"ended_at,omitzero"`
+	Status    spec.Status `json:"status,omitempty"`
+	Output    StepOutput  `json:"output,omitzero"`
+	Error     string      `json:"error,omitempty"`
+	ErrorType string      `json:"error_type,omitempty"`
+	Attempts  []Attempt   `json:"attempts,omitempty"`
+	EndedAt   time.Time   `json:"ended_at,omitzero"`
 	// ReusedFrom is the run whose outputs these are.
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
@@ -372,13 +372,13 @@ type JudgeInput struct {
 
 // Judged is the step's final word.
 type Judged struct {
-	Status    dsl.Status `json:"status"`
-	Error     string     `json:"error,omitempty"`
-	ErrorType string     `json:"error_type,omitempty"`
+	Status    spec.Status `json:"status"`
+	Error     string      `json:"error,omitempty"`
+	ErrorType string      `json:"error_type,omitempty"`
 	// Summary is one line for people: the verdict with the values it saw.
 	Summary string `json:"summary,omitempty"`
 	// Checks that were made, for history.
-	Checks []dsl.Check `json:"checks,omitempty"`
+	Checks []spec.Check `json:"checks,omitempty"`
 	// Hold is set with StatusHold: who is asked, and what.
 	Hold *ApprovalInput `json:"hold,omitempty"`
 	// Published are the versions that the step published.
@@ -413,10 +413,10 @@ type RecordInput struct {
 // GatherInput makes the result of a fanned-out step of those of its instances.
 type GatherInput struct {
 	JudgeInput
-	Fan     dsl.Fan   `json:"fan"`
-	List    string    `json:"list,omitempty"`
-	Require dsl.Share `json:"require,omitempty"`
-	Of      int       `json:"of"`
+	Fan     spec.Fan   `json:"fan"`
+	List    string     `json:"list,omitempty"`
+	Require spec.Share `json:"require,omitempty"`
+	Of      int        `json:"of"`
 }
 
 // FinishInput closes the run's record.
@@ -434,21 +434,21 @@ type RunRecord struct {
 	// Execution is that of BeginInput; empty in records of older versions.
 	Execution string `json:"execution,omitempty"`
 	// Home names the Temporal server that has the run's workflow, among those whose runs are in one store; empty in records of older versions.
-	Home        string           `json:"home,omitempty"`
-	Pipeline    string           `json:"pipeline"`
-	Submission  string           `json:"submission"`
-	Status      dsl.Status       `json:"status"`
-	Error       string           `json:"error,omitempty"`
-	ErrorType   string           `json:"error_type,omitempty"`
-	StartedAt   time.Time        `json:"started_at"`
-	EndedAt     time.Time        `json:"ended_at,omitzero"`
-	Params      map[string]any   `json:"params,omitempty"`
-	Graph       []dsl.Node       `json:"graph"`
-	Outputs     map[string]any   `json:"outputs,omitempty"`
-	Reuse       Reuse            `json:"reuse,omitzero"`
-	Trigger     dsl.TriggerFacts `json:"trigger,omitzero"`
-	ScheduledAt time.Time        `json:"scheduled_at,omitzero"`
-	CostUSD     float64          `json:"cost_usd,omitempty"`
+	Home        string            `json:"home,omitempty"`
+	Pipeline    string            `json:"pipeline"`
+	Submission  string            `json:"submission"`
+	Status      spec.Status       `json:"status"`
+	Error       string            `json:"error,omitempty"`
+	ErrorType   string            `json:"error_type,omitempty"`
+	StartedAt   time.Time         `json:"started_at"`
+	EndedAt     time.Time         `json:"ended_at,omitzero"`
+	Params      map[string]any    `json:"params,omitempty"`
+	Graph       []spec.Node       `json:"graph"`
+	Outputs     map[string]any    `json:"outputs,omitempty"`
+	Reuse       Reuse             `json:"reuse,omitzero"`
+	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
+	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
+	CostUSD     float64           `json:"cost_usd,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 	// Last and Serving are the runs that `last` and `serving.<target>` meant, read once at the start.
@@ -462,19 +462,19 @@ type RunRecord struct {
 // StepRecord is runs/<run>/steps/<step>.json.
 type StepRecord struct {
 	Step      string          `json:"step"`
-	Kind      dsl.Kind        `json:"kind"`
-	Status    dsl.Status      `json:"status"`
+	Kind      spec.Kind       `json:"kind"`
+	Status    spec.Status     `json:"status"`
 	Error     string          `json:"error,omitempty"`
 	ErrorType string          `json:"error_type,omitempty"`
 	StartedAt time.Time       `json:"started_at,omitzero"`
 	EndedAt   time.Time       `json:"ended_at,omitzero"`
 	Outputs   json.RawMessage `json:"outputs,omitempty"`
 	// OutputsRef is the blob of the outputs of a step with very many instances, in place of Outputs.
-	OutputsRef string      `json:"outputs_ref,omitempty"`
-	Verdict    dsl.Verdict `json:"verdict,omitempty"`
-	Checks     []dsl.Check `json:"checks,omitempty"`
-	Attempts   []Attempt   `json:"attempts,omitempty"`
-	Published  []string    `json:"published,omitempty"`
+	OutputsRef string       `json:"outputs_ref,omitempty"`
+	Verdict    spec.Verdict `json:"verdict,omitempty"`
+	Checks     []spec.Check `json:"checks,omitempty"`
+	Attempts   []Attempt    `json:"attempts,omitempty"`
+	Published  []string     `json:"published,omitempty"`
 	// ReusedFrom is the run whose result was taken over.
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Key is the cache key of what was done, Parts the digests of what it is made of.

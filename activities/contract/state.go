@@ -3,7 +3,7 @@ package contract
 import (
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/training/gpu"
 )
@@ -14,7 +14,7 @@ const StateQuery = "sluice.state"
 
 // RunState is where a run is.
 type RunState struct {
-	Status dsl.Status  `json:"status"`
+	Status spec.Status `json:"status"`
 	Steps  []StepState `json:"steps"` // in graph order
 	// Waits says, of a run that has not begun, what it waits for: its turn in its concurrency group.
 	Waits string `json:"waits,omitempty"`
@@ -22,11 +22,11 @@ type RunState struct {
 
 // StepState is where a step is.
 type StepState struct {
-	ID        string     `json:"id"`
-	Kind      dsl.Kind   `json:"kind"`
-	Status    dsl.Status `json:"status"`
-	StartedAt time.Time  `json:"started_at,omitzero"`
-	EndedAt   time.Time  `json:"ended_at,omitzero"`
+	ID        string      `json:"id"`
+	Kind      spec.Kind   `json:"kind"`
+	Status    spec.Status `json:"status"`
+	StartedAt time.Time   `json:"started_at,omitzero"`
+	EndedAt   time.Time   `json:"ended_at,omitzero"`
 	// Summary is one line: the verdict with what it saw, or the error.
 	Summary string `json:"summary,omitempty"`
 	// Attempt counts from 1.
@@ -53,7 +53,7 @@ type TrainState struct {
 	// Nodes by name, with their queue's index.
 	Nodes []string `json:"nodes"`
 	// Ended are the generations that are over.
-	Ended []dsl.Generation `json:"ended"`
+	Ended []spec.Generation `json:"ended"`
 }
 
 // TrainProgress is what a node's RunRanks activity says in its heartbeat details.
@@ -77,12 +77,12 @@ type RolloutState struct {
 	// Phase: waiting, loading, stage, promoting, rolling_back, done.
 	Phase string `json:"phase"`
 	// Stage counts from 1; Stages is how many there are.
-	Stage  int       `json:"stage"`
-	Stages int       `json:"stages"`
-	Shadow dsl.Share `json:"shadow"`
-	Weight dsl.Share `json:"weight"`
+	Stage  int        `json:"stage"`
+	Stages int        `json:"stages"`
+	Shadow spec.Share `json:"shadow"`
+	Weight spec.Share `json:"weight"`
 	// Look is the newest one.
-	Look *dsl.Look `json:"look,omitempty"`
+	Look *spec.Look `json:"look,omitempty"`
 }
 
 // NoteSignal is what a step's child workflow says to its run's now and then: a Note, for the run's details in Temporal's UI.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -54,9 +54,9 @@ const (
 // TrainInput starts a train workflow. It retries by itself, since the next try goes on from the last checkpoint.
 type TrainInput struct {
 	StepInput
-	Retry dsl.Retry `json:"retry,omitzero"`
+	Retry spec.Retry `json:"retry,omitzero"`
 	// Timeout bounds one attempt; generations that end by preemption belong to the same attempt. 0: none.
-	Timeout dsl.Duration `json:"timeout,omitempty"`
+	Timeout spec.Duration `json:"timeout,omitempty"`
 	// BudgetUSD is what the step may cost; 0: any sum.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Unheard: nobody listens to what the training tells of itself, for it is an instance in a lane.
@@ -67,7 +67,7 @@ type TrainInput struct {
 
 // TrainCarried is the state of a train workflow between two generations.
 type TrainCarried struct {
-	Generations []dsl.Generation `json:"generations,omitempty"`
+	Generations []spec.Generation `json:"generations,omitempty"`
 	// Failures counts ends that were charged to the step's retries.
 	Failures int `json:"failures,omitempty"`
 	// FalseStarts counts the gangs that were lost in a row before their ranks ran.
@@ -97,7 +97,7 @@ type TrainPlan struct {
 	// Offers are what may be bought, the preferred first.
 	Offers []Offer `json:"offers"`
 	// Resources are those of the step.
-	Resources dsl.Resources `json:"resources,omitzero"`
+	Resources spec.Resources `json:"resources,omitzero"`
 	// Keep is how many of its checkpoints stay in the store.
 	Keep int `json:"keep,omitempty"`
 	// Deadline is when it has to be done; zero: at no time. StopOnMiss ends a training that is not done then.
@@ -124,9 +124,9 @@ type DecideInput struct {
 	BeganAt time.Time `json:"began_at"`
 	Now     time.Time `json:"now"`
 	// Ended are the generations before.
-	Ended []dsl.Generation `json:"ended,omitempty"`
+	Ended []spec.Generation `json:"ended,omitempty"`
 	// Current is the generation for which a gang is sought; or, where Capacity is set, the one that runs on that.
-	Current dsl.Generation `json:"current"`
+	Current spec.Generation `json:"current"`
 }
 
 // Choice is what to ask for now.
@@ -238,7 +238,7 @@ type RanksEnded struct {
 	// Fault says which of the node's GPUs broke, and how; it explains whatever else went wrong.
 	Fault string `json:"fault,omitempty"`
 	// GPUs is what the node's GPUs did.
-	GPUs *dsl.GPUUse `json:"gpus,omitempty"`
+	GPUs *spec.GPUUse `json:"gpus,omitempty"`
 	// Hung: no step was reported for far longer than usual, and the rank was killed.
 	Hung    bool      `json:"hung,omitempty"`
 	EndedAt time.Time `json:"ended_at"`
@@ -278,9 +278,9 @@ type StopInput struct {
 // CollectInput turns the end of a training into the step's result; the activity returns a StepOutput.
 type CollectInput struct {
 	StepInput
-	Generations []dsl.Generation `json:"generations"`
-	Outputs     map[string]any   `json:"outputs"`
-	Metrics     string           `json:"metrics"`
+	Generations []spec.Generation `json:"generations"`
+	Outputs     map[string]any    `json:"outputs"`
+	Metrics     string            `json:"metrics"`
 	// Late: the deadline had passed.
 	Late bool `json:"late,omitempty"`
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // WatchWorkflow looks every so often whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
@@ -61,7 +61,7 @@ type WatchInput struct {
 	// Run is what every run the trigger starts has in common; its ID and what the trigger saw are added.
 	Run RunInput `json:"run"`
 	// Spec of the trigger: one of data, metric and pipeline.
-	Spec dsl.Trigger `json:"spec"`
+	Spec spec.Trigger `json:"spec"`
 	// Since is when the trigger was first applied.
 	Since time.Time `json:"since"`
 	// Digest of all that the trigger's schedule does: a watch whose digest is another one's has been replaced.
@@ -74,8 +74,8 @@ type WatchInput struct {
 // that is made again says the same.
 type Look struct {
 	// Run is the ID of the run to start; empty for none.
-	Run     string           `json:"run,omitempty"`
-	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	Run     string            `json:"run,omitempty"`
+	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Summary is one line for people on what was seen.
 	Summary string `json:"summary,omitempty"`
 	// Over: the trigger is paused, was changed or is gone, and nothing was looked at.

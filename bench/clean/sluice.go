@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -49,7 +50,7 @@ func normalizeText(fields ...string) transform {
 }
 
 func atLeast(size int) transform {
-	return transform{"Filter", dsl.Filter{Keep: dsl.Expr(fmt.Sprintf("row.text.size() >= %d", size))}}
+	return transform{"Filter", dsl.Filter{Keep: spec.Expr(fmt.Sprintf("row.text.size() >= %d", size))}}
 }
 
 func exactBy(field string) transform {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/policy"
 )
 
@@ -48,7 +48,7 @@ func run(files []string) error {
 		for _, minutes := range []int{3, 12} {
 			job := policy.Job{
 				Work: 48 * time.Hour, Within: time.Duration(hours) * time.Hour, Changeover: time.Duration(minutes) * time.Minute,
-				Prices: dsl.Prices{OnDemand: 3.06, Spot: 0.9731},
+				Prices: spec.Prices{OnDemand: 3.06, Spot: 0.9731},
 			}
 			c := policy.Compare(job, traces)
 			ours := c.Results[0]

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -16,7 +16,7 @@ import (
 // collection: the submission, and by way of it the workspace.
 type Applied struct {
 	// Spec is the trigger as the pipeline declared it.
-	Spec dsl.Trigger `json:"spec"`
+	Spec spec.Trigger `json:"spec"`
 	// Run is what all its runs have in common: the pipeline's name, its graph, the digest of the submission (which has the environment and
 	// the parameters), and the trigger's name and kind.
 	Run contract.RunInput `json:"run"`

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -18,8 +18,8 @@ type Trigger struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	// Spec as it was applied, and the digest of what it runs.
-	Spec       dsl.Trigger `json:"spec"`
-	Submission string      `json:"submission"`
+	Spec       spec.Trigger `json:"spec"`
+	Submission string       `json:"submission"`
 	// Paused, with the reason.
 	Paused bool   `json:"paused"`
 	Note   string `json:"note,omitempty"`
@@ -39,8 +39,8 @@ type Run struct {
 	Run string    `json:"run"`
 	At  time.Time `json:"at"`
 	// Status as the run's record has it; Error its reason.
-	Status dsl.Status `json:"status"`
-	Error  string     `json:"error,omitempty"`
+	Status spec.Status `json:"status"`
+	Error  string      `json:"error,omitempty"`
 }
 
 // Look is what a trigger that watches saw, or why it could not see.
@@ -116,7 +116,7 @@ func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (Ru
 	err := s.Store.GetJSON(ctx, activities.RunKey(run), &record)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Run{Run: run, At: at, Status: dsl.StatusPending}, nil
+		return Run{Run: run, At: at, Status: spec.StatusPending}, nil
 	case err != nil:
 		return Run{}, err
 	}

@@ -10,14 +10,14 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func nightly(cron string) dsl.Trigger {
-	return dsl.Trigger{Schedule: &dsl.ScheduleTrigger{Cron: []string{cron}, Timezone: "UTC"}}
+func nightly(cron string) spec.Trigger {
+	return spec.Trigger{Schedule: &spec.ScheduleTrigger{Cron: []string{cron}, Timezone: "UTC"}}
 }
 
-func must(t *testing.T, name string, spec dsl.Trigger, submission string) Declared {
+func must(t *testing.T, name string, spec spec.Trigger, submission string) Declared {
 	t.Helper()
 	d, err := Declare(name, spec, contract.RunInput{Name: "spam", Submission: submission})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 	edited := must(t, "nightly", nightly("0 3 * * *"), "sha256:b")
 	withParams := nightly("0 3 * * *")
 	withParams.Params = map[string]any{"epochs": 8.0}
-	inbox := must(t, "inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in"}}, "sha256:a")
+	inbox := must(t, "inbox", spec.Trigger{Data: &spec.DataTrigger{URL: "file:///in"}}, "sha256:a")
 	form := on(three)
 	form.Digest = "of another version"
 
@@ -103,34 +103,34 @@ func TestPlan(t *testing.T) {
 
 func TestSpec(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	minute := func(d time.Duration) dsl.Duration { return dsl.Duration(d) }
+	minute := func(d time.Duration) spec.Duration { return spec.Duration(d) }
 	watch := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: 5 * time.Minute}}}
 	looks := client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: 10 * time.Second}
 	tests := []struct {
 		name   string
-		spec   dsl.Trigger
+		spec   spec.Trigger
 		want   client.ScheduleSpec
 		policy client.SchedulePolicies
 		id     string
 	}{
 		{
 			"cron of five fields",
-			dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
-				Cron: []string{"0 3 * * 1-5"}, Timezone: "Europe/Berlin", Catchup: minute(time.Hour), OnConflict: dsl.OnConflictSkip,
+			spec.Trigger{Schedule: &spec.ScheduleTrigger{
+				Cron: []string{"0 3 * * 1-5"}, Timezone: "Europe/Berlin", Catchup: minute(time.Hour), OnConflict: spec.OnConflictSkip,
 			}},
 			client.ScheduleSpec{CronExpressions: []string{"0 0 3 * * 1-5 *"}, TimeZoneName: "Europe/Berlin"},
 			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: time.Hour},
 			"run/spam-t",
 		},
-		{"cron with seconds", dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
-			Cron: []string{"*/5 * * * * *", "@daily"}, Jitter: minute(time.Minute), Start: start, End: start.AddDate(1, 0, 0), OnConflict: dsl.OnConflictQueue,
+		{"cron with seconds", spec.Trigger{Schedule: &spec.ScheduleTrigger{
+			Cron: []string{"*/5 * * * * *", "@daily"}, Jitter: minute(time.Minute), Start: start, End: start.AddDate(1, 0, 0), OnConflict: spec.OnConflictQueue,
 		}}, client.ScheduleSpec{
 			CronExpressions: []string{"*/5 * * * * * *", "0 0 0 * * * *"}, Jitter: time.Minute, StartAt: start, EndAt: start.AddDate(1, 0, 0),
 		}, client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL}, "run/spam-t"},
 		{
 			"every so often",
-			dsl.Trigger{Schedule: &dsl.ScheduleTrigger{
-				Every: minute(time.Hour), Offset: minute(time.Minute), OnConflict: dsl.OnConflictCancelOther, PauseOnFailure: true,
+			spec.Trigger{Schedule: &spec.ScheduleTrigger{
+				Every: minute(time.Hour), Offset: minute(time.Minute), OnConflict: spec.OnConflictCancelOther, PauseOnFailure: true,
 			}},
 			client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Hour, Offset: time.Minute}}},
 			client.SchedulePolicies{Overlap: enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER, PauseOnFailure: true},
@@ -138,19 +138,19 @@ func TestSpec(t *testing.T) {
 		},
 		{
 			"data",
-			dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
+			spec.Trigger{Data: &spec.DataTrigger{URL: "file:///in", Every: minute(time.Minute)}},
 			watch,
 			looks, "watch/spam/t",
 		},
 		{
 			"metric",
-			dsl.Trigger{Metric: &dsl.MetricTrigger{Every: minute(time.Minute)}},
+			spec.Trigger{Metric: &spec.MetricTrigger{Every: minute(time.Minute)}},
 			watch,
 			looks, "watch/spam/t",
 		},
 		{
 			"pipeline",
-			dsl.Trigger{Pipeline: &dsl.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
+			spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute(time.Second)}},
 			watch,
 			looks, "watch/spam/t",
 		},
@@ -178,13 +178,13 @@ func TestSpec(t *testing.T) {
 // TestDeclareRefuses: what cannot be watched is refused before it is applied.
 func TestDeclareRefuses(t *testing.T) {
 	for _, url := range []string{"s3://bucket/in?user=me", "s3:///in", "in", "file://in", "ftp://host/in"} {
-		_, err := Declare("inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
+		_, err := Declare("inbox", spec.Trigger{Data: &spec.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
 		if contract.ErrorType(err) != contract.ErrInvalid {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}
 	for _, url := range []string{"s3://bucket/in?region=eu-central-1", "file:///in"} {
-		if _, err := Declare("inbox", dsl.Trigger{Data: &dsl.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"}); err != nil {
+		if _, err := Declare("inbox", spec.Trigger{Data: &spec.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"}); err != nil {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}

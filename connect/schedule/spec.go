@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // markKey is the memo under which Sluice's schedules, and what they start, carry their mark.
@@ -21,11 +21,11 @@ const markKey = "sluice"
 
 // mark says what a schedule on the server was made from, so that applying the same again can be seen to change nothing.
 type mark struct {
-	Pipeline   string      `json:"pipeline"`
-	Trigger    string      `json:"trigger"`
-	Kind       string      `json:"kind"`
-	Spec       dsl.Trigger `json:"spec"`
-	Submission string      `json:"submission"`
+	Pipeline   string       `json:"pipeline"`
+	Trigger    string       `json:"trigger"`
+	Kind       string       `json:"kind"`
+	Spec       spec.Trigger `json:"spec"`
+	Submission string       `json:"submission"`
 	// Digest of all that the schedule does.
 	Digest string `json:"digest"`
 	// Since is when the trigger was first applied; updates keep it.
@@ -41,21 +41,21 @@ type Declared struct {
 }
 
 // Declare readies a trigger of the pipeline run.Name; run is what all its runs have in common.
-func Declare(name string, spec dsl.Trigger, run contract.RunInput) (Declared, error) {
+func Declare(name string, sp spec.Trigger, run contract.RunInput) (Declared, error) {
 	d := Declared{
-		mark: mark{Pipeline: run.Name, Trigger: name, Kind: spec.Kind(), Spec: spec, Submission: run.Submission},
+		mark: mark{Pipeline: run.Name, Trigger: name, Kind: sp.Kind(), Spec: sp, Submission: run.Submission},
 		run:  run,
 	}
-	d.run.Trigger = dsl.TriggerFacts{Name: name, Kind: d.Kind}
-	if spec.Data != nil {
-		if err := activities.CheckData(*spec.Data); err != nil {
+	d.run.Trigger = spec.TriggerFacts{Name: name, Kind: d.Kind}
+	if sp.Data != nil {
+		if err := activities.CheckData(*sp.Data); err != nil {
 			return d, contract.Error(contract.ErrInvalid, "trigger "+name+": "+contract.Message(err), err)
 		}
 	}
 	raw, err := json.Marshal(struct {
-		Spec dsl.Trigger       `json:"spec"`
+		Spec spec.Trigger      `json:"spec"`
 		Run  contract.RunInput `json:"run"`
-	}{spec, d.run})
+	}{sp, d.run})
 	if err != nil {
 		return d, fmt.Errorf("encode trigger %s: %w", name, err)
 	}
@@ -94,11 +94,11 @@ func (d Declared) policy() client.SchedulePolicies {
 	}
 	overlap := enums.SCHEDULE_OVERLAP_POLICY_SKIP
 	switch s.OnConflict {
-	case dsl.OnConflictQueue:
+	case spec.OnConflictQueue:
 		overlap = enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL
-	case dsl.OnConflictCancelOther:
+	case spec.OnConflictCancelOther:
 		overlap = enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
-	case dsl.OnConflictSkip:
+	case spec.OnConflictSkip:
 	}
 	return client.SchedulePolicies{Overlap: overlap, CatchupWindow: time.Duration(s.Catchup), PauseOnFailure: s.PauseOnFailure}
 }

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // mailLimit bounds one conversation with a mail server.
@@ -30,7 +30,7 @@ const mailLimit = 25 * time.Second
 var roots *x509.CertPool
 
 // Mail sends a message by a mail server. It is delivered to every address that the server takes; the others make a permanent error.
-func Mail(ctx context.Context, server dsl.SMTP, password string, to []string, m Message) error {
+func Mail(ctx context.Context, server spec.SMTP, password string, to []string, m Message) error {
 	from, err := mail.ParseAddress(server.From)
 	if err != nil {
 		return permanent("smtp `from` %q is no address: %v", server.From, err)
@@ -57,7 +57,7 @@ func Mail(ctx context.Context, server dsl.SMTP, password string, to []string, m 
 }
 
 // dial connects, encrypted as the environment says.
-func dial(ctx context.Context, server dsl.SMTP) (_ *smtp.Client, err error) {
+func dial(ctx context.Context, server spec.SMTP) (_ *smtp.Client, err error) {
 	address := net.JoinHostPort(server.Host, strconv.Itoa(server.Port))
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -90,7 +90,7 @@ func dial(ctx context.Context, server dsl.SMTP) (_ *smtp.Client, err error) {
 	return c, refused("mail server "+address+": STARTTLS", c.StartTLS(secure))
 }
 
-func login(c *smtp.Client, server dsl.SMTP, password string) error {
+func login(c *smtp.Client, server spec.SMTP, password string) error {
 	if server.User == "" {
 		return nil
 	}

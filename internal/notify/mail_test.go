@@ -18,12 +18,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // mailServer speaks SMTP (RFC 5321) with STARTTLS and AUTH PLAIN.
 type mailServer struct {
-	spec    dsl.SMTP
+	spec    spec.SMTP
 	secure  *tls.Config
 	offers  []string          // extensions in the clear; those of TLS come beside AUTH after it
 	answers map[string]string // to a command, in place of the usual
@@ -49,7 +49,7 @@ func newMailServer(t *testing.T, implicit bool) *mailServer {
 	}
 	s := &mailServer{
 		secure: &tls.Config{Certificates: borrowed.TLS.Certificates}, offers: []string{"STARTTLS", "8BITMIME"}, answers: map[string]string{},
-		spec: dsl.SMTP{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, From: "Sluice <sluice@acme.test>", TLS: "starttls"},
+		spec: spec.SMTP{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, From: "Sluice <sluice@acme.test>", TLS: "starttls"},
 	}
 	var talks sync.WaitGroup
 	talks.Go(func() {
@@ -226,7 +226,7 @@ func TestMailRefused(t *testing.T) {
 			}
 		})
 	}
-	if err := Mail(t.Context(), dsl.SMTP{From: "a@b.test"}, "", []string{"ops@acme.test\r\nBcc: all"}, message()); !Permanent(err) {
+	if err := Mail(t.Context(), spec.SMTP{From: "a@b.test"}, "", []string{"ops@acme.test\r\nBcc: all"}, message()); !Permanent(err) {
 		t.Errorf("an address with a line break: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -31,7 +31,7 @@ const (
 
 // Collect takes the declared outputs: artifacts are stored, values read from outputs.json. Whatever is declared and missing, or of
 // another type, is the user's error.
-func Collect(ctx context.Context, s *store.Store, declared map[string]dsl.OutputDecl, output string) (map[string]any, error) {
+func Collect(ctx context.Context, s *store.Store, declared map[string]spec.OutputDecl, output string) (map[string]any, error) {
 	values, err := readValues(filepath.Join(output, valuesFile))
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Collect(ctx context.Context, s *store.Store, declared map[string]dsl.Output
 }
 
 // putOutput stores one artifact. A single file becomes a tree of that one file.
-func putOutput(ctx context.Context, s *store.Store, name string, decl dsl.OutputDecl, output string) (artifact.Ref, error) {
+func putOutput(ctx context.Context, s *store.Store, name string, decl spec.OutputDecl, output string) (artifact.Ref, error) {
 	path, err := Confined(output, decl.Path)
 	if err != nil {
 		return artifact.Ref{}, err

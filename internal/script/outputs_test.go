@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -25,7 +25,7 @@ func TestCollect(t *testing.T) {
 		"outputs.json": `{"rows": 12, "share": 0.5, "best": "a", "ok": true, "more": [1]}`,
 		"model/w.bin":  "weights", "onnx/model.onnx": "onnx", "onnx/notes.txt": "not asked for",
 	})
-	got, err := Collect(t.Context(), s, map[string]dsl.OutputDecl{
+	got, err := Collect(t.Context(), s, map[string]spec.OutputDecl{
 		"rows": {Type: "int"}, "share": {Type: "double"}, "best": {Type: "string"}, "ok": {Type: "bool"},
 		"model": {Type: "model", Path: "model"}, "onnx": {Type: "model", Path: "onnx/model.onnx"},
 	}, output)
@@ -53,22 +53,22 @@ func TestCollectRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
 		values string
-		decl   dsl.OutputDecl
+		decl   spec.OutputDecl
 		says   []string
 	}{
-		{"a value that is missing", `{"y": 1}`, dsl.OutputDecl{Type: "int"}, []string{`"x"`, "does not hold it"}},
-		{"no file of values", "", dsl.OutputDecl{Type: "int"}, []string{`"x"`, "outputs.json"}},
-		{"a value of null", `{"x": null}`, dsl.OutputDecl{Type: "double"}, []string{"declared as double"}},
-		{"a share for an int", `{"x": 1.5}`, dsl.OutputDecl{Type: "int"}, []string{"declared as int", "1.5"}},
-		{"an int no double can hold", `{"x": 1e300}`, dsl.OutputDecl{Type: "int"}, []string{"declared as int"}},
-		{"text for a number", `{"x": "1"}`, dsl.OutputDecl{Type: "double"}, []string{"declared as double"}},
-		{"a number for a text", `{"x": 1}`, dsl.OutputDecl{Type: "string"}, []string{"declared as string"}},
-		{"a number for a bool", `{"x": 1}`, dsl.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
-		{"no JSON", `{"x": NaN}`, dsl.OutputDecl{Type: "double"}, []string{"outputs.json is no JSON object"}},
-		{"a list", `[1]`, dsl.OutputDecl{Type: "int"}, []string{"outputs.json is no JSON object"}},
-		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, dsl.OutputDecl{Type: "int"}, []string{"larger than 1 MiB", "dataset"}},
-		{"an artifact that is missing", "", dsl.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "nothing at $SLUICE_OUTPUT_DIR/m/model"}},
-		{"a path that leads out", "", dsl.OutputDecl{Type: "dataset", Path: "../work"}, []string{"leads out"}},
+		{"a value that is missing", `{"y": 1}`, spec.OutputDecl{Type: "int"}, []string{`"x"`, "does not hold it"}},
+		{"no file of values", "", spec.OutputDecl{Type: "int"}, []string{`"x"`, "outputs.json"}},
+		{"a value of null", `{"x": null}`, spec.OutputDecl{Type: "double"}, []string{"declared as double"}},
+		{"a share for an int", `{"x": 1.5}`, spec.OutputDecl{Type: "int"}, []string{"declared as int", "1.5"}},
+		{"an int no double can hold", `{"x": 1e300}`, spec.OutputDecl{Type: "int"}, []string{"declared as int"}},
+		{"text for a number", `{"x": "1"}`, spec.OutputDecl{Type: "double"}, []string{"declared as double"}},
+		{"a number for a text", `{"x": 1}`, spec.OutputDecl{Type: "string"}, []string{"declared as string"}},
+		{"a number for a bool", `{"x": 1}`, spec.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
+		{"no JSON", `{"x": NaN}`, spec.OutputDecl{Type: "double"}, []string{"outputs.json is no JSON object"}},
+		{"a list", `[1]`, spec.OutputDecl{Type: "int"}, []string{"outputs.json is no JSON object"}},
+		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, spec.OutputDecl{Type: "int"}, []string{"larger than 1 MiB", "dataset"}},
+		{"an artifact that is missing", "", spec.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "nothing at $SLUICE_OUTPUT_DIR/m/model"}},
+		{"a path that leads out", "", spec.OutputDecl{Type: "dataset", Path: "../work"}, []string{"leads out"}},
 	}
 	s := openStore(t)
 	for _, tt := range tests {
@@ -77,7 +77,7 @@ func TestCollectRefuses(t *testing.T) {
 			if tt.values != "" {
 				files["outputs.json"] = tt.values
 			}
-			_, err := Collect(t.Context(), s, map[string]dsl.OutputDecl{"x": tt.decl}, folder(t, files))
+			_, err := Collect(t.Context(), s, map[string]spec.OutputDecl{"x": tt.decl}, folder(t, files))
 			refused(t, err, tt.says...)
 		})
 	}
@@ -93,7 +93,7 @@ func TestCollectFollowsNoLinkOut(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"file", "model"} {
-		got, err := Collect(t.Context(), openStore(t), map[string]dsl.OutputDecl{"x": {Type: "model", Path: path}}, output)
+		got, err := Collect(t.Context(), openStore(t), map[string]spec.OutputDecl{"x": {Type: "model", Path: path}}, output)
 		if err == nil {
 			t.Errorf("%s: stored as %v", path, got["x"])
 		}

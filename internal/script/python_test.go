@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
@@ -56,7 +56,7 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 		var said strings.Builder
 		f, err := Prepare(t.Context(), Setup{
 			Dir: t.TempDir(), Store: s, Workspace: put(t, s, artifact.Workspace, files), Python: base, Progress: &said,
-			Command: dsl.Command{Command: []string{"python3"}, Runtime: dsl.Runtime{Python: "requirements.txt"}},
+			Command: spec.Command{Command: []string{"python3"}, Runtime: spec.Runtime{Python: "requirements.txt"}},
 		})
 		return f, said.String(), err
 	}

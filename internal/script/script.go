@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -29,7 +29,7 @@ type Setup struct {
 	// Dir is the folder of this attempt; it is made, and must not be shared between attempts.
 	Dir       string
 	Store     *store.Store
-	Command   dsl.Command
+	Command   spec.Command
 	Workspace artifact.Ref
 	// Env are the step's own variables.
 	Env map[string]string
@@ -88,7 +88,7 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 		return nil, err
 	}
 	for _, arg := range s.Command.Command {
-		filled, err := dsl.ReplaceInputPaths(arg, dirs)
+		filled, err := spec.ReplaceInputPaths(arg, dirs)
 		if err != nil {
 			return nil, &UserError{err.Error()}
 		}
@@ -146,7 +146,7 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 	}
 	vars["PATH"] = strings.Join(path, string(os.PathListSeparator))
 	for name, value := range s.Env {
-		filled, err := dsl.ReplaceInputPaths(value, inputs)
+		filled, err := spec.ReplaceInputPaths(value, inputs)
 		if err != nil {
 			return nil, &UserError{fmt.Sprintf("env %s: %v", name, err)}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -91,11 +91,11 @@ func TestPrepare(t *testing.T) {
 	f, err := Prepare(t.Context(), Setup{
 		Dir: dir, Store: s, Python: "/venv",
 		Workspace: put(t, s, artifact.Workspace, map[string]string{"train.py": "print()", "lib/a.py": ""}),
-		Command: dsl.Command{
-			Command: []string{"python3", "train.py", "--mail=" + dsl.InputPath("mail", mail.Digest) + "/train"},
+		Command: spec.Command{
+			Command: []string{"python3", "train.py", "--mail=" + spec.InputPath("mail", mail.Digest) + "/train"},
 			Inputs:  map[string]artifact.Ref{"mail": mail},
 		},
-		Env:     map[string]string{"MAIL": dsl.InputPath("mail", mail.Digest), "HARMLESS": "the step's own"},
+		Env:     map[string]string{"MAIL": spec.InputPath("mail", mail.Digest), "HARMLESS": "the step's own"},
 		Secrets: map[string]string{"WAREHOUSE": "asked for"}, Withhold: []string{"NPM_TOKEN", "WAREHOUSE"},
 	})
 	if err != nil {
@@ -138,7 +138,7 @@ func TestPrepareForSluice(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin")
 	s := openStore(t)
 	f, err := Prepare(t.Context(), Setup{
-		Dir: filepath.Join(t.TempDir(), "attempt"), Store: s, State: "/state", Command: dsl.Command{Command: []string{"sluice"}},
+		Dir: filepath.Join(t.TempDir(), "attempt"), Store: s, State: "/state", Command: spec.Command{Command: []string{"sluice"}},
 		Workspace: put(t, s, artifact.Workspace, map[string]string{"a": ""}),
 	})
 	if err != nil {
@@ -158,19 +158,19 @@ func TestPrepareForSluice(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	s := openStore(t)
 	workspace := put(t, s, artifact.Workspace, map[string]string{"a": ""})
-	unknown := dsl.InputPath("mial", "sha256:0")
+	unknown := spec.InputPath("mial", "sha256:0")
 	tests := []struct {
 		name  string
 		setup Setup
 		user  bool
 		says  string
 	}{
-		{"an input nobody declared, in the command", Setup{Workspace: workspace, Command: dsl.Command{Command: []string{unknown}}}, true, "`mial`"},
+		{"an input nobody declared, in the command", Setup{Workspace: workspace, Command: spec.Command{Command: []string{unknown}}}, true, "`mial`"},
 		{"an input nobody declared, in env", Setup{Workspace: workspace, Env: map[string]string{"X": unknown}}, true, "env X"},
 		{"a workspace that is not there", Setup{Workspace: artifact.Ref{
 			Type: artifact.Workspace, Digest: "sha256:" + strings.Repeat("0", 64),
 		}}, false, "bring the workspace"},
-		{"an input that is not there", Setup{Workspace: workspace, Command: dsl.Command{Inputs: map[string]artifact.Ref{
+		{"an input that is not there", Setup{Workspace: workspace, Command: spec.Command{Inputs: map[string]artifact.Ref{
 			"mail": {Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)},
 		}}}, false, "bring input mail"},
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const (
@@ -67,7 +67,7 @@ func NewResolver() *Resolver {
 }
 
 // Value returns the value of the secret that an environment calls name.
-func (r *Resolver) Value(ctx context.Context, env *dsl.Environment, name string) (string, error) {
+func (r *Resolver) Value(ctx context.Context, env *spec.Environment, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
 	defer cancel()
 	source, ok := env.Secrets[name]
@@ -93,7 +93,7 @@ type Values struct {
 }
 
 // Resolve finds the values of the secrets in names, which maps variables to secrets' names.
-func (r *Resolver) Resolve(ctx context.Context, env *dsl.Environment, names map[string]string) (Values, error) {
+func (r *Resolver) Resolve(ctx context.Context, env *spec.Environment, names map[string]string) (Values, error) {
 	if len(names) == 0 {
 		return Values{}, nil
 	}
@@ -110,7 +110,7 @@ func (r *Resolver) Resolve(ctx context.Context, env *dsl.Environment, names map[
 
 // Variables are the environment variables that hold secrets of an environment, sorted. A program that has not asked for a secret must
 // not inherit them.
-func Variables(env *dsl.Environment) []string {
+func Variables(env *spec.Environment) []string {
 	var all []string
 	for _, source := range env.Secrets {
 		if source.Env != "" {
@@ -121,7 +121,7 @@ func Variables(env *dsl.Environment) []string {
 	return slices.Compact(all)
 }
 
-func (r *Resolver) read(ctx context.Context, env *dsl.Environment, source dsl.SecretSource) (string, error) {
+func (r *Resolver) read(ctx context.Context, env *spec.Environment, source spec.SecretSource) (string, error) {
 	switch {
 	case source.Env != "":
 		return readVariable(source.Env)

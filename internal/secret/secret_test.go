@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // file writes a file and returns its path.
@@ -23,26 +23,26 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-func environment(secrets map[string]dsl.SecretSource) *dsl.Environment {
-	return &dsl.Environment{Name: "test", Secrets: secrets}
+func environment(secrets map[string]spec.SecretSource) *spec.Environment {
+	return &spec.Environment{Name: "test", Secrets: secrets}
 }
 
 func TestValue(t *testing.T) {
 	t.Setenv("MY_TOKEN", "from the variable\n")
 	tests := []struct {
 		name   string
-		source dsl.SecretSource
+		source spec.SecretSource
 		want   string
 	}{
-		{"a variable, as it is", dsl.SecretSource{Env: "MY_TOKEN"}, "from the variable\n"},
-		{"a file, without its last line break", dsl.SecretSource{File: file(t, "from\nthe file\n")}, "from\nthe file"},
-		{"a file of another system", dsl.SecretSource{File: file(t, "from the file\r\n")}, "from the file"},
-		{"one line break of two", dsl.SecretSource{File: file(t, "from the file\n\n")}, "from the file\n"},
-		{"as long as can be", dsl.SecretSource{File: file(t, strings.Repeat("x", maxLength)+"\n")}, strings.Repeat("x", maxLength)},
+		{"a variable, as it is", spec.SecretSource{Env: "MY_TOKEN"}, "from the variable\n"},
+		{"a file, without its last line break", spec.SecretSource{File: file(t, "from\nthe file\n")}, "from\nthe file"},
+		{"a file of another system", spec.SecretSource{File: file(t, "from the file\r\n")}, "from the file"},
+		{"one line break of two", spec.SecretSource{File: file(t, "from the file\n\n")}, "from the file\n"},
+		{"as long as can be", spec.SecretSource{File: file(t, strings.Repeat("x", maxLength)+"\n")}, strings.Repeat("x", maxLength)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := NewResolver().Value(t.Context(), environment(map[string]dsl.SecretSource{"a": tt.source}), "a")
+			got, err := NewResolver().Value(t.Context(), environment(map[string]spec.SecretSource{"a": tt.source}), "a")
 			if err != nil || got != tt.want {
 				t.Errorf("got %.60q, %v", got, err)
 			}
@@ -59,25 +59,25 @@ func TestValueRefuses(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		source dsl.SecretSource
+		source spec.SecretSource
 		reason error
 		says   string
 	}{
-		{"no source", dsl.SecretSource{}, ErrUnusable, "no source"},
-		{"a variable that is not set", dsl.SecretSource{Env: "NOT_SET_AT_ALL"}, ErrNotFound, "NOT_SET_AT_ALL is not set"},
-		{"Sluice's own", dsl.SecretSource{Env: "SLUICE_TEMPORAL_TOKEN"}, ErrForbidden, "Sluice's own"},
-		{"too short", dsl.SecretSource{Env: "SHORT"}, ErrUnusable, "has 3 bytes"},
-		{"too long", dsl.SecretSource{File: file(t, strings.Repeat("x", maxLength+1))}, ErrUnusable, "longer than 64 KiB"},
-		{"binary", dsl.SecretSource{File: file(t, "ab\x00cd")}, ErrUnusable, "NUL"},
-		{"no file", dsl.SecretSource{File: "/does/not/exist"}, ErrNotFound, "no file /does/not/exist"},
-		{"a relative path", dsl.SecretSource{File: "secret"}, ErrUnusable, "not absolute"},
-		{"a folder", dsl.SecretSource{File: t.TempDir()}, ErrUnusable, "no regular file"},
-		{"a pipe that nobody writes to", dsl.SecretSource{File: fifo}, ErrUnusable, "no regular file"},
-		{"Vault without an address", dsl.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "VAULT_ADDR is not set"},
+		{"no source", spec.SecretSource{}, ErrUnusable, "no source"},
+		{"a variable that is not set", spec.SecretSource{Env: "NOT_SET_AT_ALL"}, ErrNotFound, "NOT_SET_AT_ALL is not set"},
+		{"Sluice's own", spec.SecretSource{Env: "SLUICE_TEMPORAL_TOKEN"}, ErrForbidden, "Sluice's own"},
+		{"too short", spec.SecretSource{Env: "SHORT"}, ErrUnusable, "has 3 bytes"},
+		{"too long", spec.SecretSource{File: file(t, strings.Repeat("x", maxLength+1))}, ErrUnusable, "longer than 64 KiB"},
+		{"binary", spec.SecretSource{File: file(t, "ab\x00cd")}, ErrUnusable, "NUL"},
+		{"no file", spec.SecretSource{File: "/does/not/exist"}, ErrNotFound, "no file /does/not/exist"},
+		{"a relative path", spec.SecretSource{File: "secret"}, ErrUnusable, "not absolute"},
+		{"a folder", spec.SecretSource{File: t.TempDir()}, ErrUnusable, "no regular file"},
+		{"a pipe that nobody writes to", spec.SecretSource{File: fifo}, ErrUnusable, "no regular file"},
+		{"Vault without an address", spec.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "VAULT_ADDR is not set"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			value, err := NewResolver().Value(t.Context(), environment(map[string]dsl.SecretSource{"a": tt.source}), "a")
+			value, err := NewResolver().Value(t.Context(), environment(map[string]spec.SecretSource{"a": tt.source}), "a")
 			if value != "" || !errors.Is(err, tt.reason) || Temporary(err) {
 				t.Fatalf("got %q, %v", value, err)
 			}
@@ -95,7 +95,7 @@ func TestValueRefuses(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	t.Setenv("FIRST", "first value")
-	env := environment(map[string]dsl.SecretSource{"one": {Env: "FIRST"}, "two": {File: file(t, "second value")}})
+	env := environment(map[string]spec.SecretSource{"one": {Env: "FIRST"}, "two": {File: file(t, "second value")}})
 	got, err := NewResolver().Resolve(t.Context(), env, map[string]string{"A": "one", "B": "two"})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	got := Variables(environment(map[string]dsl.SecretSource{"a": {Env: "B"}, "b": {Env: "A"}, "c": {Env: "A"}, "d": {File: "/x"}}))
+	got := Variables(environment(map[string]spec.SecretSource{"a": {Env: "B"}, "b": {Env: "A"}, "c": {Env: "A"}, "d": {File: "/x"}}))
 	if diff := cmp.Diff([]string{"A", "B"}, got); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}

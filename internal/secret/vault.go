@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const (
@@ -49,7 +49,7 @@ type lease struct {
 }
 
 // read returns the value that ref, mount/path#key, names.
-func (v *vault) read(ctx context.Context, server dsl.Vault, ref string) (string, error) {
+func (v *vault) read(ctx context.Context, server spec.Vault, ref string) (string, error) {
 	if server.Address == "" {
 		server.Address, server.Namespace = os.Getenv("VAULT_ADDR"), os.Getenv("VAULT_NAMESPACE")
 	}
@@ -85,7 +85,7 @@ func (v *vault) read(ctx context.Context, server dsl.Vault, ref string) (string,
 }
 
 // locate takes a reference apart and returns the URL that its secret is read from. The mount is the part before the first slash.
-func locate(server dsl.Vault, ref string) (endpoint, mount, path, key string, err error) {
+func locate(server spec.Vault, ref string) (endpoint, mount, path, key string, err error) {
 	where, key, _ := strings.Cut(ref, "#")
 	mount, path, _ = strings.Cut(where, "/")
 	parts := strings.Split(path, "/")
@@ -97,7 +97,7 @@ func locate(server dsl.Vault, ref string) (endpoint, mount, path, key string, er
 }
 
 // address is the URL of a path of the API. Tokens travel in the clear over http, which is for this machine alone.
-func address(server dsl.Vault, parts ...string) (string, error) {
+func address(server spec.Vault, parts ...string) (string, error) {
 	u, err := url.Parse(server.Address)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return "", fail(ErrUnusable, "vault address %q is no URL: write it like https://vault.example.com:8200", server.Address)
@@ -126,7 +126,7 @@ func sameServer(req *http.Request, via []*http.Request) error {
 }
 
 // token returns a token for a server; fresh when it has not been used before.
-func (v *vault) token(ctx context.Context, server dsl.Vault) (token string, fresh bool, err error) {
+func (v *vault) token(ctx context.Context, server spec.Vault) (token string, fresh bool, err error) {
 	switch auth := server.Auth; {
 	case auth.TokenFile != "":
 		token, err = readFile(auth.TokenFile) // each time, since an agent of Vault's renews it there
@@ -169,19 +169,19 @@ func ownToken() (string, error) {
 	return token, nil
 }
 
-func (v *vault) forget(server dsl.Vault) {
+func (v *vault) forget(server spec.Vault) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.tokens, account(server))
 }
 
 // account tells logins apart.
-func account(server dsl.Vault) string {
+func account(server spec.Vault) string {
 	k := server.Auth.Kubernetes
 	return strings.Join([]string{server.Address, server.Namespace, mountOf(k), k.Role}, "\x00")
 }
 
-func mountOf(k *dsl.VaultKubernetes) string {
+func mountOf(k *spec.VaultKubernetes) string {
 	if k.Mount == "" {
 		return "kubernetes"
 	}
@@ -194,7 +194,7 @@ func isToken(s string) bool {
 }
 
 // login trades the pod's service account for a token.
-func (v *vault) login(ctx context.Context, server dsl.Vault) (lease, error) {
+func (v *vault) login(ctx context.Context, server spec.Vault) (lease, error) {
 	jwt, err := readFile(v.jwt)
 	if err != nil {
 		return lease{}, fmt.Errorf("the service account of this pod: %w", err)
@@ -236,7 +236,7 @@ type answer struct {
 }
 
 // ask makes a request, and again when it fails in a way that passes.
-func (v *vault) ask(ctx context.Context, server dsl.Vault, method, endpoint, token string, body []byte) (answer, error) {
+func (v *vault) ask(ctx context.Context, server spec.Vault, method, endpoint, token string, body []byte) (answer, error) {
 	pause := v.pause
 	for try := 1; ; try++ {
 		a, again, err := v.once(ctx, server, method, endpoint, token, body)
@@ -252,7 +252,7 @@ func (v *vault) ask(ctx context.Context, server dsl.Vault, method, endpoint, tok
 	}
 }
 
-func (v *vault) once(ctx context.Context, server dsl.Vault, method, endpoint, token string, body []byte) (a answer, again bool, err error) {
+func (v *vault) once(ctx context.Context, server spec.Vault, method, endpoint, token string, body []byte) (a answer, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, endpoint, bytes.NewReader(body))
@@ -287,7 +287,7 @@ func (v *vault) once(ctx context.Context, server dsl.Vault, method, endpoint, to
 }
 
 // refused turns a status into an error, and says whether to ask again.
-func refused(server dsl.Vault, status int, said []string) (again bool, err error) {
+func refused(server spec.Vault, status int, said []string) (again bool, err error) {
 	reason := ErrUnavailable
 	sealed := slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "sealed") })
 	switch {

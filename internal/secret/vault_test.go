@@ -20,7 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // fakeVault answers as Vault does, in so far as reading secrets is concerned: KV version 2 at kv/, tokens, and the Kubernetes login.
@@ -97,24 +97,24 @@ func resolver(t *testing.T) *Resolver {
 	return r
 }
 
-func byToken(t *testing.T, address, token string) dsl.Vault {
-	return dsl.Vault{Address: address, Auth: dsl.VaultAuth{TokenFile: file(t, token+"\n")}}
+func byToken(t *testing.T, address, token string) spec.Vault {
+	return spec.Vault{Address: address, Auth: spec.VaultAuth{TokenFile: file(t, token+"\n")}}
 }
 
-func byPod(address string) dsl.Vault {
-	return dsl.Vault{Address: address, Auth: dsl.VaultAuth{Kubernetes: &dsl.VaultKubernetes{Role: "sluice"}}}
+func byPod(address string) spec.Vault {
+	return spec.Vault{Address: address, Auth: spec.VaultAuth{Kubernetes: &spec.VaultKubernetes{Role: "sluice"}}}
 }
 
 // fromVault reads one reference.
-func fromVault(ctx context.Context, r *Resolver, server dsl.Vault, ref string) (string, error) {
-	return r.Value(ctx, &dsl.Environment{Name: "test", Vault: server, Secrets: map[string]dsl.SecretSource{"a": {Vault: ref}}}, "a")
+func fromVault(ctx context.Context, r *Resolver, server spec.Vault, ref string) (string, error) {
+	return r.Value(ctx, &spec.Environment{Name: "test", Vault: server, Secrets: map[string]spec.SecretSource{"a": {Vault: ref}}}, "a")
 }
 
 func TestVault(t *testing.T) {
 	v := newFakeVault(t)
 	tests := []struct {
 		name   string
-		server dsl.Vault
+		server spec.Vault
 		ref    string
 		want   string
 		reason error
@@ -141,11 +141,11 @@ func TestVault(t *testing.T) {
 		},
 		{name: "no Vault", server: byToken(t, v.URL, "reader"), ref: "kv/ml/html#dsn", reason: ErrUnavailable, says: "is no Vault"},
 		{
-			name: "no token file", server: dsl.Vault{Address: v.URL, Auth: dsl.VaultAuth{TokenFile: "/does/not/exist"}}, ref: "kv/a#b",
+			name: "no token file", server: spec.Vault{Address: v.URL, Auth: spec.VaultAuth{TokenFile: "/does/not/exist"}}, ref: "kv/a#b",
 			reason: ErrNotFound, says: "token_file /does/not/exist",
 		},
 		{name: "an empty token file", server: byToken(t, v.URL, " "), ref: "kv/a#b", reason: ErrUnusable, says: "no token"},
-		{name: "no auth", server: dsl.Vault{Address: v.URL}, ref: "kv/a#b", reason: ErrUnusable, says: "token_file or kubernetes"},
+		{name: "no auth", server: spec.Vault{Address: v.URL}, ref: "kv/a#b", reason: ErrUnusable, says: "token_file or kubernetes"},
 		{name: "no key", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse", reason: ErrUnusable, says: "mount/path#key"},
 		{name: "no path", server: byToken(t, v.URL, "reader"), ref: "kv#dsn", reason: ErrUnusable, says: "mount/path#key"},
 		{name: "a way out", server: byToken(t, v.URL, "reader"), ref: "kv/../sys#dsn", reason: ErrUnusable, says: "mount/path#key"},
@@ -170,7 +170,7 @@ func TestVaultOfTheMachine(t *testing.T) {
 	v := newFakeVault(t)
 	r := resolver(t)
 	t.Setenv("VAULT_ADDR", v.URL)
-	read := func() (string, error) { return fromVault(t.Context(), r, dsl.Vault{}, "kv/ml/warehouse#dsn") }
+	read := func() (string, error) { return fromVault(t.Context(), r, spec.Vault{}, "kv/ml/warehouse#dsn") }
 	if _, err := read(); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "VAULT_TOKEN") {
 		t.Errorf("without a token: %v", err)
 	}
@@ -354,11 +354,11 @@ func TestRealVault(t *testing.T) {
 	pod := byPod(address)
 	pod.Auth.Kubernetes.Mount = mount
 	wrong := byPod(address)
-	wrong.Auth.Kubernetes = &dsl.VaultKubernetes{Role: "other", Mount: mount}
+	wrong.Auth.Kubernetes = &spec.VaultKubernetes{Role: "other", Mount: mount}
 
 	tests := []struct {
 		name   string
-		server dsl.Vault
+		server spec.Vault
 		ref    string
 		want   string
 		reason error

@@ -1,6 +1,9 @@
 package telemetry
 
-import "github.com/sluiceml/sluice/dsl"
+import (
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
 
 // Runs are the counters of workflows.
 func Runs() []Metric {
@@ -16,12 +19,12 @@ var (
 		Help: "Runs that ended, those of child pipelines too",
 	}
 	StepsEnded = Metric{
-		Name: "sluice_steps_total", Type: Counter, Labels: []Label{{"kind", words(kinds)}, {"status", append(words(ends), string(dsl.StatusUpstream))}},
+		Name: "sluice_steps_total", Type: Counter, Labels: []Label{{"kind", words(kinds)}, {"status", append(words(ends), string(spec.StatusUpstream))}},
 		Help: "Steps that ended, each instance of a step for itself; `upstream` did not run because of a step before them",
 	}
 	GateChecks = Metric{
 		Name: "sluice_gate_checks_total", Type: Counter,
-		Labels: []Label{{"verdict", words([]dsl.Verdict{dsl.VerdictPass, dsl.VerdictFail, dsl.VerdictHold, dsl.VerdictError})}},
+		Labels: []Label{{"verdict", words([]spec.Verdict{spec.VerdictPass, spec.VerdictFail, spec.VerdictHold, spec.VerdictError})}},
 		Help:   "Conditions of gates that were evaluated",
 	}
 	Rows = Metric{
@@ -49,7 +52,7 @@ var (
 		Help: "Notices that a node is to be left, the first of each cause in a generation",
 	}
 	TrainCost = Metric{
-		Name: "sluice_train_cost_usd_total", Type: Counter, Labels: []Label{{"capacity", []string{dsl.CapacitySpot, dsl.CapacityOnDemand}}}, Unit: 1e-6,
+		Name: "sluice_train_cost_usd_total", Type: Counter, Labels: []Label{{"capacity", []string{spec.CapacitySpot, spec.CapacityOnDemand}}}, Unit: 1e-6,
 		Help: "Dollars that generations of gangs have cost, counted when they end; without those whose price nobody knows",
 	}
 )
@@ -163,11 +166,11 @@ var (
 )
 
 var (
-	ends           = []dsl.Status{dsl.StatusSucceeded, dsl.StatusDeclined, dsl.StatusFailed, dsl.StatusCanceled, dsl.StatusSkipped}
+	ends           = []spec.Status{spec.StatusSucceeded, spec.StatusDeclined, spec.StatusFailed, spec.StatusCanceled, spec.StatusSkipped}
 	kinds          = dsl.Kinds()
-	generationEnds = []dsl.GenerationEnd{
-		dsl.EndFinished, dsl.EndNotice, dsl.EndNodeLost, dsl.EndCrashed, dsl.EndHung, dsl.EndUserError, dsl.EndTimeout, dsl.EndCanceled,
-		dsl.EndBudget, dsl.EndMoved, dsl.EndDeadline, dsl.EndIdle,
+	generationEnds = []spec.GenerationEnd{
+		spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
+		spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,
 	}
 )
 

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -141,7 +141,7 @@ const maxMerged = 256
 
 // WriteFiles writes the account of each source file to path, and checks that each adds up and that all together are rows. What came to
 // one of the cuts, whose names are by their nodes, and did not come out of it, was dropped there. Memory: a line of each of maxMerged files.
-func WriteFiles(work, path string, rows dsl.Rows, cuts map[int]string) error {
+func WriteFiles(work, path string, rows spec.Rows, cuts map[int]string) error {
 	parts, err := os.ReadDir(filepath.Join(work, "account"))
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func WriteFiles(work, path string, rows dsl.Rows, cuts map[int]string) error {
 		}
 		paths = append(paths[maxMerged:], merged)
 	}
-	var sum dsl.Rows
+	var sum spec.Rows
 	err = writeLines(path, func(line func(any) error) error {
 		return mergeCounts(paths, func(c *FileCount) error {
 			a, err := c.settle(cuts, &sum)
@@ -178,7 +178,7 @@ func WriteFiles(work, path string, rows dsl.Rows, cuts map[int]string) error {
 }
 
 // settle makes the account of a file, and adds it to the sum.
-func (c *FileCount) settle(cuts map[int]string, sum *dsl.Rows) (FileAccount, error) {
+func (c *FileCount) settle(cuts map[int]string, sum *spec.Rows) (FileAccount, error) {
 	a := FileAccount{File: c.File, Read: c.Read, Dropped: c.Dropped, Rejected: c.Rejected}
 	for at, n := range c.Reached {
 		if name, isCut := cuts[at]; !isCut {

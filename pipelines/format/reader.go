@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -42,12 +42,12 @@ type Format interface {
 
 // Reader is a compiled ReadFrom transform.
 type Reader struct {
-	Paths  dsl.Paths
+	Paths  spec.Paths
 	Format Format
 }
 
 // CompileReader compiles the first transform of a chain.
-func CompileReader(t dsl.Transform) (r Reader, err error) {
+func CompileReader(t spec.Transform) (r Reader, err error) {
 	switch t.Type {
 	case "ReadFromJson":
 		r, err = compileReaderAs(t, CompileReadJSON)
@@ -69,7 +69,7 @@ func CompileReader(t dsl.Transform) (r Reader, err error) {
 }
 
 // compileReaderAs decodes the reader's config and hands it to the compiler of its type.
-func compileReaderAs[C any](t dsl.Transform, compile func(C) (Reader, error)) (Reader, error) {
+func compileReaderAs[C any](t spec.Transform, compile func(C) (Reader, error)) (Reader, error) {
 	config, err := rows.DecodeConfig[C](t)
 	if err != nil {
 		return Reader{}, err

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -31,7 +32,7 @@ type ShardWriter interface {
 const LinesExt = ".jsonl"
 
 // CompileWriter compiles what a transform that writes says of its files.
-func CompileWriter(t dsl.Transform) (ShardFormat, dsl.WriteKeys, error) {
+func CompileWriter(t spec.Transform) (ShardFormat, dsl.WriteKeys, error) {
 	switch t.Type {
 	case "WriteToJson":
 		c, err := rows.DecodeConfig[dsl.WriteToJSON](t)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Column describes the values of one field, or of a computed column. A value's measure is a number itself, the length of a text in
@@ -141,10 +141,10 @@ func (c *Column) merge(o *Column) {
 const topValues = 10
 
 // summary is the column as expressions see it, less the nulls, which only the profile knows.
-func (c *Column) summary() dsl.ColumnProfile {
-	out := dsl.ColumnProfile{Distinct: c.values.distinct(), Top: []dsl.TopValue{}}
+func (c *Column) summary() spec.ColumnProfile {
+	out := spec.ColumnProfile{Distinct: c.values.distinct(), Top: []spec.TopValue{}}
 	for _, v := range c.values.sorted()[:min(topValues, len(c.values.counts))] {
-		out.Top = append(out.Top, dsl.TopValue{Value: v.Text, Count: v.Count})
+		out.Top = append(out.Top, spec.TopValue{Value: v.Text, Count: v.Count})
 	}
 	n := c.measures.Count()
 	if n == 0 {

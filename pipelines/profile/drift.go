@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const (
@@ -20,12 +20,12 @@ const (
 )
 
 // Drift compares the columns that both profiles have; p is the newer.
-func (p *Profile) Drift(base *Profile) map[string]dsl.ColumnDrift {
-	out := map[string]dsl.ColumnDrift{}
+func (p *Profile) Drift(base *Profile) map[string]spec.ColumnDrift {
+	out := map[string]spec.ColumnDrift{}
 	for name, c := range p.Columns {
 		if b := base.Columns[name]; b != nil && p.Rows > 0 && base.Rows > 0 {
 			now, before := p.parts(c, base, b)
-			out[name] = dsl.ColumnDrift{PSI: psi(now, before), JS: jensenShannon(now, before), KS: kolmogorovSmirnov(&c.measures, &b.measures)}
+			out[name] = spec.ColumnDrift{PSI: psi(now, before), JS: jensenShannon(now, before), KS: kolmogorovSmirnov(&c.measures, &b.measures)}
 		}
 	}
 	return out
@@ -165,8 +165,8 @@ func total(counts []int64) (sum float64) {
 
 // SchemaChange says how the fields of the rows differ from those of an earlier profile. Columns that are computed are no fields, and
 // null is a value of every type.
-func (p *Profile) SchemaChange(base *Profile) dsl.SchemaChange {
-	out := dsl.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
+func (p *Profile) SchemaChange(base *Profile) spec.SchemaChange {
+	out := spec.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(p.Columns)) {
 		c, b := p.Columns[name], base.Columns[name]
 		switch {

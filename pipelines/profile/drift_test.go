@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 )
 
@@ -54,7 +54,7 @@ func TestDriftOfCategories(t *testing.T) {
 		t.Errorf("ks is %v, want 0", got.KS)
 	}
 	// Texts that come once are compared by length.
-	if got := column(t, "x", "d", "e", "f").Drift(column(t, "x", "a", "b", "c"))["x"]; got != (dsl.ColumnDrift{}) {
+	if got := column(t, "x", "d", "e", "f").Drift(column(t, "x", "a", "b", "c"))["x"]; got != (spec.ColumnDrift{}) {
 		t.Errorf("got %+v, want none", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestDriftProperties(t *testing.T) {
 	values := rapid.SliceOfN(anyValue(), 1, 50)
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := column(t, "x", values.Draw(rt, "a")...), column(t, "x", values.Draw(rt, "b")...)
-		if got := a.Drift(a)["x"]; got != (dsl.ColumnDrift{}) {
+		if got := a.Drift(a)["x"]; got != (spec.ColumnDrift{}) {
 			rt.Errorf("drift from itself: %+v", got)
 		}
 		got := a.Drift(b)["x"]
@@ -115,7 +115,7 @@ func TestNoDriftOfNothing(t *testing.T) {
 func TestSchemaChange(t *testing.T) {
 	base := of(t, rows{{"same": "a", "gone": int64(1), "typed": int64(1), "void": nil, "nulls": "x"}})
 	now := of(t, rows{{"same": "b", "typed": "1", "void": "filled", "nulls": nil, "new": true}, {"typed": int64(2)}})
-	want := dsl.SchemaChange{
+	want := spec.SchemaChange{
 		Changed: true, Added: []string{"new"}, Removed: []string{"gone"}, Retyped: []string{"typed: integer, now integer or string"},
 	}
 	if diff := cmp.Diff(want, now.SchemaChange(base)); diff != "" {

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Profile describes rows: how many, in which parts, and what their columns hold.
@@ -118,8 +118,8 @@ func (p *Profile) Schema() map[string]any {
 }
 
 // Summary is the profile as expressions see it.
-func (p *Profile) Summary() dsl.Profile {
-	out := dsl.Profile{Columns: make(map[string]dsl.ColumnProfile, len(p.Columns))}
+func (p *Profile) Summary() spec.Profile {
+	out := spec.Profile{Columns: make(map[string]spec.ColumnProfile, len(p.Columns))}
 	for name, c := range p.Columns {
 		s := c.summary()
 		s.Nulls = p.Nulls(c)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // PlainName reports whether a name can be that of a folder.
@@ -18,8 +18,8 @@ func PlainName(s string) bool {
 }
 
 // DecodeConfig returns the config of a transform, with defaults for what it leaves out.
-func DecodeConfig[C any](t dsl.Transform) (config C, err error) {
-	config = dsl.DefaultsOf[C]()
+func DecodeConfig[C any](t spec.Transform) (config C, err error) {
+	config = spec.DefaultsOf[C]()
 	if len(t.Config) == 0 {
 		return config, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -23,7 +24,7 @@ type Assertion struct {
 }
 
 // assertEqual compiles an AssertEqual.
-func (c *Compiled) assertEqual(t dsl.Transform, _ Deps) error {
+func (c *Compiled) assertEqual(t spec.Transform, _ Deps) error {
 	a, err := compileAssert(t)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func (c *Compiled) assertEqual(t dsl.Transform, _ Deps) error {
 	return nil
 }
 
-func compileAssert(t dsl.Transform) (*Assertion, error) {
+func compileAssert(t spec.Transform) (*Assertion, error) {
 	c, err := rows.DecodeConfig[dsl.AssertEqual](t)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -15,7 +16,7 @@ import (
 
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
 // process.
-func (c *Compiled) decontaminate(t dsl.Transform, given Deps) error {
+func (c *Compiled) decontaminate(t spec.Transform, given Deps) error {
 	config, err := rows.DecodeConfig[dsl.Decontaminate](t)
 	if err != nil {
 		return err

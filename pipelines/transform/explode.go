@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -15,7 +16,7 @@ const maxExploded = 1_000_000
 type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
 // explodes compiles an Explode.
-func (c *Compiled) explodes(t dsl.Transform, _ Deps) error {
+func (c *Compiled) explodes(t spec.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.Explode](t)
 	if err == nil {
 		c.Explode, err = compileExplode(config)

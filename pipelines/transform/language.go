@@ -8,6 +8,7 @@ import (
 	"github.com/abadojack/whatlanggo"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -15,7 +16,7 @@ import (
 const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
-func (c *Compiled) language(t dsl.Transform, _ Deps) error {
+func (c *Compiled) language(t spec.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.DetectLanguage](t)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/pii"
@@ -18,7 +19,7 @@ import (
 const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
-func (c *Compiled) maskPII(t dsl.Transform, given Deps) error {
+func (c *Compiled) maskPII(t spec.Transform, given Deps) error {
 	config, err := rows.DecodeConfig[dsl.MaskPII](t)
 	if err != nil {
 		return err

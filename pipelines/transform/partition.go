@@ -7,17 +7,18 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // partition compiles a Partition.
-func (c *Compiled) partition(t dsl.Transform, given Deps) (err error) {
+func (c *Compiled) partition(t spec.Transform, given Deps) (err error) {
 	c.Route, err = compilePartition(t, given.Params)
 	return err
 }
 
 // compilePartition names the output that a row goes to.
-func compilePartition(t dsl.Transform, params map[string]any) (func(rows.Row) (string, error), error) {
+func compilePartition(t spec.Transform, params map[string]any) (func(rows.Row) (string, error), error) {
 	c, err := rows.DecodeConfig[dsl.Partition](t)
 	if err != nil {
 		return nil, err

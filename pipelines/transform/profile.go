@@ -2,6 +2,7 @@ package transform
 
 import (
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -11,8 +12,8 @@ import (
 type Columns map[string]*dsl.RowProgram
 
 // profiles compiles a Profile.
-func (c *Compiled) profiles(t dsl.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[dsl.ProfileRows](t)
+func (c *Compiled) profiles(t spec.Transform, given Deps) error {
+	config, err := rows.DecodeConfig[spec.ProfileRows](t)
 	if err == nil {
 		c.Profile, err = CompileColumns(config.Columns, given.Params)
 	}
@@ -20,7 +21,7 @@ func (c *Compiled) profiles(t dsl.Transform, given Deps) error {
 }
 
 // CompileColumns compiles the expressions of a profile.
-func CompileColumns(computed map[string]dsl.Expr, params map[string]any) (Columns, error) {
+func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Columns, error) {
 	all := make(Columns, len(computed))
 	for name, e := range computed {
 		var err error

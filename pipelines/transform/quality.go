@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
-func (c *Compiled) quality(t dsl.Transform, _ Deps) error {
+func (c *Compiled) quality(t spec.Transform, _ Deps) error {
 	config, err := rows.DecodeConfig[dsl.QualityFilter](t)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -26,7 +27,7 @@ type partShare struct {
 var AllRows = Splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
 
 // CompileSplit compiles a Split.
-func CompileSplit(t dsl.Transform, params map[string]any) (*Splitter, error) {
+func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
 	c, err := rows.DecodeConfig[dsl.Split](t)
 	if err != nil {
 		return nil, err

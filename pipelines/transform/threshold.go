@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -15,7 +16,7 @@ type Threshold struct {
 }
 
 // CompileThreshold reads a transform's error_handling; nil when it has none.
-func CompileThreshold(t dsl.Transform) (*Threshold, error) {
+func CompileThreshold(t spec.Transform) (*Threshold, error) {
 	var c struct {
 		ErrorHandling *dsl.ErrorHandling `json:"error_handling"`
 	}
@@ -35,5 +36,5 @@ func (h *Threshold) Check(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil
 	}
-	return fault.New(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, dsl.Share(h.share))
+	return fault.New(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, spec.Share(h.share))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
@@ -61,7 +62,7 @@ type Shared interface {
 }
 
 // compiler compiles the config of a transform into c.
-type compiler func(c *Compiled, t dsl.Transform, given Deps) error
+type compiler func(c *Compiled, t spec.Transform, given Deps) error
 
 // compilers are those of the row transforms, by type.
 var compilers = map[string]compiler{
@@ -84,7 +85,7 @@ var compilers = map[string]compiler{
 }
 
 // Compile compiles one row transform of the chain. It has the name it is counted under.
-func Compile(t dsl.Transform, given Deps) (c Compiled, err error) {
+func Compile(t spec.Transform, given Deps) (c Compiled, err error) {
 	c.name = t.Name
 	if t.Name != t.Type { // only one transform of a chain can go without a name
 		c.prefix = t.Name + "/"
@@ -99,7 +100,7 @@ func Compile(t dsl.Transform, given Deps) (c Compiled, err error) {
 
 // applies makes a compiler of one for a transform that changes, drops or rejects rows.
 func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
-	return func(c *Compiled, t dsl.Transform, given Deps) error {
+	return func(c *Compiled, t spec.Transform, given Deps) error {
 		config, err := rows.DecodeConfig[C](t)
 		if err == nil {
 			c.Apply, err = compile(config, given.Params)
@@ -110,7 +111,7 @@ func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
 
 // drops has the rows that the transform drops counted under its own name.
 func drops(compile compiler) compiler {
-	return func(c *Compiled, t dsl.Transform, given Deps) error {
+	return func(c *Compiled, t spec.Transform, given Deps) error {
 		c.Rules = []string{t.Name}
 		return compile(c, t, given)
 	}

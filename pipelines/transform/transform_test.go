@@ -10,14 +10,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // apply compiles a transform and applies it to a row.
 func apply(t *testing.T, typ, config, rowText string) (rows.Row, error) {
 	t.Helper()
-	c, err := Compile(dsl.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, Deps{
+	c, err := Compile(spec.Transform{Type: typ, Name: typ, Config: json.RawMessage(config)}, Deps{
 		Params: map[string]any{"limit": int64(3)}, Secrets: map[string]string{"KEY": "secret"},
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func TestNormalizeIsStable(t *testing.T) {
 	for _, config := range []string{
 		`{"fields": ["a"]}`, `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"fields": ["a"], "whitespace": "keep"}`,
 	} {
-		c, err := Compile(dsl.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, Deps{})
+		c, err := Compile(spec.Transform{Type: "NormalizeText", Config: json.RawMessage(config)}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}

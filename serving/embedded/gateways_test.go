@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -52,10 +52,10 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 	}
 
 	stage := rollout.Stage{
-		Spec: dsl.Stage{Weight: 0.5, MinSamples: 1 << 40, MaxWait: dsl.Duration(time.Hour)}, Of: 1, Candidate: "2", Stable: "1", Revision: doc.Revision,
+		Spec: spec.Stage{Weight: 0.5, MinSamples: 1 << 40, MaxWait: spec.Duration(time.Hour)}, Of: 1, Candidate: "2", Stable: "1", Revision: doc.Revision,
 	}
 	var state rollout.State
-	var look dsl.Look
+	var look spec.Look
 	sent := 0
 	for i, at := range []int{0, 1, 0, 1, 0, 0, 1} {
 		for range i + 1 {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // callTimeout bounds one question to the API server.
@@ -26,7 +26,7 @@ const callTimeout = 20 * time.Second
 var resource = schema.GroupVersionResource{Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"}
 
 // configOf reads how to reach the cluster; inside means that this process is a pod of it.
-func configOf(spec dsl.KServeTarget) (config *rest.Config, namespace string, inside bool, err error) {
+func configOf(spec spec.KServeTarget) (config *rest.Config, namespace string, inside bool, err error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(),
 		&clientcmd.ConfigOverrides{CurrentContext: spec.Context})
 	if config, err = loader.ClientConfig(); err != nil {

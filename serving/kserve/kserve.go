@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/remote"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -33,7 +33,7 @@ const (
 
 // Serve starts the gateway of a target at an address of this machine: see gateway.Ports. The cluster is asked for nothing yet.
 // gateway.ErrPortInUse when a port is taken.
-func Serve(ctx context.Context, s *store.Store, target string, spec dsl.KServeTarget, host, labelKey string, log *slog.Logger) (*gateway.Server, error) {
+func Serve(ctx context.Context, s *store.Store, target string, spec spec.KServeTarget, host, labelKey string, log *slog.Logger) (*gateway.Server, error) {
 	config, namespace, inside, err := configOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
@@ -52,7 +52,7 @@ type releases struct {
 	models  *models
 	store   *store.Store
 	target  string
-	spec    dsl.KServeTarget
+	spec    spec.KServeTarget
 	inside  bool // this process is a pod of the cluster
 
 	labelKey string // gateway.Options.LabelKey
@@ -60,7 +60,7 @@ type releases struct {
 	patience, readyWithin, lookEvery time.Duration
 }
 
-func newReleases(s *store.Store, target string, spec dsl.KServeTarget, config *rest.Config, namespace string) (*releases, error) {
+func newReleases(s *store.Store, target string, spec spec.KServeTarget, config *rest.Config, namespace string) (*releases, error) {
 	models, err := newModels(s, spec)
 	if err != nil {
 		return nil, err

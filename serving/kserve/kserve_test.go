@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving"
@@ -103,7 +103,7 @@ func newSite(t *testing.T, s *store.Store, rules []rbacv1.PolicyRule) *site {
 // releases are those of a target in a hurry.
 func (s *site) releases(target string) *releases {
 	s.t.Helper()
-	spec := dsl.KServeTarget{Context: "kubetest", Models: s.bucket.At("shared"), Server: "triton"}
+	spec := spec.KServeTarget{Context: "kubetest", Models: s.bucket.At("shared"), Server: "triton"}
 	config, namespace, inside, err := configOf(spec)
 	if err != nil || inside || namespace != s.namespace {
 		s.t.Fatalf("namespace %s, inside %v: %v", namespace, inside, err)

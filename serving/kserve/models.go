@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -51,7 +51,7 @@ type published struct {
 	engine string
 }
 
-func newModels(s *store.Store, spec dsl.KServeTarget) (*models, error) {
+func newModels(s *store.Store, spec spec.KServeTarget) (*models, error) {
 	m := &models{from: s, url: spec.Models, server: servers[spec.Server]}
 	if m.url == "" {
 		m.url = s.URL()

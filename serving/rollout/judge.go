@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -58,8 +58,8 @@ func (s State) NextStage() State { return State{Errors: s.Errors.Next()} }
 
 // Stage is what one look judges.
 type Stage struct {
-	Spec  dsl.Stage
-	Tests dsl.Tests
+	Spec  spec.Stage
+	Tests spec.Tests
 	// Of is how many stages the rollout has.
 	Of int
 	// Candidate and Stable are versions. Stable is empty at a target that served nothing: there is nothing to compare with then, and
@@ -76,15 +76,15 @@ type Stage struct {
 func (s Stage) Alpha() float64 { return orDefault(s.Tests.Errors.Alpha, defaultAlpha) }
 
 // Checks evaluates the stage's CEL conditions on a look's values.
-type Checks func(candidate, stable dsl.SideCounts, delta dsl.Delta) []dsl.Check
+type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
 
 // Judge makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
 // with its samples is then judged by its checks, once: they decide between pass and abort. Judging them again and again until
 // they hold would let chance pass every candidate.
-func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, dsl.Look, []dsl.Check) {
+func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, spec.Look, []spec.Check) {
 	state = state.seen(stage, now)
 	counts := state.counts()
-	look := dsl.Look{
+	look := spec.Look{
 		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: stage.Alpha(),
 	}
 	var rejected string
@@ -104,7 +104,7 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 		look.Decision, look.Reason = Abort, rejected
 		return state, look, nil
 	}
-	var made []dsl.Check
+	var made []spec.Check
 	look.Decision, look.Reason, made = judgeSamples(stage, look, checks)
 	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
@@ -151,7 +151,7 @@ func (s State) counts() Counts {
 }
 
 // judgeSamples decides by the number of samples, the checks and the time.
-func judgeSamples(stage Stage, look dsl.Look, checks Checks) (decision, reason string, made []dsl.Check) {
+func judgeSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	samples, needed := look.Candidate.Requests, stage.Spec.MinSamples
 	if needed == 0 {
 		needed = defaultMinSamples
@@ -178,15 +178,15 @@ func judgeSamples(stage Stage, look dsl.Look, checks Checks) (decision, reason s
 	return Abort, fmt.Sprintf("only %d of %d %s after %v", samples, needed, what, maxWait), nil
 }
 
-func judgeChecks(stage Stage, look dsl.Look, checks Checks) (decision, reason string, made []dsl.Check) {
+func judgeChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	if len(stage.Spec.Checks) > 0 {
 		made = checks(look.Candidate, look.Stable, look.Delta)
 	}
 	var failed []string
 	for _, c := range made {
 		switch c.Verdict {
-		case dsl.VerdictPass:
-		case dsl.VerdictError:
+		case spec.VerdictPass:
+		case spec.VerdictError:
 			failed = append(failed, fmt.Sprintf("%s: %s", c.Expression, c.Error))
 		default:
 			failed = append(failed, c.Expression+" does not hold")
@@ -198,7 +198,7 @@ func judgeChecks(stage Stage, look dsl.Look, checks Checks) (decision, reason st
 	return Pass, summary(stage, look), made
 }
 
-func summary(stage Stage, look dsl.Look) string {
+func summary(stage Stage, look spec.Look) string {
 	if stage.Spec.Shadow > 0 {
 		return fmt.Sprintf("%d answers compared, %.1f%% agree, largest difference %.3g",
 			look.Delta.Samples, 100*look.Delta.Agreement, look.Delta.MaxAbs)
@@ -206,7 +206,7 @@ func summary(stage Stage, look dsl.Look) string {
 	return fmt.Sprintf("%d requests with %.2f%% errors, stable %.2f%%", look.Candidate.Requests, 100*look.Candidate.ErrorRate, 100*look.Stable.ErrorRate)
 }
 
-func worse(stage Stage, look dsl.Look, shadow stats.Shadow) string {
+func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 	if stage.Spec.Shadow > 0 {
 		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests the candidate alone got %d wrong, the other alone %d (e-value %.3g)",
 			shadow.Mirrored, shadow.CandidateOnly, shadow.StableOnly, look.EValue)
@@ -251,17 +251,17 @@ func slower(stage Stage, counts Counts) string {
 		test.Quantile, look.CandidateLower, look.StableUpper, test.Ratio)
 }
 
-func side(c stats.Counts) dsl.SideCounts {
+func side(c stats.Counts) spec.SideCounts {
 	return sideOf(c.Requests, c.Errors(), c.Latency)
 }
 
 // shadowSides are both sides of mirrored requests. Only the candidate's latency is known apart from users' requests.
-func shadowSides(s stats.Shadow) (candidate, stable dsl.SideCounts) {
+func shadowSides(s stats.Shadow) (candidate, stable spec.SideCounts) {
 	return sideOf(s.Mirrored, s.BothErr+s.CandidateOnly, s.Latency), sideOf(s.Mirrored, s.BothErr+s.StableOnly, stats.Histogram{})
 }
 
-func sideOf(requests, errors int64, latency stats.Histogram) dsl.SideCounts {
-	return dsl.SideCounts{
+func sideOf(requests, errors int64, latency stats.Histogram) spec.SideCounts {
+	return spec.SideCounts{
 		Requests:  requests,
 		Errors:    errors,
 		ErrorRate: ratio(errors, requests),
@@ -270,8 +270,8 @@ func sideOf(requests, errors int64, latency stats.Histogram) dsl.SideCounts {
 	}
 }
 
-func delta(s stats.Shadow) dsl.Delta {
-	return dsl.Delta{Samples: s.Samples, Agreement: ratio(s.Agree, s.Samples), MaxAbs: s.MaxAbs}
+func delta(s stats.Shadow) spec.Delta {
+	return spec.Delta{Samples: s.Samples, Agreement: ratio(s.Agree, s.Samples), MaxAbs: s.MaxAbs}
 }
 
 // milliseconds rounds to a microsecond: more digits than the histogram knows are noise to a reader.

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
 // weightStage is a canary stage of release 2 against release 1.
 func weightStage(weight float64) Stage {
 	return Stage{
-		Spec:      dsl.Stage{Weight: dsl.Share(weight), MinSamples: 100, MaxWait: dsl.Duration(time.Minute)},
+		Spec:      spec.Stage{Weight: spec.Share(weight), MinSamples: 100, MaxWait: spec.Duration(time.Minute)},
 		Of:        2,
 		Candidate: "2",
 		Stable:    "1",
@@ -55,10 +55,10 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
-	checked := func(s Stage) Stage { s.Spec.Checks = []dsl.Expr{"x"}; return s }
+	checked := func(s Stage) Stage { s.Spec.Checks = []spec.Expr{"x"}; return s }
 	sure := func(s Stage) Stage { s.Tests.Errors.Alpha = 1e-60; return s }
 	latency := func(s Stage) Stage {
-		s.Tests.Latency = dsl.LatencyTest{Quantile: 0.9, Ratio: 1.2}
+		s.Tests.Latency = spec.LatencyTest{Quantile: 0.9, Ratio: 1.2}
 		return s
 	}
 	holding := late(weightStage(0.1))
@@ -74,7 +74,7 @@ func TestDecisions(t *testing.T) {
 		name     string
 		stage    Stage
 		now      stats.Snapshot
-		verdict  dsl.Verdict
+		verdict  spec.Verdict
 		decision string
 		reason   string
 	}{
@@ -97,10 +97,10 @@ func TestDecisions(t *testing.T) {
 		{"all traffic at once, mostly wrong", alone, snapshot("e", counts(100, 51, ms), stats.Counts{}), "", Abort, "51.00%"},
 		{"labels refused", weightStage(0.1), snapshot("e", stats.Counts{Refused: 7}, stats.Counts{}), "", Hold, "7 requests were refused because their label is no class"},
 		{"first release without data", first, stats.Snapshot{Epoch: "e"}, "", Hold, "0 of 100"},
-		{"check holds", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictPass, Pass, ""},
-		{"check fails", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Abort, "does not hold"},
-		{"check breaks", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), dsl.VerdictError, Abort, "broken"},
-		{"check too early", checked(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), dsl.VerdictFail, Hold, ""},
+		{"check holds", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictPass, Pass, ""},
+		{"check fails", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Abort, "does not hold"},
+		{"check breaks", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictError, Abort, "broken"},
+		{"check too early", checked(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Hold, ""},
 		{"shadow", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 100, Samples: 100, Agree: 99}), "", Pass, "99.0% agree"},
 		{
 			"shadow without answers", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 120, NoAnswer: 120}), "", Hold,
@@ -112,8 +112,8 @@ func TestDecisions(t *testing.T) {
 		{"first shadow", firstShadow, stats.Snapshot{Epoch: "e"}, "", Pass, "nothing serves"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			checks := func(dsl.SideCounts, dsl.SideCounts, dsl.Delta) []dsl.Check {
-				return []dsl.Check{{Expression: "x", Verdict: tc.verdict, Error: "broken"}}
+			checks := func(spec.SideCounts, spec.SideCounts, spec.Delta) []spec.Check {
+				return []spec.Check{{Expression: "x", Verdict: tc.verdict, Error: "broken"}}
 			}
 			_, look, made := Judge(tc.stage, State{}, tc.now, checks)
 			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
@@ -141,7 +141,7 @@ func TestGatewayRestarts(t *testing.T) {
 		stage := weightStage(0.5)
 		stage.Spec.MinSamples = 1 << 40
 		epoch := 0
-		var look dsl.Look
+		var look spec.Look
 		for range rapid.IntRange(1, 10).Draw(t, "looks") {
 			if rapid.Bool().Draw(t, "restart") {
 				epoch, life = epoch+1, stats.Counts{}
@@ -159,7 +159,7 @@ func TestGatewayRestarts(t *testing.T) {
 			}
 		}
 		want := side(total)
-		if diff := cmp.Diff([]dsl.SideCounts{want, want}, []dsl.SideCounts{look.Candidate, look.Stable}); diff != "" {
+		if diff := cmp.Diff([]spec.SideCounts{want, want}, []spec.SideCounts{look.Candidate, look.Stable}); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
@@ -172,7 +172,7 @@ func TestGatewaysOfSeveralWorkers(t *testing.T) {
 		stage.Spec.MinSamples = 1 << 40
 		gateways, seen := make([]stats.Counts, 3), make([]stats.Counts, 3)
 		var state State
-		var look dsl.Look
+		var look spec.Look
 		for range rapid.IntRange(1, 12).Draw(t, "looks") {
 			i := rapid.IntRange(0, 2).Draw(t, "gateway")
 			gateways[i] = gateways[i].Plus(counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond))
@@ -188,7 +188,7 @@ func TestGatewaysOfSeveralWorkers(t *testing.T) {
 			}
 		}
 		want := side(seen[0].Plus(seen[1]).Plus(seen[2]))
-		if diff := cmp.Diff([]dsl.SideCounts{want, want}, []dsl.SideCounts{look.Candidate, look.Stable}); diff != "" {
+		if diff := cmp.Diff([]spec.SideCounts{want, want}, []spec.SideCounts{look.Candidate, look.Stable}); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
@@ -246,7 +246,7 @@ func simulate(rng *rand.Rand, candidateRate, stableRate float64) string {
 					side.Wrong++
 				}
 			}
-			var look dsl.Look
+			var look spec.Look
 			state, look, _ = Judge(stage, state, snapshot("e", candidate, stable), nil)
 			if look.Decision == Abort {
 				return Abort

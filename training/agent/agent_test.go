@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -67,7 +67,7 @@ func TestConfigTravelsInTheEnvironment(t *testing.T) {
 func TestRankEnvironment(t *testing.T) {
 	p := &prepared{
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,
-		spec:   dsl.Train{Checkpoint: dsl.CheckpointSpec{Every: dsl.Duration(90 * time.Second)}},
+		spec:   spec.Train{Checkpoint: spec.CheckpointSpec{Every: spec.Duration(90 * time.Second)}},
 		seal:   checkpoint.Seal{Generation: 2, Resume: &checkpoint.Manifest{Step: 7}},
 		folder: &script.Folder{Argv: []string{"/bin/fit"}, Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
 		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"}, resumeFrom: "/n/resume",

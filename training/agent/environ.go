@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
@@ -41,7 +41,7 @@ func rankEnv(c Config, p *prepared, l launch) []string {
 }
 
 // threads is how many the ranks of a node should compute with: as many as the step asked cores for, else what the node has.
-func threads(c Config, r dsl.Resources) int {
+func threads(c Config, r spec.Resources) int {
 	if r.CPU > 0 {
 		return max(1, int(r.CPU))
 	}

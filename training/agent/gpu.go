@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 )
@@ -89,7 +89,7 @@ func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 		return
 	}
 	w.idle.add(report.At, share)
-	if why := w.idle.why(); why != "" && w.idle.limit.Action == dsl.IdleRelease && !w.released {
+	if why := w.idle.why(); why != "" && w.idle.limit.Action == spec.IdleRelease && !w.released {
 		w.released = true
 		w.notify(ctx, contract.Notice{Cause: contract.CauseIdle, Reason: why})
 	}
@@ -161,7 +161,7 @@ func (w *gpuWatch) current() (readings []gpu.Reading, idle string) {
 }
 
 // summary is what is to be kept of the GPUs, and what broke one of them.
-func (w *gpuWatch) summary() (use *dsl.GPUUse, fault string) {
+func (w *gpuWatch) summary() (use *spec.GPUUse, fault string) {
 	if w == nil {
 		return nil, ""
 	}
@@ -179,7 +179,7 @@ func (w *gpuWatch) summary() (use *dsl.GPUUse, fault string) {
 
 // idleWindow looks back as far as the limit says.
 type idleWindow struct {
-	limit dsl.Idle
+	limit spec.Idle
 	kept  []idleSample
 	mean  float64
 	now   bool          // idle now
@@ -229,7 +229,7 @@ const maxEvents = 8
 
 // gpuUse adds readings up.
 type gpuUse struct {
-	dsl.GPUUse
+	spec.GPUUse
 	reads, known, throttled int
 	utilization, power      float64
 	first                   map[string]int64 // of each GPU, the uncorrected errors that it had before
@@ -271,7 +271,7 @@ func (u *gpuUse) addEvent(event gpu.Event) {
 }
 
 // sum is what the readings come to; nil when nothing was ever reported.
-func (u *gpuUse) sum() *dsl.GPUUse {
+func (u *gpuUse) sum() *spec.GPUUse {
 	if u.reads == 0 && len(u.Events) == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -54,7 +54,7 @@ func (w *warnings) String() string {
 }
 
 // gpuNode is a node with the GPUs 2 and 3 of gputest's machine, or with no helper, that runs a program.
-func gpuNode(t *testing.T, program, helperPath string, idle *dsl.Idle) (*ranks, chan contract.Notice, *warnings) {
+func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks, chan contract.Notice, *warnings) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
@@ -66,7 +66,7 @@ func gpuNode(t *testing.T, program, helperPath string, idle *dsl.Idle) (*ranks, 
 		client: notices{sent: sent}, log: slog.New(slog.NewTextHandler(log, nil)), stallFloor: time.Minute,
 	}
 	p := &prepared{key: training.Key{Run: "r", Step: "s", Generation: 1}, seal: checkpoint.Seal{Generation: 1}, workflow: "train"}
-	p.spec.Resources = dsl.Resources{GPU: 2, Idle: idle}
+	p.spec.Resources = spec.Resources{GPU: 2, Idle: idle}
 	if err := p.makeDirs(n.config); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestGPUFaultAfterFailure(t *testing.T) {
 func TestGPUReadings(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)
-	r, sent, _ := gpuNode(t, "sleep 600", os.Args[0], &dsl.Idle{Below: 0.3, For: dsl.Duration(300 * time.Millisecond), Action: dsl.IdleRelease})
+	r, sent, _ := gpuNode(t, "sleep 600", os.Args[0], &spec.Idle{Below: 0.3, For: spec.Duration(300 * time.Millisecond), Action: spec.IdleRelease})
 	limit := time.After(time.Minute)
 	for r.progress().GPUs == nil {
 		select {
@@ -193,7 +193,7 @@ func TestGPUUse(t *testing.T) {
 	})
 	u.addEvent(gpu.Event{XID: 63, UUID: "a"})
 	u.addEvent(gpu.Event{XID: 63, UUID: "a"})
-	want := &dsl.GPUUse{
+	want := &spec.GPUUse{
 		Count: 2, Model: "NVIDIA A100", Utilization: 0.75, Memory: 40, MemoryPeak: 30, TemperatureMax: 70, PowerMean: 200, Throttled: 0.25, ECCUncorrected: 2,
 		Events: []string{"GPU 0 (a): XID 63, GPU memory remapping event"},
 	}
@@ -232,7 +232,7 @@ func TestIdleWindow(t *testing.T) {
 		{"idle no more", []float64{0, 0, 0, 0, 0, 0, 1, 1, 1, 1}, false, 7 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := idleWindow{limit: dsl.Idle{Below: 0.3, For: dsl.Duration(5 * time.Second)}}
+			w := idleWindow{limit: spec.Idle{Below: 0.3, For: spec.Duration(5 * time.Second)}}
 			for i, share := range tt.shares {
 				w.add(time.Unix(int64(i), 0), share)
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
@@ -42,7 +42,7 @@ func launchOf(p *prepared, in contract.RunRanksInput, self string) (launch, erro
 	}
 	l := launch{argv: command, ranks: 1}
 	switch p.spec.Launcher {
-	case dsl.LauncherTorchrun:
+	case spec.LauncherTorchrun:
 		l.ranks, l.dir = max(1, p.spec.Resources.GPU), filepath.Join(p.dirs.root, "ranks")
 		l.argv = append([]string{
 			pythonOf(p.folder.Argv), "-m", "torch.distributed.run", "--nnodes=" + nodes, "--node_rank=" + rank,
@@ -52,7 +52,7 @@ func launchOf(p *prepared, in contract.RunRanksInput, self string) (launch, erro
 			"--redirects=1", "--tee=1", "--log_dir=" + filepath.Join(l.dir, "torchrun"),
 			"--no_python", self, RankCommand, l.dir,
 		}, command...)
-	case dsl.LauncherMPI:
+	case spec.LauncherMPI:
 		l.ranks, l.dir = max(1, p.spec.Resources.GPU, int(p.spec.Resources.CPU)), filepath.Join(p.dirs.root, "ranks")
 		if p.spec.Resources.GPU > 0 {
 			l.ranks = p.spec.Resources.GPU
@@ -66,7 +66,7 @@ func launchOf(p *prepared, in contract.RunRanksInput, self string) (launch, erro
 			"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
 			"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
 		}
-	case dsl.LauncherTensorFlow:
+	case spec.LauncherTensorFlow:
 		config, err := tensorflowConfig(p.index, in.Peers)
 		if err != nil {
 			return launch{}, err

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -31,7 +31,7 @@ type gang struct {
 }
 
 // startGang starts a shell script by a launcher on some nodes.
-func startGang(t *testing.T, nodes int, spec dsl.Train, text string) gang {
+func startGang(t *testing.T, nodes int, spec spec.Train, text string) gang {
 	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
@@ -128,7 +128,7 @@ while true; do sleep 0.05; done
 // TestTorchrunStopsOnNotice: torchrun takes the first rank that exits for a failure and kills the others, and its own exit code is 1.
 func TestTorchrunStopsOnNotice(t *testing.T) {
 	needsTorch(t)
-	g := startGang(t, 2, dsl.Train{Launcher: dsl.LauncherTorchrun, Resources: dsl.Resources{GPU: 2}}, stopping)
+	g := startGang(t, 2, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, stopping)
 	for node := range 2 {
 		for _, local := range []string{"0", "1"} {
 			g.await(t, node, "ranks/"+startedFiles+local)
@@ -155,7 +155,7 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 // TestTorchrunTellsWhoFailed: of four ranks one fails by itself; torchrun ends the other on its node.
 func TestTorchrunTellsWhoFailed(t *testing.T) {
 	needsTorch(t)
-	g := startGang(t, 1, dsl.Train{Launcher: dsl.LauncherTorchrun, Resources: dsl.Resources{GPU: 2}}, `
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, `
 if [ "$RANK" = 1 ]; then echo "the real reason"; exit 7; fi
 while true; do sleep 0.05; done`)
 	end := g.end(t, 0)
@@ -171,7 +171,7 @@ func TestTorchrunMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", p+":"+os.Getenv("PATH"))
-	g := startGang(t, 1, dsl.Train{Launcher: dsl.LauncherTorchrun}, "true")
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun}, "true")
 	if end := g.end(t, 0); end.Code != 1 || !strings.Contains(end.Tail, "torch") {
 		t.Errorf("ended %+v, want what python said", end)
 	}
@@ -181,7 +181,7 @@ func TestMPI(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		t.Skip("mpirun is not installed")
 	}
-	g := startGang(t, 1, dsl.Train{Launcher: dsl.LauncherMPI, Resources: dsl.Resources{CPU: 3}}, stopping)
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 3}}, stopping)
 	for _, local := range []string{"0", "1", "2"} {
 		g.await(t, 0, "ranks/"+startedFiles+local)
 	}
@@ -191,13 +191,13 @@ func TestMPI(t *testing.T) {
 	if end := g.end(t, 0); end.Code != exitStopped || !end.Stopped || end.Ranks != 3 || end.CommittedStep != 7 {
 		t.Errorf("ended %+v, want 143 and step 7 committed", end)
 	}
-	g = startGang(t, 1, dsl.Train{Launcher: dsl.LauncherMPI, Resources: dsl.Resources{CPU: 3}}, `
+	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 3}}, `
 if [ "$RANK" = 2 ]; then echo "the real reason"; kill -9 $$; fi
 while true; do sleep 0.05; done`)
 	if end := g.end(t, 0); syscall.Signal(end.Signal) != syscall.SIGKILL || end.Local != 2 || end.Tail != "the real reason" {
 		t.Errorf("ended %+v, want rank 2 killed", end)
 	}
-	g = startGang(t, 1, dsl.Train{Launcher: dsl.LauncherMPI, Resources: dsl.Resources{CPU: 2}}, `echo "$RANK of $WORLD_SIZE done"`)
+	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 2}}, `echo "$RANK of $WORLD_SIZE done"`)
 	if end := g.end(t, 0); end.Code != 0 || end.Signal != 0 {
 		t.Errorf("ended %+v, want the end of all", end)
 	}
@@ -272,7 +272,7 @@ func TestPatience(t *testing.T) {
 }
 
 func TestTensorFlowConfig(t *testing.T) {
-	p := &prepared{index: 1, spec: dsl.Train{Launcher: dsl.LauncherTensorFlow}, folder: &script.Folder{Argv: []string{"/bin/fit"}}}
+	p := &prepared{index: 1, spec: spec.Train{Launcher: spec.LauncherTensorFlow}, folder: &script.Folder{Argv: []string{"/bin/fit"}}}
 	l, err := launchOf(p, contract.RunRanksInput{Nodes: 2, Peers: []string{"10.0.0.1:20001", "10.0.0.2:20002"}}, "/bin/agent")
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestTensorFlowConfig(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	spec := dsl.Train{Resources: dsl.Resources{Memory: 100 << 20}}
+	spec := spec.Train{Resources: spec.Resources{Memory: 100 << 20}}
 	g := startGang(t, 1, spec, `echo hungry; (python3 -c 'import time; x = b"x" * (200 << 20); time.sleep(60)' & wait)`)
 	end := g.end(t, 0)
 	if !strings.Contains(end.OverMemory, "more than memory: 100MiB") || syscall.Signal(end.Signal) != syscall.SIGKILL || end.Tail != "hungry" {

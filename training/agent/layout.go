@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // settleTime is how long a checkpoint that is written in place must not have changed to be taken for whole.
@@ -34,9 +34,9 @@ type layout struct {
 // layoutOf returns a layout by its name in the language.
 func layoutOf(name string) layout {
 	switch name {
-	case dsl.LayoutHuggingFace:
+	case spec.LayoutHuggingFace:
 		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, spare: randomState}
-	case dsl.LayoutLightning:
+	case spec.LayoutLightning:
 		return layout{step: lightningStep, inPlace: true, whole: wholeLightning}
 	}
 	return layout{step: numbered("step-"), whole: func(string, int64) bool { return true }}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
@@ -41,17 +41,17 @@ func TestLayoutsFindCheckpoints(t *testing.T) {
 		want   []written
 	}{
 		{
-			dsl.LayoutFolder,
+			spec.LayoutFolder,
 			[]string{"step-3/", "step-12/", ".new-13/", "step-x/", "step-0/", "step--4/", "other/", "step-99", "checkpoint-5/"},
 			[]written{{12, "step-12"}, {3, "step-3"}},
 		},
 		{
-			dsl.LayoutHuggingFace,
+			spec.LayoutHuggingFace,
 			[]string{"checkpoint-500/", "checkpoint-1000/", "tmp-checkpoint-1500/", "checkpoint-best/", "checkpoint-7", "runs/"},
 			[]written{{1000, "checkpoint-1000"}, {500, "checkpoint-500"}},
 		},
 		{
-			dsl.LayoutLightning,
+			spec.LayoutLightning,
 			[]string{
 				"epoch=0-step=10.ckpt", "epoch=1-step=000020-v1.ckpt", "last.ckpt", "epoch=2-step=30.ckpt.tmp", "fit-step=40-loss=0.5.ckpt",
 				"epoch=3.ckpt", "substep=50.ckpt", "step=60.ckpt/",
@@ -70,7 +70,7 @@ func TestLayoutsFindCheckpoints(t *testing.T) {
 
 func TestWholeCheckpoints(t *testing.T) {
 	dir := t.TempDir()
-	trainer := layoutOf(dsl.LayoutHuggingFace)
+	trainer := layoutOf(spec.LayoutHuggingFace)
 	place(t, dir, "checkpoint-5/model.safetensors")
 	state := filepath.Join(dir, "checkpoint-5", "trainer_state.json")
 	for text, want := range map[string]bool{"": false, `{"global_step": 5, "log_hist`: false, `{"global_step": 4}`: false, `{"global_step": 5}`: true} {
@@ -81,7 +81,7 @@ func TestWholeCheckpoints(t *testing.T) {
 			t.Errorf("with the state %q whole is %v", text, got)
 		}
 	}
-	lightning := layoutOf(dsl.LayoutLightning)
+	lightning := layoutOf(spec.LayoutLightning)
 	path := filepath.Join(dir, "step=5.ckpt")
 	if err := os.WriteFile(path, ckpt(t), 0o600); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ while true; do sleep 0.05; done
 
 // TestHalfACheckpointIsNeverCommitted, and the one before it is, and is brought back as it was.
 func TestHalfACheckpointIsNeverCommitted(t *testing.T) {
-	g := startGang(t, 1, dsl.Train{Checkpoint: dsl.CheckpointSpec{Layout: dsl.LayoutHuggingFace}}, trainer)
+	g := startGang(t, 1, spec.Train{Checkpoint: spec.CheckpointSpec{Layout: spec.LayoutHuggingFace}}, trainer)
 	r := g.ranks[0]
 	for limit := time.After(time.Minute); r.commits.committed() != 5; {
 		select {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // weighEvery is how often the memory of the ranks is looked at.
@@ -38,9 +38,9 @@ func (r *ranks) weigh(now time.Time) {
 
 // treeMemory is how much memory a process and its descendants use, if that may be more than limit: pages that several share are counted
 // once then, which takes longer to find out; else what is returned is too much, and below limit.
-func treeMemory(procfs string, command int, limit dsl.Size) dsl.Size {
+func treeMemory(procfs string, command int, limit spec.Size) spec.Size {
 	tree := household(procfs, command)
-	var sum dsl.Size
+	var sum spec.Size
 	for _, pid := range tree {
 		sum += resident(procfs, pid)
 	}
@@ -88,18 +88,18 @@ func household(procfs string, command int) []int {
 }
 
 // resident is what a process has in memory; 0 when it has ended.
-func resident(procfs string, pid int) dsl.Size {
+func resident(procfs string, pid int) spec.Size {
 	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "statm"))
 	fields := strings.Fields(string(raw))
 	if err != nil || len(fields) < 2 {
 		return 0
 	}
 	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return dsl.Size(pages * int64(os.Getpagesize()))
+	return spec.Size(pages * int64(os.Getpagesize()))
 }
 
 // proportional is the same with its share of what it has in common with others.
-func proportional(procfs string, pid int) dsl.Size {
+func proportional(procfs string, pid int) spec.Size {
 	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "smaps_rollup"))
 	if err != nil {
 		return resident(procfs, pid)
@@ -107,7 +107,7 @@ func proportional(procfs string, pid int) dsl.Size {
 	for line := range strings.Lines(string(raw)) {
 		var kib int64
 		if n, _ := fmt.Sscanf(line, "Pss: %d kB", &kib); n == 1 {
-			return dsl.Size(kib << 10)
+			return spec.Size(kib << 10)
 		}
 	}
 	return resident(procfs, pid)

@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -32,7 +32,7 @@ type prepared struct {
 	key      training.Key
 	index    int
 	workflow string
-	spec     dsl.Train
+	spec     spec.Train
 	seal     checkpoint.Seal
 	folder   *script.Folder
 	mask     *secret.Mask
@@ -174,7 +174,7 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	return errors.Join(err, f.Close())
 }
 
-func loadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec *dsl.Train) error {
+func loadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec *spec.Train) error {
 	raw := []byte(in.Spec)
 	if in.SpecRef != "" {
 		blob, err := s.Blob(ctx, in.SpecRef)

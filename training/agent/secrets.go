@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 )
@@ -26,7 +27,7 @@ func (n *node) secrets(ctx context.Context, in contract.StepInput) (secret.Value
 }
 
 // environment reads the environment that the step was submitted with.
-func (n *node) environment(ctx context.Context, submission string) (*dsl.Environment, error) {
+func (n *node) environment(ctx context.Context, submission string) (*spec.Environment, error) {
 	blob, err := n.store.Blob(ctx, submission)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "read the submission: "+err.Error(), err)
@@ -37,7 +38,7 @@ func (n *node) environment(ctx context.Context, submission string) (*dsl.Environ
 		return nil, contract.Error(contract.ErrInfrastructure, "read the submission: "+err.Error(), err)
 	}
 	if len(sub.Environment) == 0 {
-		return dsl.DefaultEnvironment(), nil
+		return spec.DefaultEnvironment(), nil
 	}
 	env, diags := dsl.LoadEnvironment(document.File{Name: sub.EnvFile, Source: sub.Environment})
 	if env == nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
@@ -50,16 +50,16 @@ func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInp
 		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
 		store:  s, log: slog.Default(), resolver: secret.NewResolver(), stallFloor: stallFloor,
 	}
-	return n, contract.StepInput{Run: "r", Step: "s", Kind: dsl.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
+	return n, contract.StepInput{Run: "r", Step: "s", Kind: spec.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
 }
 
 // lay prepares a generation that runs a script.
 func (n *node) lay(t *testing.T, in contract.StepInput, program string) (*prepared, error) {
 	t.Helper()
 	p := &prepared{key: keyOf(in, 1), seal: checkpoint.Seal{Generation: 1}}
-	p.spec.Command = dsl.Command{
+	p.spec.Command = spec.Command{
 		Command: []string{"bash", "-euc", program},
-		Outputs: map[string]dsl.OutputDecl{"said": {Type: "string"}},
+		Outputs: map[string]spec.OutputDecl{"said": {Type: "string"}},
 	}
 	if err := p.makeDirs(n.config); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -116,9 +116,9 @@ func of(try string, instances []types.Instance) []types.Instance {
 
 func capacityOf(instance types.Instance) string {
 	if instance.InstanceLifecycle == types.InstanceLifecycleTypeSpot {
-		return dsl.CapacitySpot
+		return spec.CapacitySpot
 	}
-	return dsl.CapacityOnDemand
+	return spec.CapacityOnDemand
 }
 
 // Watch implements training.Pool.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -16,7 +16,7 @@ import (
 // moment may pass a limit together.
 func (p *Pool) admit(ctx context.Context, r training.Request, fit []types.InstanceTypeInfo) (int, error) {
 	limits := p.opts.Limits
-	if limits == (dsl.PoolLimits{}) {
+	if limits == (spec.PoolLimits{}) {
 		return r.MaxNodes, nil
 	}
 	taken, err := p.describe(ctx, tagFilter(tagPool, p.opts.Name))

@@ -21,7 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -48,11 +48,11 @@ type Options struct {
 	// Name of the pool. Its gangs' instances are counted by it.
 	Name string
 	// Spec says which instances.
-	Spec dsl.EC2Pool
+	Spec spec.EC2Pool
 	// Limits bound all gangs of the pool together.
-	Limits dsl.PoolLimits
+	Limits spec.PoolLimits
 	// Prices of an instance, where AWS's are not the ones that are paid.
-	Prices dsl.Prices
+	Prices spec.Prices
 	// Depot hands the agent out.
 	Depot *delivery.Depot
 	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.

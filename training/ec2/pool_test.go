@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -48,8 +48,8 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 		t.Fatal(err)
 	}
 	o := Options{
-		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: dsl.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
-		Spec:  dsl.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
+		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: spec.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
+		Spec:  spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
 		Agent: agent.Config{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
 		Every: 50 * time.Millisecond,
 		Polls: func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },
@@ -117,7 +117,7 @@ func (w *world) left(t *testing.T, key training.Key) []string {
 func request(generation, least, most int) training.Request {
 	return training.Request{
 		Key:      training.Key{Run: "r1", Step: "fit", Generation: generation},
-		MinNodes: least, MaxNodes: most, Workflow: "train/r1/fit", Capacity: dsl.CapacitySpot,
+		MinNodes: least, MaxNodes: most, Workflow: "train/r1/fit", Capacity: spec.CapacitySpot,
 	}
 }
 
@@ -238,7 +238,7 @@ func TestCapacityComesBack(t *testing.T) {
 	}
 	w.front.set(func(f *front) { f.capacity = 2 })
 	gang, err := w.Acquire(t.Context(), request(1, 2, 3))
-	if err != nil || len(gang.Nodes) != 2 || gang.Capacity != dsl.CapacitySpot {
+	if err != nil || len(gang.Nodes) != 2 || gang.Capacity != spec.CapacitySpot {
 		t.Errorf("got %+v, %v, want the two spot instances that there are", gang, err)
 	}
 	release(t, w.Pool, request(1, 2, 3).Key)
@@ -370,17 +370,17 @@ func TestReleaseOfATry(t *testing.T) {
 func TestResources(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, test := range []struct {
-		want  dsl.Resources
+		want  spec.Resources
 		types []string
 		says  string
 	}{
-		{dsl.Resources{}, []string{"g5.2xlarge", "g4dn.xlarge"}, ""},
-		{dsl.Resources{Memory: 20 << 30}, []string{"g5.2xlarge"}, ""},
-		{dsl.Resources{GPUType: []string{"NVIDIA T4", "L4"}}, []string{"g4dn.xlarge"}, ""},
-		{dsl.Resources{CPU: 64}, nil, "g5.2xlarge has 8 cores and the step wants 64; g4dn.xlarge has 4 cores and the step wants 64"},
-		{dsl.Resources{GPU: 2}, nil, "g5.2xlarge has 1 GPUs and the step wants 2"},
-		{dsl.Resources{GPU: 1, GPUType: []string{"A100"}}, nil, "g5.2xlarge has the GPU A10G and the step wants A100"},
-		{dsl.Resources{Memory: 64 << 30}, nil, "g5.2xlarge has 32GiB of memory and the step wants 64GiB"},
+		{spec.Resources{}, []string{"g5.2xlarge", "g4dn.xlarge"}, ""},
+		{spec.Resources{Memory: 20 << 30}, []string{"g5.2xlarge"}, ""},
+		{spec.Resources{GPUType: []string{"NVIDIA T4", "L4"}}, []string{"g4dn.xlarge"}, ""},
+		{spec.Resources{CPU: 64}, nil, "g5.2xlarge has 8 cores and the step wants 64; g4dn.xlarge has 4 cores and the step wants 64"},
+		{spec.Resources{GPU: 2}, nil, "g5.2xlarge has 1 GPUs and the step wants 2"},
+		{spec.Resources{GPU: 1, GPUType: []string{"A100"}}, nil, "g5.2xlarge has the GPU A10G and the step wants A100"},
+		{spec.Resources{Memory: 64 << 30}, nil, "g5.2xlarge has 32GiB of memory and the step wants 64GiB"},
 	} {
 		fit, err := w.fitting(t.Context(), test.want)
 		var got []string
@@ -398,7 +398,7 @@ func TestResources(t *testing.T) {
 
 func TestMoneyLimit(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Prices, o.Limits = dsl.Prices{Spot: 2}, dsl.PoolLimits{USDPerHour: 5}
+		o.Prices, o.Limits = spec.Prices{Spot: 2}, spec.PoolLimits{USDPerHour: 5}
 	})
 	if _, err := w.Acquire(t.Context(), request(1, 3, 3)); !errors.Is(err, training.ErrTooLarge) {
 		t.Errorf("three for six dollars: %v, want ErrTooLarge", err)
@@ -429,8 +429,8 @@ func TestThrottled(t *testing.T) {
 func TestPriceOfAGang(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 2 })
 	for capacity, want := range map[string]float64{
-		dsl.CapacitySpot:     0.00001, // moto's price of everything
-		dsl.CapacityOnDemand: 1.212,
+		spec.CapacitySpot:     0.00001, // moto's price of everything
+		spec.CapacityOnDemand: 1.212,
 	} {
 		r := request(1, 1, 1)
 		r.Capacity = capacity
@@ -446,7 +446,7 @@ func TestPriceOfAGang(t *testing.T) {
 func TestTryIsGoneOnWith(t *testing.T) {
 	w := newWorld(t, nil)
 	spot, onDemand := request(1, 1, 2), request(1, 1, 1)
-	onDemand.Capacity = dsl.CapacityOnDemand
+	onDemand.Capacity = spec.CapacityOnDemand
 	begun, err := w.openTry(t.Context(), spot, 2, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -456,7 +456,7 @@ func TestTryIsGoneOnWith(t *testing.T) {
 		t.Errorf("another worker has another try, %v (-begun +gone on with):\n%s", err, diff)
 	}
 	gang, err := w.Acquire(t.Context(), onDemand)
-	if err != nil || gang.Capacity != dsl.CapacitySpot || len(gang.Nodes) != 2 {
+	if err != nil || gang.Capacity != spec.CapacitySpot || len(gang.Nodes) != 2 {
 		t.Errorf("got %+v, %v, want the two spot instances that were begun", gang, err)
 	}
 	release(t, w.Pool, spot.Key)

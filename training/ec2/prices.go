@@ -15,7 +15,7 @@ import (
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // priceListRegion is one of the few where AWS's price list answers, for all regions.
@@ -37,7 +37,7 @@ func (p *Pool) priceOf(ctx context.Context, kind types.InstanceType, capacity, z
 	}
 	var price float64
 	var err error
-	if capacity == dsl.CapacitySpot {
+	if capacity == spec.CapacitySpot {
 		price, err = p.spotPrice(ctx, kind, zone)
 	} else {
 		price, err = p.listPrice(ctx, kind)

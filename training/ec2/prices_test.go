@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/training"
 )
@@ -52,7 +52,7 @@ func pricedPool(t *testing.T, prices map[string]string) *Pool {
 	t.Helper()
 	priceList(t, prices)
 	s3test.Environment(t)
-	p, err := New(t.Context(), Options{Name: "gpu", Spec: dsl.EC2Pool{Region: region}, Limits: dsl.PoolLimits{USDPerHour: 5}})
+	p, err := New(t.Context(), Options{Name: "gpu", Spec: spec.EC2Pool{Region: region}, Limits: spec.PoolLimits{USDPerHour: 5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func pricedPool(t *testing.T, prices map[string]string) *Pool {
 func TestListPrice(t *testing.T) {
 	p := pricedPool(t, map[string]string{"g5.2xlarge": "1.5150000000"})
 	for range 2 {
-		if price, err := p.priceOf(t.Context(), "g5.2xlarge", dsl.CapacityOnDemand, ""); price != 1.515 || err != nil {
+		if price, err := p.priceOf(t.Context(), "g5.2xlarge", spec.CapacityOnDemand, ""); price != 1.515 || err != nil {
 			t.Errorf("got %v, %v", price, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestListPrice(t *testing.T) {
 		"no permission":   {pricedPool(t, nil), "pricing:GetProducts"},
 		"no number":       {pricedPool(t, map[string]string{"g6.2xlarge": "free"}), "cannot be read"},
 	} {
-		if price, err := test.pool.priceOf(t.Context(), "g6.2xlarge", dsl.CapacityOnDemand, ""); err == nil || !strings.Contains(err.Error(), test.says) {
+		if price, err := test.pool.priceOf(t.Context(), "g6.2xlarge", spec.CapacityOnDemand, ""); err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v, %v, want an error that says %s", name, price, err, test.says)
 		}
 	}
@@ -84,10 +84,10 @@ func TestListPrice(t *testing.T) {
 func TestLimitWithoutPrice(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		priceList(t, nil)
-		o.Limits = dsl.PoolLimits{USDPerHour: 5}
+		o.Limits = spec.PoolLimits{USDPerHour: 5}
 	})
 	r := request(1, 1, 1)
-	r.Capacity = dsl.CapacityOnDemand
+	r.Capacity = spec.CapacityOnDemand
 	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "usd_per_hour: {on_demand") {
 		t.Errorf("Acquire: %v, want ErrRefused that says what to write", err)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
 // fitting returns the pool's instance types that have what each node must have, in the pool's order. ErrTooLarge when none has.
-func (p *Pool) fitting(ctx context.Context, want dsl.Resources) ([]types.InstanceTypeInfo, error) {
+func (p *Pool) fitting(ctx context.Context, want spec.Resources) ([]types.InstanceTypeInfo, error) {
 	var asked []types.InstanceType
 	for _, name := range p.opts.Spec.Types {
 		asked = append(asked, types.InstanceType(name))
@@ -44,7 +44,7 @@ func (p *Pool) fitting(ctx context.Context, want dsl.Resources) ([]types.Instanc
 }
 
 // lacks says what an instance type does not have that a node must have, with both figures; "" when it has everything.
-func lacks(t types.InstanceTypeInfo, want dsl.Resources) string {
+func lacks(t types.InstanceTypeInfo, want spec.Resources) string {
 	shape := shapeOf(t)
 	switch {
 	case t.ProcessorInfo != nil && !slices.Contains(t.ProcessorInfo.SupportedArchitectures, architecture()):
@@ -67,7 +67,7 @@ func lacks(t types.InstanceTypeInfo, want dsl.Resources) string {
 type shape struct {
 	cores, gpus int
 	gpu         string
-	memory      dsl.Size
+	memory      spec.Size
 }
 
 func shapeOf(t types.InstanceTypeInfo) shape {
@@ -76,7 +76,7 @@ func shapeOf(t types.InstanceTypeInfo) shape {
 		s.cores = int(aws.ToInt32(t.VCpuInfo.DefaultVCpus))
 	}
 	if t.MemoryInfo != nil {
-		s.memory = dsl.Size(aws.ToInt64(t.MemoryInfo.SizeInMiB) << 20)
+		s.memory = spec.Size(aws.ToInt64(t.MemoryInfo.SizeInMiB) << 20)
 	}
 	if t.GpuInfo != nil {
 		for _, g := range t.GpuInfo.Gpus {

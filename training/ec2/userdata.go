@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/delivery"
 )
 
@@ -28,7 +28,7 @@ type node struct {
 	agent, config delivery.Item
 	queue         string // what the queue of each begins with; its ID follows
 	image         string // of the container; empty: none
-	shm           dsl.Size
+	shm           spec.Size
 }
 
 // userData encodes a node's script as EC2 takes it.

@@ -6,13 +6,13 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
 // Connect makes a client for a pool's cluster, and says in which namespace the pods are. It follows the rules of kubectl: the files that
 // KUBECONFIG names, else ~/.kube/config, else, inside a cluster, that cluster.
-func Connect(spec dsl.KubernetesPool) (_ corev1.CoreV1Interface, namespace string, err error) {
+func Connect(spec spec.KubernetesPool) (_ corev1.CoreV1Interface, namespace string, err error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{CurrentContext: spec.Context})
 	config, err := loaded.ClientConfig()

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -22,7 +22,7 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", path)
-	for _, spec := range []dsl.KubernetesPool{{}, {Context: "kubetest"}, {Context: "kubetest", Namespace: namespace}} {
+	for _, spec := range []spec.KubernetesPool{{}, {Context: "kubetest"}, {Context: "kubetest", Namespace: namespace}} {
 		client, in, err := Connect(spec)
 		if err != nil || in != namespace {
 			t.Fatalf("Connect(%+v): namespace %q, %v, want %q", spec, in, err, namespace)
@@ -31,7 +31,7 @@ func TestConnect(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := Connect(dsl.KubernetesPool{Context: "gpu"}); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "gpu") {
+	if _, _, err := Connect(spec.KubernetesPool{Context: "gpu"}); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "gpu") {
 		t.Errorf("a context that is not there: %v, want ErrRefused that names it", err)
 	}
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -39,7 +39,7 @@ func TestConnect(t *testing.T) {
 	if _, inside := os.LookupEnv("KUBERNETES_SERVICE_HOST"); inside {
 		return
 	}
-	if _, _, err := Connect(dsl.KubernetesPool{}); !errors.Is(err, training.ErrRefused) {
+	if _, _, err := Connect(spec.KubernetesPool{}); !errors.Is(err, training.ErrRefused) {
 		t.Errorf("no kubeconfig: %v, want ErrRefused", err)
 	}
 }

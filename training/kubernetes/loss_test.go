@@ -10,7 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 )
@@ -40,7 +40,7 @@ func TestLosses(t *testing.T) {
 		}, "DeletionByTaintManager"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t, dsl.Pool{})
+			s := newSite(t, spec.Pool{})
 			s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
 			s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
 			r := request(1, 2, 2)
@@ -87,7 +87,7 @@ func (s *site) change(t *testing.T, name string, f func(*corev1.Node)) {
 
 // A gang of which nothing is left makes way for another of the same key.
 func TestAcquireAfterTheWholeGangIsLost(t *testing.T) {
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, spec.Pool{})
 	machine := s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 2, 2)
 	first := s.acquire(r)
@@ -117,7 +117,7 @@ func TestAcquireAfterTheWholeGangIsLost(t *testing.T) {
 
 // Of many workers that acquire the same, all get the same.
 func TestAcquireAtOnce(t *testing.T) {
-	s := newSite(t, dsl.Pool{Limits: dsl.PoolLimits{Nodes: 2}})
+	s := newSite(t, spec.Pool{Limits: spec.PoolLimits{Nodes: 2}})
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 1, 2)
 	const workers = 4
@@ -150,8 +150,8 @@ func TestAcquireAtOnce(t *testing.T) {
 
 // Gangs that come at once stay within the limits together, and one of them gets what it wants.
 func TestLimitsAtOnce(t *testing.T) {
-	s := newSite(t, dsl.Pool{
-		Limits: dsl.PoolLimits{Nodes: 10, USDPerHour: 7}, USDPerHour: dsl.Prices{OnDemand: 2},
+	s := newSite(t, spec.Pool{
+		Limits: spec.PoolLimits{Nodes: 10, USDPerHour: 7}, USDPerHour: spec.Prices{OnDemand: 2},
 	})
 	s.AddNode(t, "m1", kubetest.Machine{})
 	const workers = 4
@@ -182,7 +182,7 @@ func TestLimitsAtOnce(t *testing.T) {
 
 // A worker that dies between two pods leaves a gang that another goes on with.
 func TestAcquireGoesOn(t *testing.T) {
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, spec.Pool{})
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 3, 3)
 	g, err := s.pool.claim(bounded(t), r, 3)
@@ -218,7 +218,7 @@ func TestAcquireGoesOn(t *testing.T) {
 
 // What nobody releases goes with its claim.
 func TestClaimOwnsAll(t *testing.T) {
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, spec.Pool{})
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 2, 2)
 	s.acquire(r)

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 )
@@ -52,7 +52,7 @@ var spotLabels = []struct{ label, value string }{
 // affinity is for machines with the capacity and the GPUs that are wanted, and none on which a GPU broke. On-demand is whatever is not known to be spot.
 func (p *Pool) affinity(r training.Request) *corev1.Affinity {
 	var capacity [][]corev1.NodeSelectorRequirement // one of them, and of each all
-	if r.Capacity == dsl.CapacitySpot {
+	if r.Capacity == spec.CapacitySpot {
 		for _, l := range spotLabels {
 			capacity = append(capacity, []corev1.NodeSelectorRequirement{oneOf(l.label, l.value)})
 		}
@@ -123,7 +123,7 @@ func tolerations(r training.Request) []corev1.Toleration {
 	if r.Resources.GPU > 0 {
 		tolerated = append(tolerated, corev1.Toleration{Key: gpuResource, Operator: corev1.TolerationOpExists})
 	}
-	if r.Capacity == dsl.CapacitySpot {
+	if r.Capacity == spec.CapacitySpot {
 		for _, l := range spotLabels {
 			tolerated = append(tolerated, corev1.Toleration{Key: l.label, Operator: corev1.TolerationOpEqual, Value: l.value})
 		}

@@ -11,14 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 )
 
 // Pods go to machines with the capacity and the GPUs that are wanted, whoever labelled them.
 func TestPlacement(t *testing.T) {
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, spec.Pool{})
 	tainted := []corev1.Taint{{Key: gpuResource, Value: "present", Effect: corev1.TaintEffectNoSchedule}}
 	s.AddNode(t, "plain", kubetest.Machine{})
 	s.AddNode(t, "gke-l4", kubetest.Machine{GPUs: "8", Taints: tainted, Labels: map[string]string{"cloud.google.com/gke-accelerator": "nvidia-l4"}})
@@ -30,16 +30,16 @@ func TestPlacement(t *testing.T) {
 	}})
 	for i, test := range []struct {
 		capacity string
-		wants    dsl.Resources
+		wants    spec.Resources
 		avoid    []string
 		on       string
 	}{
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1}, []string{"plain", "gke-l4"}, "eks-a10g"},
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1}, []string{"eks-a10g"}, "gke-l4"},
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 2, GPUType: []string{"L4", "T4"}}, nil, "gke-l4"},
-		{dsl.CapacitySpot, dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, nil, "gke-l4-spot"},
-		{dsl.CapacityOnDemand, dsl.Resources{GPU: 1, GPUType: []string{"A10G"}}, nil, "eks-a10g"},
-		{dsl.CapacitySpot, dsl.Resources{}, nil, "gke-l4-spot"},
+		{spec.CapacityOnDemand, spec.Resources{GPU: 1}, []string{"plain", "gke-l4"}, "eks-a10g"},
+		{spec.CapacityOnDemand, spec.Resources{GPU: 1}, []string{"eks-a10g"}, "gke-l4"},
+		{spec.CapacityOnDemand, spec.Resources{GPU: 2, GPUType: []string{"L4", "T4"}}, nil, "gke-l4"},
+		{spec.CapacitySpot, spec.Resources{GPU: 2, GPUType: []string{"L4"}}, nil, "gke-l4-spot"},
+		{spec.CapacityOnDemand, spec.Resources{GPU: 1, GPUType: []string{"A10G"}}, nil, "eks-a10g"},
+		{spec.CapacitySpot, spec.Resources{}, nil, "gke-l4-spot"},
 	} {
 		r := request(i+1, 1, 1)
 		r.Capacity, r.Resources, r.Avoid = test.capacity, test.wants, test.avoid
@@ -54,17 +54,17 @@ func TestPlacement(t *testing.T) {
 func TestKeysThatDoNotEnd(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
 	for _, test := range []struct {
-		spec    dsl.KubernetesPool
+		spec    spec.KubernetesPool
 		session string
 		refused bool
 	}{
-		{dsl.KubernetesPool{}, "", true},
-		{dsl.KubernetesPool{}, "ends in an hour", false},
-		{dsl.KubernetesPool{ServiceAccount: "trainer"}, "", false},
-		{dsl.KubernetesPool{ShareKeys: true}, "", false},
+		{spec.KubernetesPool{}, "", true},
+		{spec.KubernetesPool{}, "ends in an hour", false},
+		{spec.KubernetesPool{ServiceAccount: "trainer"}, "", false},
+		{spec.KubernetesPool{ShareKeys: true}, "", false},
 	} {
 		t.Setenv("AWS_SESSION_TOKEN", test.session)
-		p := &Pool{opts: Options{Spec: dsl.Pool{Kubernetes: &test.spec}}}
+		p := &Pool{opts: Options{Spec: spec.Pool{Kubernetes: &test.spec}}}
 		if err := p.checkKeys(); errors.Is(err, training.ErrRefused) != test.refused {
 			t.Errorf("%+v with session %q: %v, want refused %v", test.spec, test.session, err, test.refused)
 		}
@@ -78,12 +78,12 @@ func TestPod(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("key-of-payloads"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, dsl.Pool{Kubernetes: &dsl.KubernetesPool{ShareKeys: true}})
+	s := newSite(t, spec.Pool{Kubernetes: &spec.KubernetesPool{ShareKeys: true}})
 	s.pool.opts.Agent.CodecKeys = keys
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 1, 1)
 	r.Image = "acme/other:2"
-	r.Resources = dsl.Resources{CPU: 1.5, Memory: 1 << 30, SHM: 64 << 20}
+	r.Resources = spec.Resources{CPU: 1.5, Memory: 1 << 30, SHM: 64 << 20}
 	gang := s.acquire(r)
 	pod := s.pods(r.Key)[gang.Nodes[0].Name]
 	raw, err := json.Marshal(pod)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -43,7 +43,7 @@ type Options struct {
 	Client    corev1.CoreV1Interface
 	Namespace string
 	// Spec is the pool as its environment describes it.
-	Spec dsl.Pool
+	Spec spec.Pool
 	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.
 	Agent agent.Config
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -87,19 +87,19 @@ type site struct {
 }
 
 // newSite makes a pool in a namespace of its own. Its cluster has no machines yet.
-func newSite(t *testing.T, spec dsl.Pool) *site {
+func newSite(t *testing.T, sp spec.Pool) *site {
 	t.Helper()
 	c := cluster(t)
 	s := &site{Cluster: c, t: t, namespace: c.Namespace(t)}
 	c.Allow(t, worker, s.namespace, role)
-	if spec.Kubernetes == nil {
-		spec.Kubernetes = &dsl.KubernetesPool{}
+	if sp.Kubernetes == nil {
+		sp.Kubernetes = &spec.KubernetesPool{}
 	}
-	if spec.Runtime.Image == "" {
-		spec.Runtime.Image = "acme/train:1"
+	if sp.Runtime.Image == "" {
+		sp.Runtime.Image = "acme/train:1"
 	}
 	s.pool = New(Options{
-		Name: "burst", Client: c.As(t, worker).CoreV1(), Namespace: s.namespace, Spec: spec,
+		Name: "burst", Client: c.As(t, worker).CoreV1(), Namespace: s.namespace, Spec: sp,
 		Agent: agent.Config{Address: "temporal:7233", Namespace: "default", Store: "s3://acme"},
 		Token: func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t),
 	})
@@ -115,7 +115,7 @@ func (s *site) other() *Pool {
 func request(generation, minimum, maximum int) training.Request {
 	return training.Request{
 		Key: training.Key{Run: "r1", Step: "fit", Generation: generation}, MinNodes: minimum, MaxNodes: maximum,
-		Workflow: "w", Capacity: dsl.CapacityOnDemand,
+		Workflow: "w", Capacity: spec.CapacityOnDemand,
 	}
 }
 
@@ -178,7 +178,7 @@ func bounded(t *testing.T) context.Context {
 
 func TestPool(t *testing.T) {
 	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
-		s := newSite(t, dsl.Pool{Limits: dsl.PoolLimits{Nodes: 3}})
+		s := newSite(t, spec.Pool{Limits: spec.PoolLimits{Nodes: 3}})
 		machine := s.AddNode(t, "m1", kubetest.Machine{})
 		t.Cleanup(s.nothingLeft)
 		return pooltest.Harness{

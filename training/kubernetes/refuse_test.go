@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -23,25 +23,25 @@ func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity
 func TestRefusals(t *testing.T) {
 	gpu := func(types ...string) training.Request {
 		r := request(1, 1, 1)
-		r.Resources = dsl.Resources{GPU: 1, GPUType: types}
+		r.Resources = spec.Resources{GPU: 1, GPUType: types}
 		return r
 	}
 	for _, test := range []struct {
 		name   string
-		spec   dsl.Pool
+		spec   spec.Pool
 		before func(*testing.T, *site)
 		ask    training.Request
 		want   error
 		says   string
 	}{
 		{
-			name: "image that is not there", spec: dsl.Pool{Runtime: dsl.Runtime{Image: "missing/train:1"}}, ask: request(1, 2, 2),
+			name: "image that is not there", spec: spec.Pool{Runtime: spec.Runtime{Image: "missing/train:1"}}, ask: request(1, 2, 2),
 			want: training.ErrRefused, says: "missing/train:1",
 		},
 		{name: "no machine has it", ask: gpu("L4"), want: training.ErrNoCapacity, says: "affinity"},
-		{name: "machines are too small", spec: dsl.Pool{Node: dsl.NodeShape{GPUType: "L4"}}, ask: gpu("A10G"), want: training.ErrTooLarge, says: "L4"},
+		{name: "machines are too small", spec: spec.Pool{Node: spec.NodeShape{GPUType: "L4"}}, ask: gpu("A10G"), want: training.ErrTooLarge, says: "L4"},
 		{
-			name: "dearer than the limit", spec: dsl.Pool{Limits: dsl.PoolLimits{USDPerHour: 3}, USDPerHour: dsl.Prices{OnDemand: 2}},
+			name: "dearer than the limit", spec: spec.Pool{Limits: spec.PoolLimits{USDPerHour: 3}, USDPerHour: spec.Prices{OnDemand: 2}},
 			ask: request(1, 2, 2), want: training.ErrTooLarge, says: "limited to 1",
 		},
 		{name: "quota", before: withQuota, ask: request(1, 3, 3), want: training.ErrNoCapacity, says: "exceeded quota"},
@@ -81,7 +81,7 @@ func withQuota(t *testing.T, s *site) {
 
 func asNobody(t *testing.T, s *site) { s.pool.opts.Client = s.As(t, "nobody").CoreV1() }
 
-func withoutImage(_ *testing.T, s *site) { s.pool.opts.Spec.Runtime = dsl.Runtime{} }
+func withoutImage(_ *testing.T, s *site) { s.pool.opts.Spec.Runtime = spec.Runtime{} }
 
 // withWrongAgent lends something else than it announces.
 func withWrongAgent(_ *testing.T, s *site) {
@@ -95,7 +95,7 @@ func withWrongAgent(_ *testing.T, s *site) {
 
 // A gang that may be smaller is as large as there are machines for.
 func TestAsManyAsThereAreMachines(t *testing.T) {
-	s := newSite(t, dsl.Pool{})
+	s := newSite(t, spec.Pool{})
 	s.pool.patience = 2 * time.Second
 	s.AddNode(t, "m1", kubetest.Machine{CPU: "2"})
 	r := request(1, 1, 4)
@@ -110,7 +110,7 @@ func TestAsManyAsThereAreMachines(t *testing.T) {
 
 // A gang that queues keeps its place until it is admitted, all of it.
 func TestQueue(t *testing.T) {
-	s := newSite(t, dsl.Pool{Kubernetes: &dsl.KubernetesPool{Queue: "team-a"}})
+	s := newSite(t, spec.Pool{Kubernetes: &spec.KubernetesPool{Queue: "team-a"}})
 	s.pool.patience = time.Second
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 2, 2)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
@@ -33,7 +33,7 @@ func gpuPool(t *testing.T, nodes int) *Pool {
 func acquireGPUs(t *testing.T, p *Pool, step string, generation, nodes, each int) [][]string {
 	t.Helper()
 	key := training.Key{Run: "r", Step: step, Generation: generation}
-	_, err := p.Acquire(t.Context(), training.Request{Key: key, MinNodes: nodes, MaxNodes: nodes, Resources: dsl.Resources{GPU: each}})
+	_, err := p.Acquire(t.Context(), training.Request{Key: key, MinNodes: nodes, MaxNodes: nodes, Resources: spec.Resources{GPU: each}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestBrokenGPU(t *testing.T) {
 	}
 	other := gpuPool(t, 2)
 	other.opts.Faults = p.opts.Faults
-	all := training.Request{Key: training.Key{Run: "r2", Step: "big", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: dsl.Resources{GPU: 8}}
+	all := training.Request{Key: training.Key{Run: "r2", Step: "big", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: spec.Resources{GPU: 8}}
 	_, err := other.Acquire(t.Context(), all)
 	if !errors.Is(err, training.ErrNoCapacity) || !strings.Contains(err.Error(), "GPU 0 (GPU-0): XID 79, GPU has fallen off the bus: the machine needs a restart") {
 		t.Errorf("a gang of all GPUs: %v, want no capacity, and why", err)
@@ -159,7 +159,7 @@ func TestMachineCache(t *testing.T) {
 // A step waits for a GPU that is lost, and one whose GPUs cannot be listed fails of that, to be tried again. Neither is larger than the pool.
 func TestLostGPU(t *testing.T) {
 	p := newPool(t, 2, nil)
-	r := training.Request{Key: training.Key{Run: "r", Step: "fit", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: dsl.Resources{GPU: 3, GPUType: []string{"L4"}}}
+	r := training.Request{Key: training.Key{Run: "r", Step: "fit", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: spec.Resources{GPU: 3, GPUType: []string{"L4"}}}
 	lost := l4s
 	lost.Lost = []gpu.Lost{{Index: 3, Reason: "open it: GPU is lost"}}
 	p.opts.Machine = func() Machine { return Machine{GPUs: lost} }
@@ -181,7 +181,7 @@ func TestLostGPU(t *testing.T) {
 // A machine without GPUs says why.
 func TestNoGPU(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := Inspect(t.Context(), "").holds(dsl.Resources{GPU: 1}, 1, 1)
+	_, err := Inspect(t.Context(), "").holds(spec.Resources{GPU: 1}, 1, 1)
 	if err == nil || !strings.Contains(err.Error(), "the pool has no GPU: neither sluice-gpu nor nvidia-smi is installed") {
 		t.Errorf("%v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
@@ -34,7 +34,7 @@ type gang struct {
 	record
 	agents []*proc.Process
 	// resources are what each of its nodes has, gpus those of each.
-	resources dsl.Resources
+	resources spec.Resources
 	gpus      [][]gpu.Unit
 	once      sync.Once
 	released  chan struct{}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 )
@@ -24,7 +24,7 @@ type interruption struct {
 // quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
 // without it is right to within one. The clock starts with the first step, because a market so bad that no generation gets past its
 // start-up would show nothing.
-func interruptionOf(in dsl.Interruptions, k training.Key, nodes int) interruption {
+func interruptionOf(in spec.Interruptions, k training.Key, nodes int) interruption {
 	h := fnv.New64a()
 	h.Write([]byte(k.String()))
 	u := mix(h.Sum64())

@@ -13,15 +13,15 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 )
 
 // Machine is what this machine has for nodes to share.
 type Machine struct {
-	Memory dsl.Size
-	SHM    dsl.Size
+	Memory spec.Size
+	SHM    spec.Size
 	GPUs   gpu.Inventory
 	// Unlisted is why the GPUs are not known, where they could not be listed.
 	Unlisted error
@@ -36,7 +36,7 @@ func (m Machine) free() []gpu.Unit {
 
 // without is what a gang leaves of the machine.
 func (m Machine) without(g *gang) Machine {
-	nodes := dsl.Size(len(g.Nodes))
+	nodes := spec.Size(len(g.Nodes))
 	m.Memory -= nodes * g.resources.Memory
 	m.SHM -= nodes * g.resources.SHM
 	m.taken = slices.Clone(m.taken)
@@ -48,11 +48,11 @@ func (m Machine) without(g *gang) Machine {
 
 // holds is how many nodes with these resources the machine has room for, at most most. The error says what it lacks for least nodes. Cores
 // are shared: a node that wants more than there are is only slower.
-func (m Machine) holds(r dsl.Resources, least, most int) (int, error) {
+func (m Machine) holds(r spec.Resources, least, most int) (int, error) {
 	n := most
 	for _, share := range []struct {
 		what       string
-		want, have dsl.Size
+		want, have spec.Size
 	}{{"of memory", r.Memory, m.Memory}, {"in /dev/shm", r.SHM, m.SHM}} {
 		if share.want <= 0 {
 			continue
@@ -89,7 +89,7 @@ func Inspect(ctx context.Context, helperPath string) Machine {
 }
 
 // memory is the least of what the kernel says there is and what the control groups of this process allow. root is "/", but for tests.
-func memory(root string) dsl.Size {
+func memory(root string) spec.Size {
 	least := int64(math.MaxInt64)
 	if f, err := os.Open(filepath.Join(root, "proc/meminfo")); err == nil {
 		defer f.Close()
@@ -113,7 +113,7 @@ func memory(root string) dsl.Size {
 			least = min(least, limitOf(filepath.Join(root, "sys/fs/cgroup/memory"), parts[2], "memory.limit_in_bytes"))
 		}
 	}
-	return dsl.Size(least)
+	return spec.Size(least)
 }
 
 // limitOf is the least limit of a control group and those above it. Inside a container the group's own path is not seen, and its limit
@@ -133,10 +133,10 @@ func limitOf(top, group, file string) int64 {
 }
 
 // sizeOf is how large a file system is; 0 where there is none.
-func sizeOf(path string) dsl.Size {
+func sizeOf(path string) spec.Size {
 	var stat syscall.Statfs_t
 	if syscall.Statfs(path, &stat) != nil {
 		return 0
 	}
-	return dsl.Size(int64(stat.Blocks) * stat.Bsize)
+	return spec.Size(int64(stat.Blocks) * stat.Bsize)
 }

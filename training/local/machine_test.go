@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
@@ -26,27 +26,27 @@ func TestMachineHolds(t *testing.T) {
 	m := Machine{Memory: 24 << 30, SHM: 8 << 30, GPUs: l4s}
 	for _, tt := range []struct {
 		name        string
-		r           dsl.Resources
+		r           spec.Resources
 		least, most int
 		want        int
 		lacks       string
 	}{
-		{"nothing wanted", dsl.Resources{CPU: 512}, 1, 9, 9, ""},
-		{"memory for some", dsl.Resources{Memory: 7 << 30}, 1, 9, 3, ""},
-		{"memory for too few", dsl.Resources{Memory: 16 << 30}, 2, 9, 0, "each of 2 nodes must have 16GiB of memory, and there are 24GiB"},
-		{"shared memory", dsl.Resources{SHM: 9 << 30}, 1, 1, 0, "9GiB in /dev/shm, and there are 8GiB"},
-		{"any GPU", dsl.Resources{GPU: 1}, 1, 9, 3, ""},
-		{"GPUs of a type", dsl.Resources{GPU: 1, GPUType: []string{"L4"}}, 1, 9, 2, ""},
-		{"GPUs of either type", dsl.Resources{GPU: 1, GPUType: []string{"A10G", "H100"}}, 1, 9, 1, ""},
-		{"too few of a type", dsl.Resources{GPU: 2, GPUType: []string{"L4"}}, 2, 2, 0, "each of 2 nodes must have 2 GPU of type L4, and there are 2"},
-		{"a type that is the beginning of another", dsl.Resources{GPU: 1, GPUType: []string{"H1"}}, 1, 1, 0, "of type H1, and there are 0"},
+		{"nothing wanted", spec.Resources{CPU: 512}, 1, 9, 9, ""},
+		{"memory for some", spec.Resources{Memory: 7 << 30}, 1, 9, 3, ""},
+		{"memory for too few", spec.Resources{Memory: 16 << 30}, 2, 9, 0, "each of 2 nodes must have 16GiB of memory, and there are 24GiB"},
+		{"shared memory", spec.Resources{SHM: 9 << 30}, 1, 1, 0, "9GiB in /dev/shm, and there are 8GiB"},
+		{"any GPU", spec.Resources{GPU: 1}, 1, 9, 3, ""},
+		{"GPUs of a type", spec.Resources{GPU: 1, GPUType: []string{"L4"}}, 1, 9, 2, ""},
+		{"GPUs of either type", spec.Resources{GPU: 1, GPUType: []string{"A10G", "H100"}}, 1, 9, 1, ""},
+		{"too few of a type", spec.Resources{GPU: 2, GPUType: []string{"L4"}}, 2, 2, 0, "each of 2 nodes must have 2 GPU of type L4, and there are 2"},
+		{"a type that is the beginning of another", spec.Resources{GPU: 1, GPUType: []string{"H1"}}, 1, 1, 0, "of type H1, and there are 0"},
 	} {
 		n, err := m.holds(tt.r, tt.least, tt.most)
 		if n != tt.want || (err == nil) != (tt.lacks == "") || err != nil && !strings.Contains(err.Error(), tt.lacks) {
 			t.Errorf("%s: %d, %v, want %d, %q", tt.name, n, err, tt.want, tt.lacks)
 		}
 	}
-	if _, err := (Machine{}).holds(dsl.Resources{GPU: 1}, 1, 1); err == nil || !strings.Contains(err.Error(), "the pool has no GPU") {
+	if _, err := (Machine{}).holds(spec.Resources{GPU: 1}, 1, 1); err == nil || !strings.Contains(err.Error(), "the pool has no GPU") {
 		t.Errorf("a machine without any: %v", err)
 	}
 }
@@ -55,25 +55,25 @@ func TestMachineHolds(t *testing.T) {
 func TestGangsShareTheMachine(t *testing.T) {
 	p := newPool(t, 4, nil)
 	p.opts.Machine = func() Machine { return Machine{Memory: 10 << 30, GPUs: l4s} }
-	ask := func(step string, r dsl.Resources) (training.Gang, error) {
+	ask := func(step string, r spec.Resources) (training.Gang, error) {
 		return p.Acquire(t.Context(), training.Request{
 			Key: training.Key{Run: "r", Step: step, Generation: 1}, MinNodes: 1, MaxNodes: 2, Workflow: "w", Resources: r,
 		})
 	}
-	first, err := ask("a", dsl.Resources{GPU: 1, GPUType: []string{"L4"}, Memory: 4 << 30})
+	first, err := ask("a", spec.Resources{GPU: 1, GPUType: []string{"L4"}, Memory: 4 << 30})
 	if err != nil || len(first.Nodes) != 2 {
 		t.Fatalf("%+v, %v, want both L4s", first, err)
 	}
-	if _, err := ask("b", dsl.Resources{GPU: 1, GPUType: []string{"L4"}}); !errors.Is(err, training.ErrNoCapacity) {
+	if _, err := ask("b", spec.Resources{GPU: 1, GPUType: []string{"L4"}}); !errors.Is(err, training.ErrNoCapacity) {
 		t.Errorf("a third L4: %v, want no capacity now", err)
 	}
-	if _, err := ask("b", dsl.Resources{Memory: 4 << 30}); !errors.Is(err, training.ErrNoCapacity) {
+	if _, err := ask("b", spec.Resources{Memory: 4 << 30}); !errors.Is(err, training.ErrNoCapacity) {
 		t.Errorf("memory that is taken: %v, want no capacity now", err)
 	}
-	if _, err := ask("b", dsl.Resources{GPU: 4}); !errors.Is(err, training.ErrTooLarge) {
+	if _, err := ask("b", spec.Resources{GPU: 4}); !errors.Is(err, training.ErrTooLarge) {
 		t.Errorf("more GPUs than there are: %v, want too large", err)
 	}
-	if _, err := ask("b", dsl.Resources{GPU: 1}); err != nil {
+	if _, err := ask("b", spec.Resources{GPU: 1}); err != nil {
 		t.Error(err)
 	}
 	got := map[string][]gpu.Unit{}
@@ -105,7 +105,7 @@ func TestNodesGetInstances(t *testing.T) {
 	p.opts.Machine = func() Machine { return Machine{GPUs: inv} }
 	r := training.Request{
 		Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 2, MaxNodes: 2, Workflow: "w",
-		Resources: dsl.Resources{GPU: 1, GPUType: []string{"1g.5gb"}},
+		Resources: spec.Resources{GPU: 1, GPUType: []string{"1g.5gb"}},
 	}
 	if _, err := p.Acquire(t.Context(), r); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestPoolsShareTheMachine(t *testing.T) {
 		p.opts.Gangs = gangs
 		p.opts.Machine = func() Machine { return Machine{GPUs: l4s} }
 	}
-	r := training.Request{Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 1, MaxNodes: 1, Workflow: "w", Resources: dsl.Resources{GPU: 2, GPUType: []string{"L4"}}}
+	r := training.Request{Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 1, MaxNodes: 1, Workflow: "w", Resources: spec.Resources{GPU: 2, GPUType: []string{"L4"}}}
 	other := r
 	other.Key.Step = "b"
 	if _, err := pools[0].Acquire(t.Context(), r); err != nil {

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
 // market is what a pool sells, as it stands.
 type market struct {
 	nodes  int
-	prices dsl.Prices
+	prices spec.Prices
 	limit  float64 // dollars an hour; 0: none
 	// dryUntil is until when there is no spot, in nanoseconds since 1970. It is set while the pool may be locked.
 	dryUntil atomic.Int64
@@ -40,7 +40,7 @@ func (m *market) sells(r training.Request, gangs map[training.Key]*gang, now tim
 		return 0, fmt.Errorf("%d nodes are wanted of a pool of %d: %w", r.MinNodes, m.nodes, training.ErrTooLarge)
 	case m.limit > 0 && least > m.limit:
 		return 0, fmt.Errorf("%d nodes at $%g an hour are more than its limit of $%g: %w", r.MinNodes, price, m.limit, training.ErrTooLarge)
-	case r.Capacity == dsl.CapacitySpot && now.UnixNano() < m.dryUntil.Load():
+	case r.Capacity == spec.CapacitySpot && now.UnixNano() < m.dryUntil.Load():
 		return 0, fmt.Errorf("there is no spot: %w", training.ErrNoCapacity)
 	case r.MinNodes > free:
 		return 0, fmt.Errorf("%d nodes are wanted and %d of %d are free: %w", r.MinNodes, free, m.nodes, training.ErrNoCapacity)

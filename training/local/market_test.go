@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 )
 
 func TestMarket(t *testing.T) {
-	spot, stays := dsl.CapacitySpot, dsl.CapacityOnDemand
+	spot, stays := spec.CapacitySpot, spec.CapacityOnDemand
 	running := func(n int, price float64) map[training.Key]*gang {
 		g := &gang{}
 		g.Nodes, g.USDPerHour = make([]training.Node, n), price
@@ -27,15 +27,15 @@ func TestMarket(t *testing.T) {
 	}{
 		{name: "all that is asked for", options: Options{Nodes: 9}, want: 4},
 		{name: "all there are", options: Options{Nodes: 3}, want: 3},
-		{name: "as many as the limit", options: Options{Nodes: 9, Limits: dsl.PoolLimits{Nodes: 3}}, want: 3},
-		{name: "more than the limit", options: Options{Nodes: 9, Limits: dsl.PoolLimits{Nodes: 1}}, err: training.ErrTooLarge},
-		{name: "the rest of the limit", options: Options{Nodes: 9, Limits: dsl.PoolLimits{Nodes: 5}}, gangs: running(2, 0), want: 3},
-		{name: "more than the rest of the limit", options: Options{Nodes: 9, Limits: dsl.PoolLimits{Nodes: 3}}, gangs: running(2, 0), err: training.ErrNoCapacity},
-		{name: "as many as may be paid", options: Options{Nodes: 9, Prices: dsl.Prices{OnDemand: 2}, Limits: dsl.PoolLimits{USDPerHour: 7}}, capacity: stays, want: 3},
-		{name: "spot is cheaper", options: Options{Nodes: 9, Prices: dsl.Prices{OnDemand: 2, Spot: 1}, Limits: dsl.PoolLimits{USDPerHour: 7}}, capacity: spot, want: 4},
-		{name: "what others leave to be paid", options: Options{Nodes: 9, Prices: dsl.Prices{OnDemand: 2}, Limits: dsl.PoolLimits{USDPerHour: 7}}, gangs: running(3, 1), capacity: stays, want: 2},
-		{name: "nothing is left to be paid", options: Options{Nodes: 9, Prices: dsl.Prices{OnDemand: 2}, Limits: dsl.PoolLimits{USDPerHour: 7}}, gangs: running(4, 1), capacity: stays, err: training.ErrNoCapacity},
-		{name: "too dear for ever", options: Options{Nodes: 9, Prices: dsl.Prices{OnDemand: 4}, Limits: dsl.PoolLimits{USDPerHour: 7}}, capacity: stays, err: training.ErrTooLarge},
+		{name: "as many as the limit", options: Options{Nodes: 9, Limits: spec.PoolLimits{Nodes: 3}}, want: 3},
+		{name: "more than the limit", options: Options{Nodes: 9, Limits: spec.PoolLimits{Nodes: 1}}, err: training.ErrTooLarge},
+		{name: "the rest of the limit", options: Options{Nodes: 9, Limits: spec.PoolLimits{Nodes: 5}}, gangs: running(2, 0), want: 3},
+		{name: "more than the rest of the limit", options: Options{Nodes: 9, Limits: spec.PoolLimits{Nodes: 3}}, gangs: running(2, 0), err: training.ErrNoCapacity},
+		{name: "as many as may be paid", options: Options{Nodes: 9, Prices: spec.Prices{OnDemand: 2}, Limits: spec.PoolLimits{USDPerHour: 7}}, capacity: stays, want: 3},
+		{name: "spot is cheaper", options: Options{Nodes: 9, Prices: spec.Prices{OnDemand: 2, Spot: 1}, Limits: spec.PoolLimits{USDPerHour: 7}}, capacity: spot, want: 4},
+		{name: "what others leave to be paid", options: Options{Nodes: 9, Prices: spec.Prices{OnDemand: 2}, Limits: spec.PoolLimits{USDPerHour: 7}}, gangs: running(3, 1), capacity: stays, want: 2},
+		{name: "nothing is left to be paid", options: Options{Nodes: 9, Prices: spec.Prices{OnDemand: 2}, Limits: spec.PoolLimits{USDPerHour: 7}}, gangs: running(4, 1), capacity: stays, err: training.ErrNoCapacity},
+		{name: "too dear for ever", options: Options{Nodes: 9, Prices: spec.Prices{OnDemand: 4}, Limits: spec.PoolLimits{USDPerHour: 7}}, capacity: stays, err: training.ErrTooLarge},
 		{name: "no spot", options: Options{Nodes: 9}, dry: time.Minute, capacity: spot, err: training.ErrNoCapacity},
 		{name: "on-demand where there is no spot", options: Options{Nodes: 9}, dry: time.Minute, capacity: stays, want: 4},
 		{name: "spot again", options: Options{Nodes: 9}, dry: -time.Second, capacity: spot, want: 4},
@@ -53,19 +53,19 @@ func TestMarket(t *testing.T) {
 
 // Spot that was taken away is gone for a while; on-demand is neither taken away nor gone.
 func TestSpotAndOnDemandSideBySide(t *testing.T) {
-	p := newPool(t, 4, &dsl.Interruptions{MeanUp: dsl.Duration(50 * time.Millisecond), WithoutNotice: 1, Gap: dsl.Duration(time.Hour)})
-	p.opts.Prices = dsl.Prices{Spot: 1, OnDemand: 3}
+	p := newPool(t, 4, &spec.Interruptions{MeanUp: spec.Duration(50 * time.Millisecond), WithoutNotice: 1, Gap: spec.Duration(time.Hour)})
+	p.opts.Prices = spec.Prices{Spot: 1, OnDemand: 3}
 	buy := func(generation int, capacity string) (training.Gang, error) {
 		r := request(generation)
 		r.Capacity = capacity
 		return p.Acquire(t.Context(), r)
 	}
-	stays, err := buy(1, dsl.CapacityOnDemand)
-	if err != nil || stays.Capacity != dsl.CapacityOnDemand || stays.USDPerHour != 3 {
+	stays, err := buy(1, spec.CapacityOnDemand)
+	if err != nil || stays.Capacity != spec.CapacityOnDemand || stays.USDPerHour != 3 {
 		t.Fatalf("on-demand: %+v, %v", stays, err)
 	}
-	spot, err := buy(2, dsl.CapacitySpot)
-	if err != nil || spot.Capacity != dsl.CapacitySpot || spot.USDPerHour != 1 {
+	spot, err := buy(2, spec.CapacitySpot)
+	if err != nil || spot.Capacity != spec.CapacitySpot || spot.USDPerHour != 1 {
 		t.Fatalf("spot: %+v, %v", spot, err)
 	}
 	if loss, err := p.Watch(t.Context(), request(2).Key); err != nil || len(loss.Nodes) != 1 {
@@ -74,10 +74,10 @@ func TestSpotAndOnDemandSideBySide(t *testing.T) {
 	if err := p.Release(t.Context(), request(2).Key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := buy(3, dsl.CapacitySpot); !errors.Is(err, training.ErrNoCapacity) {
+	if _, err := buy(3, spec.CapacitySpot); !errors.Is(err, training.ErrNoCapacity) {
 		t.Errorf("spot after an interruption: %v, want none", err)
 	}
-	if _, err := buy(3, dsl.CapacityOnDemand); err != nil {
+	if _, err := buy(3, spec.CapacityOnDemand); err != nil {
 		t.Errorf("on-demand after an interruption of spot: %v", err)
 	}
 	if alive(t, p.dir(request(1).Key)) != 2 {

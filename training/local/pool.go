@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
@@ -34,10 +34,10 @@ type Options struct {
 	// Nodes is how many nodes there are.
 	Nodes int
 	// Interruptions, when not nil, play the spot market. Nodes on on-demand are not interrupted.
-	Interruptions *dsl.Interruptions
+	Interruptions *spec.Interruptions
 	// Prices are those of a node, and Limits what all nodes together may be.
-	Prices dsl.Prices
-	Limits dsl.PoolLimits
+	Prices spec.Prices
+	Limits spec.PoolLimits
 	// AgentPath is the agent's executable.
 	AgentPath string
 	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
@@ -233,7 +233,7 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		g.end()
 		return nil, err
 	}
-	if in := p.opts.Interruptions; in != nil && r.Capacity != dsl.CapacityOnDemand {
+	if in := p.opts.Interruptions; in != nil && r.Capacity != spec.CapacityOnDemand {
 		g.tasks.Go(func() {
 			g.interrupt(interruptionOf(*in, r.Key, n), func() { p.market.dry(time.Duration(in.Gap)) })
 		})

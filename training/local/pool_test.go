@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func newPool(t *testing.T, nodes int, in *dsl.Interruptions) *Pool {
+func newPool(t *testing.T, nodes int, in *spec.Interruptions) *Pool {
 	t.Helper()
 	dir := t.TempDir()
 	p := New(Options{
@@ -90,7 +90,7 @@ func request(generation int) training.Request {
 }
 
 func TestInterruptionWithNotice(t *testing.T) {
-	p := newPool(t, 2, &dsl.Interruptions{MeanUp: dsl.Duration(100 * time.Millisecond), Notice: dsl.Duration(200 * time.Millisecond)})
+	p := newPool(t, 2, &spec.Interruptions{MeanUp: spec.Duration(100 * time.Millisecond), Notice: spec.Duration(200 * time.Millisecond)})
 	gang, err := p.Acquire(t.Context(), request(1))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestInterruptionWithNotice(t *testing.T) {
 }
 
 func TestInterruptionWithoutNotice(t *testing.T) {
-	p := newPool(t, 2, &dsl.Interruptions{MeanUp: dsl.Duration(50 * time.Millisecond), Notice: dsl.Duration(time.Hour), WithoutNotice: 1})
+	p := newPool(t, 2, &spec.Interruptions{MeanUp: spec.Duration(50 * time.Millisecond), Notice: spec.Duration(time.Hour), WithoutNotice: 1})
 	if _, err := p.Acquire(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestInterruptionWithoutNotice(t *testing.T) {
 }
 
 func TestReleaseEndsAPendingInterruption(t *testing.T) {
-	p := newPool(t, 2, &dsl.Interruptions{MeanUp: dsl.Duration(time.Hour), Notice: dsl.Duration(time.Second)})
+	p := newPool(t, 2, &spec.Interruptions{MeanUp: spec.Duration(time.Hour), Notice: spec.Duration(time.Second)})
 	if _, err := p.Acquire(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -139,9 +139,9 @@ func TestReleaseEndsAPendingInterruption(t *testing.T) {
 // The times keep within a quarter of the mean, and the share without notice is right to within one at every point.
 func TestInterruptionsAreStratified(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := dsl.Interruptions{
-			MeanUp: dsl.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "mean")), Notice: dsl.Duration(time.Second),
-			WithoutNotice: dsl.Share(rapid.Float64Range(0, 1).Draw(t, "share")),
+		in := spec.Interruptions{
+			MeanUp: spec.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "mean")), Notice: spec.Duration(time.Second),
+			WithoutNotice: spec.Share(rapid.Float64Range(0, 1).Draw(t, "share")),
 		}
 		nodes := rapid.IntRange(1, 8).Draw(t, "nodes")
 		run := rapid.StringMatching(`[a-z0-9]{1,8}`).Draw(t, "run")

@@ -13,7 +13,7 @@ package policy
 import (
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // State is what a decision rests on.
@@ -34,7 +34,7 @@ type State struct {
 	Running string
 	// Spot and OnDemand say what may be bought, and Prices what it costs; 0 is not known.
 	Spot, OnDemand bool
-	Prices         dsl.Prices
+	Prices         spec.Prices
 	// SpotUp is how long gangs on spot have lived all together, and SpotLosses how often one was taken away.
 	SpotUp     time.Duration
 	SpotLosses int
@@ -76,7 +76,7 @@ func (s State) mustStart() time.Duration { return max(2*s.Changeover, s.Changeov
 // Decide says what to ask for.
 func Decide(s State) Decision {
 	switch {
-	case s.Running == dsl.CapacitySpot, s.Spot && !s.OnDemand:
+	case s.Running == spec.CapacitySpot, s.Spot && !s.OnDemand:
 		return Decision{Spot: true}
 	case !s.Spot:
 		return Decision{OnDemand: true}
@@ -86,7 +86,7 @@ func Decide(s State) Decision {
 		return Decision{Spot: s.Running == "" && s.SpotLosses == 0, OnDemand: true}
 	case s.Slack() < s.mustStay():
 		return Decision{OnDemand: true}
-	case s.Running == dsl.CapacityOnDemand:
+	case s.Running == spec.CapacityOnDemand:
 		return Decision{Spot: s.worthMoving(), OnDemand: true}
 	}
 	if wait := s.Slack() - max(s.mustStart(), s.reserve()+s.Changeover+s.Tick); wait > 0 {

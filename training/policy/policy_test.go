@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/policy"
 )
 
@@ -15,7 +15,7 @@ func TestDecide(t *testing.T) {
 	due := func(work, left time.Duration, more func(*policy.State)) policy.State {
 		s := policy.State{
 			Deadline: true, Work: work, Left: left, TotalWork: 10 * h, Window: 20 * h, Elapsed: 20*h - left, Changeover: 6 * time.Minute,
-			Tick: time.Minute, Spot: true, OnDemand: true, Prices: dsl.Prices{Spot: 1, OnDemand: 3},
+			Tick: time.Minute, Spot: true, OnDemand: true, Prices: spec.Prices{Spot: 1, OnDemand: 3},
 		}
 		if more != nil {
 			more(&s)
@@ -31,26 +31,26 @@ func TestDecide(t *testing.T) {
 		{"no deadline", policy.State{Spot: true, OnDemand: true}, both},
 		{"no deadline, spot alone is allowed", policy.State{Spot: true}, spot},
 		{"no deadline, on-demand alone is allowed", policy.State{OnDemand: true}, onDemand},
-		{"no deadline, on-demand runs", policy.State{Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Minute}, both},
+		{"no deadline, on-demand runs", policy.State{Spot: true, OnDemand: true, Running: spec.CapacityOnDemand, Changeover: time.Minute}, both},
 		{"no deadline, a move costs more than it gains", policy.State{
-			Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Hour, SpotUp: time.Hour, SpotLosses: 8,
+			Spot: true, OnDemand: true, Running: spec.CapacityOnDemand, Changeover: time.Hour, SpotUp: time.Hour, SpotLosses: 8,
 		}, onDemand},
 		{"no deadline, spot is dearer", policy.State{
-			Spot: true, OnDemand: true, Running: dsl.CapacityOnDemand, Changeover: time.Minute, Prices: dsl.Prices{Spot: 4, OnDemand: 3},
+			Spot: true, OnDemand: true, Running: spec.CapacityOnDemand, Changeover: time.Minute, Prices: spec.Prices{Spot: 4, OnDemand: 3},
 		}, onDemand},
 		{"much slack", due(10*h, 20*h, nil), wait},
 		{"no more slack than the changeovers to come need", due(10*h, 11*h, nil), both},
 		{"slack for no changeover to spot and back", due(1*h, 1*h+11*time.Minute, nil), onDemand},
-		{"on spot", due(10*h, 11*h, on(dsl.CapacitySpot)), spot},
-		{"on spot, with no slack", due(1*h, 1*h, on(dsl.CapacitySpot)), spot},
-		{"on on-demand, with slack", due(5*h, 6*h, on(dsl.CapacityOnDemand)), both},
-		{"on on-demand, with no slack", due(5*h, 5*h+11*time.Minute, on(dsl.CapacityOnDemand)), onDemand},
+		{"on spot", due(10*h, 11*h, on(spec.CapacitySpot)), spot},
+		{"on spot, with no slack", due(1*h, 1*h, on(spec.CapacitySpot)), spot},
+		{"on on-demand, with slack", due(5*h, 6*h, on(spec.CapacityOnDemand)), both},
+		{"on on-demand, with no slack", due(5*h, 5*h+11*time.Minute, on(spec.CapacityOnDemand)), onDemand},
 		{"on on-demand, and spot goes away too soon", due(5*h, 6*h, func(s *policy.State) {
-			s.Running, s.SpotUp, s.SpotLosses = dsl.CapacityOnDemand, 10*time.Minute, 30
+			s.Running, s.SpotUp, s.SpotLosses = spec.CapacityOnDemand, 10*time.Minute, 30
 		}), onDemand},
 		{"the speed is not known", due(0, 5*h, nil), both},
 		{"the speed is not known, and spot was lost before it was", due(0, 5*h, func(s *policy.State) { s.SpotLosses = 1 }), onDemand},
-		{"the speed is not known, on on-demand", due(0, 5*h, on(dsl.CapacityOnDemand)), onDemand},
+		{"the speed is not known, on on-demand", due(0, 5*h, on(spec.CapacityOnDemand)), onDemand},
 		{"the deadline has passed", due(5*h, -h, nil), both},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

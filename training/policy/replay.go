@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Trace is when spot was to be had of one kind of machine in one place.
@@ -64,7 +64,7 @@ type Job struct {
 	// Work is how long it trains, and Within how long it may take.
 	Work, Within time.Duration
 	Changeover   time.Duration
-	Prices       dsl.Prices
+	Prices       spec.Prices
 }
 
 // Outcome is how a replay ended.
@@ -103,7 +103,7 @@ type replay struct {
 
 // interval plays one interval of the trace.
 func (r *replay) interval(available bool, gap time.Duration) {
-	if r.running == dsl.CapacitySpot && !available {
+	if r.running == spec.CapacitySpot && !available {
 		r.running = ""
 		r.losses++
 	}
@@ -119,7 +119,7 @@ func (r *replay) interval(available bool, gap time.Duration) {
 
 // next is what runs in the interval.
 func (r *replay) next(available bool, gap time.Duration) string {
-	if r.running == dsl.CapacitySpot {
+	if r.running == spec.CapacitySpot {
 		return r.running
 	}
 	d := r.decide(State{
@@ -129,9 +129,9 @@ func (r *replay) next(available bool, gap time.Duration) string {
 	})
 	switch {
 	case d.Spot && available:
-		return dsl.CapacitySpot
+		return spec.CapacitySpot
 	case d.OnDemand:
-		return dsl.CapacityOnDemand
+		return spec.CapacityOnDemand
 	}
 	return ""
 }
@@ -150,9 +150,9 @@ func (r *replay) train(gap time.Duration) {
 	}
 	r.elapsed += spent
 	switch r.running {
-	case dsl.CapacitySpot:
+	case spec.CapacitySpot:
 		r.out.OnSpot += spent
-	case dsl.CapacityOnDemand:
+	case spec.CapacityOnDemand:
 		r.out.OnDemand += spent
 	default:
 		r.out.Waited += spent

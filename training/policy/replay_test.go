@@ -11,11 +11,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/policy"
 )
 
-var prices = dsl.Prices{OnDemand: 3.06, Spot: 0.9731}
+var prices = spec.Prices{OnDemand: 3.06, Spot: 0.9731}
 
 // traces reads the excerpt that is kept here.
 func traces(t *testing.T) []policy.Trace {
@@ -87,7 +87,7 @@ func TestMissesNoDeadline(t *testing.T) {
 		job := policy.Job{
 			Work:       time.Duration(rapid.IntRange(1, 100_000).Draw(t, "work")) * time.Second,
 			Changeover: time.Duration(rapid.IntRange(0, 3000).Draw(t, "changeover")) * time.Second,
-			Prices:     dsl.Prices{Spot: rapid.Float64Range(0, 4).Draw(t, "spot"), OnDemand: rapid.Float64Range(0, 4).Draw(t, "on demand")},
+			Prices:     spec.Prices{Spot: rapid.Float64Range(0, 4).Draw(t, "spot"), OnDemand: rapid.Float64Range(0, 4).Draw(t, "on demand")},
 		}
 		job.Work = min(job.Work, 400*gap)
 		job.Within = job.Work + job.Changeover + time.Duration(rapid.IntRange(0, 50_000).Draw(t, "slack"))*time.Second
@@ -107,7 +107,7 @@ func TestMissesNoDeadline(t *testing.T) {
 }
 
 func TestReplay(t *testing.T) {
-	job := policy.Job{Work: 4 * time.Hour, Within: 10 * time.Hour, Changeover: 30 * time.Minute, Prices: dsl.Prices{Spot: 1, OnDemand: 3}}
+	job := policy.Job{Work: 4 * time.Hour, Within: 10 * time.Hour, Changeover: 30 * time.Minute, Prices: spec.Prices{Spot: 1, OnDemand: 3}}
 	spotOnly := func(policy.State) policy.Decision { return policy.Decision{Spot: true} }
 	for _, tt := range []struct {
 		name      string

@@ -1,6 +1,6 @@
 package policy
 
-import "github.com/sluiceml/sluice/dsl"
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // Strategy decides from a state. Decide is one; the others are what it is measured against.
 type Strategy func(State) Decision
@@ -8,9 +8,9 @@ type Strategy func(State) Decision
 // Greedy takes spot or waits for it until the slack is used up, and then stays on on-demand.
 func Greedy(s State) Decision {
 	switch {
-	case s.Running == dsl.CapacitySpot:
+	case s.Running == spec.CapacitySpot:
 		return Decision{Spot: true}
-	case s.Running == dsl.CapacityOnDemand:
+	case s.Running == spec.CapacityOnDemand:
 		return Decision{OnDemand: true}
 	}
 	return Decision{Spot: s.Slack() >= s.mustStay(), OnDemand: s.Slack() < s.mustStart()}
@@ -20,13 +20,13 @@ func Greedy(s State) Decision {
 // passed. It takes spot whenever there is some; without, it waits while progress is ahead and takes on-demand while it is behind, and
 // leaves that once progress is ahead by two changeovers.
 func UniformProgress(s State) Decision {
-	if s.Running == dsl.CapacitySpot {
+	if s.Running == spec.CapacitySpot {
 		return Decision{Spot: true}
 	}
 	done := (s.TotalWork - s.Work).Seconds()
 	passed, slope := (s.Window - s.Left).Seconds(), s.TotalWork.Seconds()/s.Window.Seconds()
 	behind := done < passed*slope
-	if s.Running == dsl.CapacityOnDemand {
+	if s.Running == spec.CapacityOnDemand {
 		behind = done < (passed+2*s.Changeover.Seconds())*slope
 	}
 	return Decision{Spot: s.Slack() >= s.mustStay(), OnDemand: behind || s.Slack() < s.mustStart()}

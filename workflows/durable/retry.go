@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // LostWorkers is how many workers may die under a step before that is taken for the step's fault.
@@ -18,14 +18,14 @@ const LostWorkers = 20
 // RetryBudget counts what is left of a step's retries. Two are kept: the user's, and one for workers that died under the step, which
 // is never charged to the user.
 type RetryBudget struct {
-	retry dsl.Retry
+	retry spec.Retry
 	// Used is how many attempts have failed, and Lost how many ended with their worker.
 	Used, Lost int
 	interval   time.Duration
 }
 
 // NewRetryBudget takes a retry as the language has completed it.
-func NewRetryBudget(retry dsl.Retry) *RetryBudget {
+func NewRetryBudget(retry spec.Retry) *RetryBudget {
 	return &RetryBudget{retry: retry, interval: time.Duration(retry.Backoff)}
 }
 

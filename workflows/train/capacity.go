@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -31,7 +31,7 @@ var errLate = errors.New("the attempt's timeout has passed")
 const acquiringPhase = "acquiring: "
 
 // capacityWords are what people call what was bought.
-var capacityWords = map[string]string{dsl.CapacitySpot: "spot", dsl.CapacityOnDemand: "on-demand"}
+var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOnDemand: "on-demand"}
 
 // acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
 func (t *train) acquire(ctx workflow.Context, l *life) error {
@@ -165,8 +165,8 @@ type scout struct {
 
 // lookOut starts the scout.
 func (l *life) lookOut(ctx workflow.Context) {
-	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == dsl.CapacitySpot })
-	if l.current.Capacity != dsl.CapacityOnDemand || !spot {
+	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == spec.CapacitySpot })
+	if l.current.Capacity != spec.CapacityOnDemand || !spot {
 		return
 	}
 	l.scout = &scout{}
@@ -225,7 +225,7 @@ func (l *life) recall(ctx workflow.Context, end trainEnd) {
 	if err := workflow.Await(ctx, func() bool { return l.scout.ended }); err != nil || !l.scout.asked {
 		return
 	}
-	if end.how == dsl.EndMoved {
+	if end.how == spec.EndMoved {
 		l.carried.Next = l.scout.found
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -22,7 +22,7 @@ func (t *train) cost() contract.Costs {
 }
 
 // cost is what a generation that has ended has cost.
-func cost(g dsl.Generation) float64 {
+func cost(g spec.Generation) float64 {
 	return float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Hours() * g.USDPerHour
 }
 

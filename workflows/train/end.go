@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // exitStopped is the exit code by which a script says that it was stopped and has left a checkpoint.
@@ -16,7 +16,7 @@ const exitStopped = 143
 
 // trainEnd is how a generation ended.
 type trainEnd struct {
-	how    dsl.GenerationEnd
+	how    spec.GenerationEnd
 	reason string // one line
 	tail   string // what the rank to blame printed last
 	// errType is empty when nobody is charged for the end.
@@ -53,7 +53,7 @@ func (l *life) classify() trainEnd {
 		end.step, end.committed, end.outputs, end.metrics = zero.Step, zero.CommittedStep, zero.Outputs, zero.Metrics
 	}
 	if end.ran && l.exitedZero() && !l.cutShort() {
-		end.how, end.reason = dsl.EndFinished, ""
+		end.how, end.reason = spec.EndFinished, ""
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
@@ -63,7 +63,7 @@ func (l *life) classify() trainEnd {
 			return end
 		}
 	}
-	end.how, end.reason, end.errType = dsl.EndCrashed, "the generation ended for no reason that was seen", contract.ErrInfrastructure
+	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", contract.ErrInfrastructure
 	return end
 }
 
@@ -82,23 +82,23 @@ func (l *life) cutShort() bool {
 }
 
 func (l *life) wasCanceled(end *trainEnd) bool {
-	end.how, end.reason = dsl.EndCanceled, "canceled"
+	end.how, end.reason = spec.EndCanceled, "canceled"
 	return l.canceled
 }
 
 func (l *life) wasLate(end *trainEnd) bool {
-	end.how, end.reason, end.errType = dsl.EndTimeout, "it took longer than its timeout", contract.ErrTimeout
+	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", contract.ErrTimeout
 	return l.late
 }
 
 func (l *life) wasBroke(end *trainEnd) bool {
-	end.how, end.reason, end.errType = dsl.EndBudget, "it has cost all that is left of the run's budget", contract.ErrBudget
+	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", contract.ErrBudget
 	return l.broke
 }
 
 func (l *life) wasOverdue(end *trainEnd) bool {
 	if l.overdue {
-		end.how, end.reason, end.errType = dsl.EndDeadline, l.missedReason(), contract.ErrTimeout
+		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), contract.ErrTimeout
 	}
 	return l.overdue
 }
@@ -107,7 +107,7 @@ func (l *life) wasOverdue(end *trainEnd) bool {
 func (l *life) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrInvalid {
-			end.how, end.reason, end.errType = dsl.EndUserError, contract.Message(err), contract.ErrInvalid
+			end.how, end.reason, end.errType = spec.EndUserError, contract.Message(err), contract.ErrInvalid
 			return true
 		}
 	}
@@ -117,7 +117,7 @@ func (l *life) wasRefused(end *trainEnd) bool {
 func (l *life) wasUnusable(end *trainEnd) bool {
 	for i := range l.nodes {
 		if why := l.nodes[i].unusable; why != "" {
-			end.how, end.reason, end.errType, end.unusable = dsl.EndNodeLost, why, "", true
+			end.how, end.reason, end.errType, end.unusable = spec.EndNodeLost, why, "", true
 			end.ran = true // not a false start: the next generation takes the checkpoint before
 			return true
 		}
@@ -126,7 +126,7 @@ func (l *life) wasUnusable(end *trainEnd) bool {
 }
 
 func (l *life) wasLost(end *trainEnd) bool {
-	end.how, end.errType = dsl.EndNodeLost, ""
+	end.how, end.errType = spec.EndNodeLost, ""
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		if !n.gone || n.ended && n.err == nil {
@@ -179,7 +179,7 @@ func (l *life) starved(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = dsl.EndCrashed, contract.ErrUser
+	end.how, end.errType = spec.EndCrashed, contract.ErrUser
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed: %s", l.rank(i), r.OverMemory), r.Tail
 	return true
 }
@@ -189,7 +189,7 @@ func (l *life) hung(end *trainEnd) bool {
 	if i < 0 {
 		return false
 	}
-	end.how, end.errType = dsl.EndHung, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndHung, contract.ErrInfrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
 	return true
 }
@@ -200,13 +200,13 @@ func (l *life) crashed(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndCrashed, contract.ErrInfrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", l.rank(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
 	return true
 }
 
 func (l *life) userFailed(end *trainEnd) bool {
-	end.how, end.errType = dsl.EndUserError, contract.ErrUser
+	end.how, end.errType = spec.EndUserError, contract.ErrUser
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrUser {
 			end.reason = contract.Message(err)
@@ -246,7 +246,7 @@ func (l *life) failed(r contract.RanksEnded) bool {
 func (l *life) nodeFailed(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil {
-			end.how, end.errType, end.reason = dsl.EndCrashed, contract.ErrInfrastructure, fmt.Sprintf("node %d: %s", i, contract.Message(err))
+			end.how, end.errType, end.reason = spec.EndCrashed, contract.ErrInfrastructure, fmt.Sprintf("node %d: %s", i, contract.Message(err))
 			return true
 		}
 	}
@@ -258,17 +258,17 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 	if l.notice == nil {
 		return false
 	}
-	end.how, end.errType, end.reason = dsl.EndNotice, "", fmt.Sprintf("node %d had notice", l.notice.Node)
+	end.how, end.errType, end.reason = spec.EndNotice, "", fmt.Sprintf("node %d had notice", l.notice.Node)
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
-			end.how = dsl.EndNodeLost
+			end.how = spec.EndNodeLost
 			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", l.rank(i))
 			return true
 		}
 	}
 	if why := l.nodes[0].result.CommitError; why != "" {
-		end.how = dsl.EndNodeLost
+		end.how = spec.EndNodeLost
 		end.reason += ", and the last checkpoint could not be committed: " + why
 	}
 	return true
@@ -279,7 +279,7 @@ func (l *life) wasStopped(end *trainEnd) bool {
 	if !end.ran || !l.exitedZero() {
 		return false
 	}
-	end.how, end.errType = dsl.EndCrashed, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndCrashed, contract.ErrInfrastructure
 	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
 	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)
@@ -292,7 +292,7 @@ func (l *life) wasMoved(end *trainEnd) bool {
 	if !l.moves() {
 		return false
 	}
-	end.how, end.errType = dsl.EndMoved, ""
+	end.how, end.errType = spec.EndMoved, ""
 	end.reason = "there is spot again, of pool " + l.scout.found.Offer.Pool
 	return true
 }

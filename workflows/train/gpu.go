@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 const (
@@ -55,7 +55,7 @@ func (l *life) wasFaulty(end *trainEnd) bool {
 	if node < 0 {
 		return false
 	}
-	end.how, end.errType, end.reason = dsl.EndNodeLost, "", fmt.Sprintf("node %d: %s", node, why)
+	end.how, end.errType, end.reason = spec.EndNodeLost, "", fmt.Sprintf("node %d: %s", node, why)
 	return true
 }
 
@@ -64,7 +64,7 @@ func (l *life) wasIdle(end *trainEnd) bool {
 	if l.idle == nil {
 		return false
 	}
-	end.how, end.errType = dsl.EndIdle, contract.ErrUser
+	end.how, end.errType = spec.EndIdle, contract.ErrUser
 	end.reason = fmt.Sprintf("node %d: %s, and `idle` says to release them; the last checkpoint is kept", l.idle.Node, l.idle.Reason)
 	return true
 }
@@ -81,8 +81,8 @@ func (l *life) avoid() {
 }
 
 // gpus is what the GPUs of all nodes did, as far as these could say.
-func (l *life) gpus() dsl.GPUUse {
-	var sum dsl.GPUUse
+func (l *life) gpus() spec.GPUUse {
+	var sum spec.GPUUse
 	known, weight := 0, 0.0
 	for _, n := range l.nodes {
 		use := n.result.GPUs

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/workflows/durable"
@@ -111,7 +111,7 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 func (l *life) ending(ctx workflow.Context) trainEnd {
 	end := l.classify()
 	if end.ran && l.exitedZero() && l.cutShort() && !durable.Since(ctx, changeStopIsNoFinish) {
-		end.how, end.reason, end.errType = dsl.EndFinished, "", ""
+		end.how, end.reason, end.errType = spec.EndFinished, "", ""
 	}
 	return end
 }

@@ -7,13 +7,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // countGeneration counts a generation of a gang that has ended.
-func countGeneration(ctx workflow.Context, g dsl.Generation) {
+func countGeneration(ctx workflow.Context, g spec.Generation) {
 	durable.Count(ctx, telemetry.TrainGenerations, 1, map[string]string{"end": string(g.End)})
 	countSteps(ctx, g.ToStep-g.FromStep)
 	if g.CostUSD > 0 {
@@ -27,7 +27,7 @@ func countSteps(ctx workflow.Context, n int64) {
 }
 
 // countLost counts the steps of a generation that the next one does again.
-func countLost(ctx workflow.Context, g dsl.Generation) {
+func countLost(ctx workflow.Context, g spec.Generation) {
 	durable.Count(ctx, telemetry.TrainStepsLost, g.StepsLost, nil)
 }
 

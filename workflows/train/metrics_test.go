@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
@@ -34,7 +34,7 @@ func TestTrainCounts(t *testing.T) {
 		close(stopped)
 		return nil
 	}, activity.RegisterOptions{Name: contract.StopActivity})
-	if err := s.train(t, env, dsl.Retry{}); err != nil {
+	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	cost := "sluice_train_cost_usd_total map[capacity:on_demand]"

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -51,7 +51,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 			return contract.StepOutput{}, t.goOn(ctx)
 		case err != nil:
 			return contract.StepOutput{}, t.withCost(err)
-		case end.how == dsl.EndFinished:
+		case end.how == spec.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
@@ -79,7 +79,7 @@ type train struct {
 	notices workflow.ReceiveChannel
 
 	phase   string
-	current dsl.Generation
+	current spec.Generation
 	nodes   []string
 }
 
@@ -96,7 +96,7 @@ func (t *train) key() training.Key {
 
 // generation lives one generation from its seal to its release.
 func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
-	t.current = dsl.Generation{Index: len(t.carried.Generations) + 1, StartedAt: workflow.Now(ctx)}
+	t.current = spec.Generation{Index: len(t.carried.Generations) + 1, StartedAt: workflow.Now(ctx)}
 	t.nodes = nil
 	l := &life{train: t}
 	if err := t.seal(ctx, l); err != nil {
@@ -110,7 +110,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		if why, ok := strings.CutPrefix(t.phase, acquiringPhase); ok {
 			reason += ": " + why
 		}
-		return trainEnd{how: dsl.EndTimeout, errType: contract.ErrTimeout, reason: reason}, nil
+		return trainEnd{how: spec.EndTimeout, errType: contract.ErrTimeout, reason: reason}, nil
 	} else if err != nil {
 		return trainEnd{}, err
 	}
@@ -181,7 +181,7 @@ const maxFruitless = 10
 func (t *train) fruitful(ctx workflow.Context) error {
 	n := 0
 	for _, g := range slices.Backward(t.carried.Generations) {
-		if g.FromStep < t.current.FromStep || g.End != dsl.EndNotice && g.End != dsl.EndNodeLost && g.End != dsl.EndMoved {
+		if g.FromStep < t.current.FromStep || g.End != spec.EndNotice && g.End != spec.EndNodeLost && g.End != spec.EndMoved {
 			break
 		}
 		n++
@@ -210,7 +210,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	}
 	failure := contract.Error(end.errType, end.message(), nil)
 	pause, again := t.budget.Again(failure)
-	if !again || end.how == dsl.EndDeadline || end.how == dsl.EndIdle {
+	if !again || end.how == spec.EndDeadline || end.how == spec.EndIdle {
 		return failure
 	}
 	t.carried.Failures = t.budget.Used

@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -78,9 +78,9 @@ func (s *stage) fallOf(generation int) chan struct{} {
 
 // plan is what the step may buy.
 func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
-	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: dsl.CapacityOnDemand, USDPerHour: s.price, PriceUnknown: s.unpriced}}}
+	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: spec.CapacityOnDemand, USDPerHour: s.price, PriceUnknown: s.unpriced}}}
 	if s.spot != nil {
-		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: dsl.CapacitySpot, PriceUnknown: s.unpricedSpot})
+		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: spec.CapacitySpot, PriceUnknown: s.unpricedSpot})
 	}
 	if s.deadline != 0 {
 		plan.Deadline, plan.StopOnMiss = in.BeganAt.Add(s.deadline), true
@@ -90,7 +90,7 @@ func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPl
 
 // decide asks for on-demand, and for spot in its place.
 func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Choice, error) {
-	if in.Current.Capacity == dsl.CapacityOnDemand {
+	if in.Current.Capacity == spec.CapacityOnDemand {
 		return contract.Choice{Offers: in.Offers[1:]}, nil
 	}
 	return contract.Choice{Offers: in.Offers[:1]}, nil
@@ -166,7 +166,7 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 		s.acquire = s.acquire[1:]
 		return contract.Acquired{}, err
 	}
-	if offer.Capacity == dsl.CapacitySpot && !s.spot(key.Generation) {
+	if offer.Capacity == spec.CapacitySpot && !s.spot(key.Generation) {
 		return contract.Acquired{}, contract.Error(contract.ErrPreempted, "no spot", nil)
 	}
 	gang := training.Gang{Nodes: []training.Node{{Name: "n", Queue: key.Queue(0, "x"), Address: "a"}}}
@@ -181,10 +181,10 @@ func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 }
 
 // train runs a training and returns its error.
-func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry dsl.Retry) error {
+func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry spec.Retry) error {
 	t.Helper()
 	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
-		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: dsl.Duration(s.timeout), Carried: s.carried,
+		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Carried: s.carried,
 	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
@@ -210,7 +210,7 @@ func (s *stage) wantReleased(t *testing.T, n int) {
 func TestTrainWaitsForCapacity(t *testing.T) {
 	none := contract.Error(contract.ErrPreempted, "no capacity now", nil)
 	s := &stage{acquire: []error{none, none, none}}
-	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	if s.acquired != 4 {
@@ -226,14 +226,14 @@ func TestTrainCanBeCancelledWhileItWaitsForCapacity(t *testing.T) {
 		<-s.asks
 		env.CancelWorkflow()
 	}()
-	if err := s.train(t, env, dsl.Retry{}); !temporal.IsCanceledError(err) {
+	if err := s.train(t, env, spec.Retry{}); !temporal.IsCanceledError(err) {
 		t.Errorf("ended with %v, want a cancel", err)
 	}
 }
 
 func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
 	s := &stage{acquire: []error{contract.Error(contract.ErrInvalid, "larger than the pool", nil)}}
-	if err := s.train(t, s.environment(t), dsl.Retry{Attempts: 5}); contract.ErrorType(err) != contract.ErrInvalid {
+	if err := s.train(t, s.environment(t), spec.Retry{Attempts: 5}); contract.ErrorType(err) != contract.ErrInvalid {
 		t.Errorf("ended with %v, want the refusal", err)
 	}
 	s.wantReleased(t, 1)
@@ -241,7 +241,7 @@ func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
 
 func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 	s := &stage{lost: func(int) bool { return true }}
-	err := s.train(t, s.environment(t), dsl.Retry{})
+	err := s.train(t, s.environment(t), spec.Retry{})
 	if contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(contract.Message(err), "node 0 fell over") {
 		t.Errorf("ended with %v, want infrastructure and the reason", err)
 	}
@@ -253,21 +253,21 @@ func TestTrainChargesItsRetries(t *testing.T) {
 	exit := contract.RanksEnded{Code: 1, Tail: "Traceback"}
 	for _, tt := range []struct {
 		name    string
-		retry   dsl.Retry
+		retry   spec.Retry
 		ranks   contract.RanksEnded
 		errType string
 		says    string
 		lives   int
 	}{
-		{"a crash is tried again", dsl.Retry{Attempts: 3}, crash, contract.ErrInfrastructure, "Segmentation fault", 3},
-		{"as often as by default", dsl.Retry{}, crash, contract.ErrInfrastructure, "signal 11", dsl.Retry{}.WithDefaults().Attempts},
-		{"once when asked", dsl.Retry{Attempts: 1}, crash, contract.ErrInfrastructure, "signal 11", 1},
-		{"the user's error is not", dsl.Retry{Attempts: 3}, exit, contract.ErrUser, "Traceback", 1},
-		{"unless that is asked for", dsl.Retry{Attempts: 2, Errors: []string{contract.ErrUser}}, exit, contract.ErrUser, "exit code 1", 2},
+		{"a crash is tried again", spec.Retry{Attempts: 3}, crash, contract.ErrInfrastructure, "Segmentation fault", 3},
+		{"as often as by default", spec.Retry{}, crash, contract.ErrInfrastructure, "signal 11", spec.Retry{}.WithDefaults().Attempts},
+		{"once when asked", spec.Retry{Attempts: 1}, crash, contract.ErrInfrastructure, "signal 11", 1},
+		{"the user's error is not", spec.Retry{Attempts: 3}, exit, contract.ErrUser, "Traceback", 1},
+		{"unless that is asked for", spec.Retry{Attempts: 2, Errors: []string{contract.ErrUser}}, exit, contract.ErrUser, "exit code 1", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
-			tt.retry.Backoff = dsl.Duration(time.Millisecond)
+			tt.retry.Backoff = spec.Duration(time.Millisecond)
 			s := &stage{ranks: func(int) (contract.RanksEnded, error) { return tt.ranks, nil }}
 			err := s.train(t, s.environment(t), tt.retry)
 			if contract.ErrorType(err) != tt.errType || !strings.Contains(contract.Message(err), tt.says) {
@@ -280,7 +280,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 
 func TestTrainDoesNotChargePreemption(t *testing.T) {
 	s := &stage{lost: func(generation int) bool { return generation < 4 }}
-	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	s.wantReleased(t, 4)
@@ -298,7 +298,7 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 		close(stopped)
 		return nil
 	}, activity.RegisterOptions{Name: contract.StopActivity})
-	err := s.train(t, env, dsl.Retry{})
+	err := s.train(t, env, spec.Retry{})
 	if contract.ErrorType(err) != contract.ErrBudget {
 		t.Fatalf("ended with %v, want a budget error", err)
 	}
@@ -314,7 +314,7 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 // A gang whose price nobody knows is not bought on a budget, which could not end anything.
 func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 	s := &stage{unpriced: true, budget: 20}
-	err := s.train(t, s.environment(t), dsl.Retry{Attempts: 3})
+	err := s.train(t, s.environment(t), spec.Retry{Attempts: 3})
 	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(contract.Message(err), "usd_per_hour") {
 		t.Errorf("ended with %v, want a refusal that names usd_per_hour", err)
 	}
@@ -324,7 +324,7 @@ func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 // What a training of unknown price has cost is unknown, also when it fails.
 func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 	s := &stage{unpriced: true, ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: 1}, nil }}
-	err := s.train(t, s.environment(t), dsl.Retry{Attempts: 1})
+	err := s.train(t, s.environment(t), spec.Retry{Attempts: 1})
 	if cost := contract.CostOf(err); !cost.Unknown {
 		t.Errorf("%v has cost %+v, want an unknown sum", err, cost)
 	}
@@ -333,7 +333,7 @@ func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 // The timeout of an attempt bounds its wait for capacity too: it is not waited longer than is left, and nothing is bought any more then.
 func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	s := &stage{timeout: 5 * time.Minute}
-	if err := s.train(t, s.environment(t), dsl.Retry{}); err != nil {
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	if s.patience <= 0 || s.patience > s.timeout {
@@ -342,14 +342,14 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	s = &stage{timeout: 5 * time.Minute}
 	env := s.environment(t)
 	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
-	err := s.train(t, env, dsl.Retry{Attempts: 1})
+	err := s.train(t, env, spec.Retry{Attempts: 1})
 	if contract.ErrorType(err) != contract.ErrTimeout || !strings.Contains(contract.Message(err), "waited for nodes") || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout that tells of the wait", err, s.acquired)
 	}
 	s = &stage{timeout: 5 * time.Minute}
 	env = s.environment(t)
 	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
-	retry := dsl.Retry{Attempts: 2, Errors: []string{contract.ErrTimeout}, Backoff: dsl.Duration(time.Millisecond)}
+	retry := spec.Retry{Attempts: 2, Errors: []string{contract.ErrTimeout}, Backoff: spec.Duration(time.Millisecond)}
 	if err := s.train(t, env, retry); err != nil || s.acquired != 1 {
 		t.Errorf("the next attempt ended with %v after %d tries, want a success with time of its own", err, s.acquired)
 	}
@@ -370,7 +370,7 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			s := &stage{from: tt.from, ranks: lost, falls: true}
-			err := s.train(t, s.environment(t), dsl.Retry{})
+			err := s.train(t, s.environment(t), spec.Retry{})
 			if contract.ErrorType(err) != contract.ErrPreempted || !strings.Contains(contract.Message(err), "without a new checkpoint") {
 				t.Errorf("ended with %v, want a preemption that tells of the missing checkpoints", err)
 			}
@@ -385,7 +385,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 	s := &stage{ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: -1, Signal: 9}, nil }}
 	env := s.environment(t)
 	env.SetContinueAsNewSuggested(true)
-	err := s.train(t, env, dsl.Retry{Attempts: 2, Backoff: dsl.Duration(time.Millisecond)})
+	err := s.train(t, env, spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Millisecond)})
 	var again *workflow.ContinueAsNewError
 	if !errors.As(err, &again) {
 		t.Fatalf("ended with %v, want to go on as new", err)
@@ -395,7 +395,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := in.Carried
-	if len(c.Generations) != 1 || c.Generations[0].End != dsl.EndCrashed || c.Failures != 1 || c.AttemptAt.IsZero() {
+	if len(c.Generations) != 1 || c.Generations[0].End != spec.EndCrashed || c.Failures != 1 || c.AttemptAt.IsZero() {
 		t.Fatalf("carried over: %+v", c)
 	}
 
@@ -419,11 +419,11 @@ func TestTrainMovesToSpot(t *testing.T) {
 		collected = in
 		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
 	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
-	if err := s.train(t, env, dsl.Retry{}); err != nil {
+	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	got := collected.Generations
-	if len(got) != 2 || got[0].End != dsl.EndMoved || got[0].Capacity != dsl.CapacityOnDemand || got[1].Capacity != dsl.CapacitySpot || got[1].Pool != "q" {
+	if len(got) != 2 || got[0].End != spec.EndMoved || got[0].Capacity != spec.CapacityOnDemand || got[1].Capacity != spec.CapacitySpot || got[1].Pool != "q" {
 		t.Errorf("generations %+v, want one on on-demand that was left for one on spot", got)
 	}
 	s.wantReleased(t, 2)
@@ -459,10 +459,10 @@ func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 		collected = in
 		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
 	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
-	if err := s.train(t, env, dsl.Retry{}); err != nil {
+	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := collected.Generations; len(got) != 1 || got[0].Capacity != dsl.CapacityOnDemand {
+	if got := collected.Generations; len(got) != 1 || got[0].Capacity != spec.CapacityOnDemand {
 		t.Errorf("generations %+v, want the one whose price is known", got)
 	}
 }
@@ -491,7 +491,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 	s.spot, s.deadline = nil, 300*time.Millisecond
 	env := s.environment(t)
 	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
-	err := s.train(t, env, dsl.Retry{Attempts: 3, Errors: []string{contract.ErrTimeout}})
+	err := s.train(t, env, spec.Retry{Attempts: 3, Errors: []string{contract.ErrTimeout}})
 	if contract.ErrorType(err) != contract.ErrTimeout || !strings.Contains(contract.Message(err), "deadline") {
 		t.Errorf("ended with %v, want a timeout that tells of the deadline", err)
 	}
@@ -500,7 +500,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 
 func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
 	s := &stage{deadline: -time.Second}
-	err := s.train(t, s.environment(t), dsl.Retry{})
+	err := s.train(t, s.environment(t), spec.Retry{})
 	if contract.ErrorType(err) != contract.ErrTimeout || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout", err, s.acquired)
 	}
@@ -511,7 +511,7 @@ func TestTrainWaitsOnInANewHistory(t *testing.T) {
 	s := &stage{acquire: []error{contract.Error(contract.ErrPreempted, "no capacity now", nil)}}
 	env := s.environment(t)
 	env.SetContinueAsNewSuggested(true)
-	err := s.train(t, env, dsl.Retry{})
+	err := s.train(t, env, spec.Retry{})
 	var again *workflow.ContinueAsNewError
 	if !errors.As(err, &again) {
 		t.Fatalf("ended with %v, want to go on as new", err)
@@ -532,7 +532,7 @@ func TestTrainTellsLess(t *testing.T) {
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			err := workflow.ExecuteChildWorkflow(ctx, contract.TrainWorkflow, contract.TrainInput{
 				StepInput: contract.StepInput{Run: "r", Step: "fit"}, Unheard: unheard,
-				Retry: dsl.Retry{Attempts: 100, Backoff: dsl.Duration(time.Millisecond), MaxBackoff: dsl.Duration(time.Millisecond)}.WithDefaults(),
+				Retry: spec.Retry{Attempts: 100, Backoff: spec.Duration(time.Millisecond), MaxBackoff: spec.Duration(time.Millisecond)}.WithDefaults(),
 			}).Get(ctx, nil)
 			var note contract.Note
 			for notes := workflow.GetSignalChannel(ctx, contract.NoteSignal); notes.ReceiveAsync(&note); {
@@ -578,7 +578,7 @@ func TestScoutGrowsQuiet(t *testing.T) {
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
 		return Train(durable.Hasten(ctx, 1000), in)
 	}, workflow.RegisterOptions{Name: contract.TrainWorkflow, DisableAlreadyRegisteredCheck: true})
-	if err := s.train(t, env, dsl.Retry{}); err != nil {
+	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := pauses.Load(); n < after {

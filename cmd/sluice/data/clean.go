@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
@@ -163,7 +164,7 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 	if err != nil {
 		return kit.Invalidf("%s\nhelp: --input NAME=FOLDER gives a step its inputs", err)
 	}
-	var spec dsl.Clean
+	var spec spec.Clean
 	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, 
 	}
 	vars["PYTHONUNBUFFERED"] = "1"
 	for name, value := range env {
-		filled, err := dsl.ReplaceInputPaths(value, inputs)
+		filled, err := spec.ReplaceInputPaths(value, inputs)
 		if err != nil {
 			return pipelines.Programs{}, kit.Invalidf("env %s: %s", name, err)
 		}
@@ -200,7 +201,7 @@ func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, 
 func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
 	var steps []string
 	for _, node := range program.Graph() {
-		if node.Kind == dsl.KindClean {
+		if node.Kind == spec.KindClean {
 			steps = append(steps, node.ID)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -23,10 +23,10 @@ import (
 )
 
 // runClean cleans, and shows on a terminal how far it is.
-func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (dsl.CleanOutput, error) {
+func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (spec.CleanOutput, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return dsl.CleanOutput{}, err
+		return spec.CleanOutput{}, err
 	}
 	shown := showProgress(progress)
 	said := secret.NewMask(slices.Collect(maps.Values(job.Secrets))...).Writer(shown)
@@ -61,7 +61,7 @@ func showProgress(w io.Writer) *cleanShown {
 		return &cleanShown{to: w}
 	}
 	s := &cleanShown{to: w, quit: make(chan struct{})}
-	s.row.StepState = contract.StepState{ID: "clean", Status: dsl.StatusRunning, StartedAt: time.Now()}
+	s.row.StepState = contract.StepState{ID: "clean", Status: spec.StatusRunning, StartedAt: time.Now()}
 	s.row.Detail = view.Detail{Text: "looking for the input", Share: -1}
 	s.live = view.NewLive(w, theme, kit.TerminalSize(w))
 	s.drawn.Go(s.draw)
@@ -111,7 +111,7 @@ func (s *cleanShown) close() error {
 
 // cleaned is what `sluice clean` says at the end.
 type cleaned struct {
-	dsl.CleanOutput
+	spec.CleanOutput
 	// Dataset and DeadLetter are the folders that were written, in the place of artifacts in a store. DeadLetter is empty when no row
 	// was rejected.
 	Dataset    string `json:"dataset"`

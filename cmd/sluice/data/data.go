@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/artifact"
 )
@@ -165,7 +165,7 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v activit
 		if len(sets) == 0 {
 			return v, kit.Invalidf("step %s of %s handed on no dataset", step, run.Run)
 		}
-		if output == deadLetterOutput && record.Kind == dsl.KindClean {
+		if output == deadLetterOutput && record.Kind == spec.KindClean {
 			return v, kit.Invalidf("no row was rejected in %s/%s, so there is no dead letter", run.Run, step)
 		}
 		return v, kit.Invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))

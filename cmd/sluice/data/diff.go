@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -30,12 +30,12 @@ import (
 
 // dataDiff is how two datasets differ, as `data diff` shows it.
 type dataDiff struct {
-	Older  string                     `json:"older"`
-	Newer  string                     `json:"newer"`
-	Equal  bool                       `json:"equal"`
-	Rows   profile.RowDiff            `json:"rows"`
-	Schema *dsl.SchemaChange          `json:"schema,omitempty"`
-	Drift  map[string]dsl.ColumnDrift `json:"drift,omitempty"`
+	Older  string                      `json:"older"`
+	Newer  string                      `json:"newer"`
+	Equal  bool                        `json:"equal"`
+	Rows   profile.RowDiff             `json:"rows"`
+	Schema *spec.SchemaChange          `json:"schema,omitempty"`
+	Drift  map[string]spec.ColumnDrift `json:"drift,omitempty"`
 }
 
 func newDataDiff() *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -142,7 +142,7 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 		return err
 	}
 	for _, r := range runs {
-		if r.Status == dsl.StatusRunning {
+		if r.Status == spec.StatusRunning {
 			return kit.Invalidf("run %s is open, and may need what looks forgotten\nhelp: let it end with `sluice up`, or `sluice cancel %s`", r.Run, r.Run)
 		}
 	}

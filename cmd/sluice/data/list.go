@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
@@ -165,7 +165,7 @@ type shownData struct {
 	Splits     map[string]int64        `json:"splits"`
 	Shards     []artifact.File         `json:"shards"`
 	Schema     json.RawMessage         `json:"schema,omitempty"`
-	Profile    *dsl.Profile            `json:"profile,omitempty"`
+	Profile    *spec.Profile           `json:"profile,omitempty"`
 	Parents    map[string]artifact.Ref `json:"parents"`
 	Spec       json.RawMessage         `json:"spec,omitempty"`
 	// Worst are the source files that lost the largest shares of their rows.

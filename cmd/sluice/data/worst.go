@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
@@ -55,7 +55,7 @@ func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]
 }
 
 // outputsOf reads what the clean step that made a version handed on.
-func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out dsl.CleanOutput, err error) {
+func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out spec.CleanOutput, err error) {
 	id, index := contract.SplitStep(v.Step)
 	var record contract.StepRecord
 	if index >= 0 {
@@ -67,7 +67,7 @@ func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out
 			record = run.Steps[at]
 		}
 	}
-	if err != nil || record.Kind != dsl.KindClean || len(record.Outputs) == 0 {
+	if err != nil || record.Kind != spec.KindClean || len(record.Outputs) == 0 {
 		return out, err
 	}
 	return out, json.Unmarshal(record.Outputs, &out)

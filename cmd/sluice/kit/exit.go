@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -59,7 +59,7 @@ var codeOf = map[string]int{
 // CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
 func CodeOfRun(out contract.RunOutput) int {
 	switch out.Status {
-	case dsl.StatusSucceeded, dsl.StatusDeclined, dsl.StatusSkipped:
+	case spec.StatusSucceeded, spec.StatusDeclined, spec.StatusSkipped:
 		return ExitOK
 	default:
 		return cmp.Or(codeOf[out.ErrorType], ExitInfrastructure)

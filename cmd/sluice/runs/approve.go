@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -126,7 +126,7 @@ func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string
 		runs, directive := kit.CompleteRuns(cmd, args, prefix)
 		var open []string
 		for _, r := range runs {
-			if strings.HasSuffix(r, "\t"+string(dsl.StatusRunning)) {
+			if strings.HasSuffix(r, "\t"+string(spec.StatusRunning)) {
 				open = append(open, r)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -78,8 +78,8 @@ func findStep(cmd *cobra.Command, args []string) (run activities.Run, step strin
 // hasStep reports whether a run has a step, or the step of an instance.
 func hasStep(run activities.Run, id string) bool {
 	step, index := contract.SplitStep(id)
-	return slices.ContainsFunc(run.Graph, func(n dsl.Node) bool {
-		return n.ID == step && (index < 0 || n.Fan != dsl.FanNone)
+	return slices.ContainsFunc(run.Graph, func(n spec.Node) bool {
+		return n.ID == step && (index < 0 || n.Fan != spec.FanNone)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/worker"
@@ -261,11 +261,11 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 	held := false
 	for i, step := range state.Steps {
 		rows[i] = view.Row{StepState: step, Detail: view.Detail{Share: -1}}
-		if step.Status == dsl.StatusSucceeded {
+		if step.Status == spec.StatusSucceeded {
 			rows[i].Summary = f.brief(ctx, step)
 		}
-		held = held || step.Status == dsl.StatusHold
-		if step.Status != dsl.StatusRunning {
+		held = held || step.Status == spec.StatusHold
+		if step.Status != spec.StatusRunning {
 			continue
 		}
 		d, err := f.session.Detail(ctx, f.sub.Run, step)
@@ -282,12 +282,12 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 		l.waiting, _ = f.session.Waiting(ctx, f.sub.Run, state) // it is asked again
 	}
 	for i := range rows {
-		if rows[i].Status != dsl.StatusHold {
+		if rows[i].Status != spec.StatusHold {
 			continue
 		}
 		asked := slices.IndexFunc(l.waiting, func(a contract.ApprovalState) bool { return a.Run == f.sub.Run && a.Step == rows[i].ID })
 		if asked < 0 {
-			rows[i].Status = dsl.StatusRunning // nobody can answer yet: the question has only just begun to be asked
+			rows[i].Status = spec.StatusRunning // nobody can answer yet: the question has only just begun to be asked
 			continue
 		}
 		rows[i].Summary = l.waiting[asked].Question()
@@ -297,7 +297,7 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 
 // unattended says why a training or rollout that has not answered for long does not begin: another worker may have to be there for it.
 func (f *follower) unattended(ctx context.Context, step contract.StepState) string {
-	if step.Kind != dsl.KindTrain && step.Kind != dsl.KindRollout || step.Child == "" {
+	if step.Kind != spec.KindTrain && step.Kind != spec.KindRollout || step.Child == "" {
 		return ""
 	}
 	since, asked := f.mute[step.ID]

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // askedRuns is how many open runs `list` asks what they wait for, the newest.
@@ -61,7 +61,7 @@ func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) [
 	var open []int
 	for i, r := range runs {
 		listed[i].RunRecord = r
-		if r.Status == dsl.StatusRunning && len(open) < askedRuns {
+		if r.Status == spec.StatusRunning && len(open) < askedRuns {
 			open = append(open, i)
 		}
 	}

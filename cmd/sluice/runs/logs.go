@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -79,11 +79,11 @@ agents of a training say of themselves is in the state folder, under logs.`,
 // inChild turns a step of kind pipeline into its child's run, whole.
 func inChild(cmd *cobra.Command, run activities.Run, step string) (activities.Run, string, error) {
 	id, index := contract.SplitStep(step)
-	i := slices.IndexFunc(run.Graph, func(n dsl.Node) bool { return n.ID == id && n.Kind == dsl.KindPipeline })
+	i := slices.IndexFunc(run.Graph, func(n spec.Node) bool { return n.ID == id && n.Kind == spec.KindPipeline })
 	if step == "" || i < 0 {
 		return run, step, nil
 	}
-	if run.Graph[i].Fan != dsl.FanNone && index < 0 {
+	if run.Graph[i].Fan != spec.FanNone && index < 0 {
 		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
 			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step), nil)
 	}
@@ -108,11 +108,11 @@ func (l *logs) children(cmd *cobra.Command) error {
 		return nil
 	}
 	for _, node := range l.run.Graph {
-		if node.Kind != dsl.KindPipeline {
+		if node.Kind != spec.KindPipeline {
 			continue
 		}
 		id := node.ID
-		if node.Fan != dsl.FanNone {
+		if node.Fan != spec.FanNone {
 			id += ".N"
 		}
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: `%s` is a child pipeline: `sluice logs %s %s` prints its logs\n", node.ID, l.run.Run, id)
@@ -141,7 +141,7 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 		if err != nil {
 			return err
 		}
-		if err := l.copy(); err != nil || run.Status != dsl.StatusRunning {
+		if err := l.copy(); err != nil || run.Status != spec.StatusRunning {
 			return err
 		}
 		select {
@@ -215,4 +215,4 @@ func (l *logs) file(step, path string) (err error) {
 	}
 }
 
-func (l *logs) running() bool { return l.run.Status == dsl.StatusRunning }
+func (l *logs) running() bool { return l.run.Status == spec.StatusRunning }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
@@ -88,10 +88,10 @@ func collect(ctx context.Context, s *store.Store, run activities.Run) (report.Da
 			data.Instances[step.Step] = report.Instances{Records: all, Total: total}
 			continue
 		}
-		if step.Kind != dsl.KindTrain || len(step.Outputs) == 0 {
+		if step.Kind != spec.KindTrain || len(step.Outputs) == 0 {
 			continue
 		}
-		var out dsl.TrainOutput
+		var out spec.TrainOutput
 		if err := json.Unmarshal(step.Outputs, &out); err != nil {
 			return data, fmt.Errorf("outputs of %s: %w", step.Step, err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -56,7 +56,7 @@ Records are kept in the store: nothing need be running.`,
 			return err
 		}
 		l := live{carried: true}
-		if run.Status == dsl.StatusRunning {
+		if run.Status == spec.StatusRunning {
 			l = refresh(cmd.Context(), kit.StateDir(cmd), run)
 		}
 		if step != "" {
@@ -122,13 +122,13 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 	if index >= 0 {
 		v.Step, err = activities.LoadInstance(ctx, s, run.Run, step, index)
 		v.Step.Step = id
-		if err == nil && v.Step.Status == dsl.StatusPending && v.Step.Kind == "" && run.Status != dsl.StatusRunning {
+		if err == nil && v.Step.Status == spec.StatusPending && v.Step.Kind == "" && run.Status != spec.StatusRunning {
 			err = contract.Error(contract.ErrInvalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
 		}
 		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
 		return v, errors.Join(err, activities.NameChild(ctx, s, run.Run, id, &v.Step))
 	}
-	if v.Node.Fan == dsl.FanNone {
+	if v.Node.Fan == spec.FanNone {
 		return v, activities.NameChild(ctx, s, run.Run, id, &v.Step)
 	}
 	v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
@@ -175,7 +175,7 @@ func refresh(ctx context.Context, state string, run activities.Run) live {
 	view.Overlay(run.Steps, now)
 	l := live{doing: map[string]view.Detail{}, carried: true}
 	for _, step := range now.Steps {
-		if step.Status != dsl.StatusRunning {
+		if step.Status != spec.StatusRunning {
 			continue
 		}
 		if d, err := s.Detail(ctx, run.Run, step); err == nil { // else it has only just begun, or ended

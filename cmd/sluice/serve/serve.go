@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -73,7 +74,7 @@ served before are served.`,
 }
 
 // loadTargets reads the targets of an environment file; none for no file.
-func loadTargets(env string) (map[string]dsl.Target, error) {
+func loadTargets(env string) (map[string]spec.Target, error) {
 	if env == "" {
 		return nil, nil
 	}

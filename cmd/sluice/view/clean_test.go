@@ -7,18 +7,18 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // TestShowProfile: of a wide dataset the columns that moved most are shown, one line each, and nothing of the rest.
 func TestShowProfile(t *testing.T) {
-	out := dsl.CleanOutput{
-		Rows: dsl.Rows{Read: 9, Kept: 9}, Profile: dsl.Profile{Columns: map[string]dsl.ColumnProfile{}},
-		Drift: &dsl.Drift{Columns: map[string]dsl.ColumnDrift{"c33": {PSI: 0.5}}}, Statistics: "sha256:1",
-		Profiles: map[string]dsl.Profile{"raw": {Columns: map[string]dsl.ColumnProfile{"n": {Distinct: 7}}}},
+	out := spec.CleanOutput{
+		Rows: spec.Rows{Read: 9, Kept: 9}, Profile: spec.Profile{Columns: map[string]spec.ColumnProfile{}},
+		Drift: &spec.Drift{Columns: map[string]spec.ColumnDrift{"c33": {PSI: 0.5}}}, Statistics: "sha256:1",
+		Profiles: map[string]spec.Profile{"raw": {Columns: map[string]spec.ColumnProfile{"n": {Distinct: 7}}}},
 	}
 	for i := range 40 {
-		out.Profile.Columns[fmt.Sprintf("c%02d", i)] = dsl.ColumnProfile{Distinct: int64(1000 + i), Mean: new(float64(i) + 0.5)}
+		out.Profile.Columns[fmt.Sprintf("c%02d", i)] = spec.ColumnProfile{Distinct: int64(1000 + i), Mean: new(float64(i) + 0.5)}
 	}
 	raw, err := json.Marshal(out)
 	if err != nil {
@@ -26,8 +26,8 @@ func TestShowProfile(t *testing.T) {
 	}
 	var b strings.Builder
 	v := StepView{
-		Node: dsl.Node{ID: "mail", Kind: dsl.KindClean},
-		Step: contract.StepRecord{Step: "mail", Kind: dsl.KindClean, Status: dsl.StatusSucceeded, Outputs: raw},
+		Node: spec.Node{ID: "mail", Kind: spec.KindClean},
+		Step: contract.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusSucceeded, Outputs: raw},
 	}
 	if err := (Theme{}).Step(&b, v, noon); err != nil {
 		t.Fatal(err)

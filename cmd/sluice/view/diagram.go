@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
 )
@@ -47,9 +47,9 @@ var mermaidText = strings.NewReplacer(
 func Mermaid(w io.Writer, p Plan) error {
 	out := writer{w: w}
 	out.line("flowchart LR")
-	eachSection(p, func(section dsl.Section, steps []PlanStep) {
+	eachSection(p, func(section spec.Section, steps []PlanStep) {
 		indent := "    "
-		if section != dsl.SectionMain {
+		if section != spec.SectionMain {
 			out.line(indent, "subgraph ", string(section))
 			indent += indent
 			defer out.line("    end")
@@ -65,7 +65,7 @@ func Mermaid(w io.Writer, p Plan) error {
 	for _, s := range p.Steps {
 		for _, id := range s.After {
 			arrow := " --> "
-			if need := s.Needs[id]; need != dsl.NeedPassed {
+			if need := s.Needs[id]; need != spec.NeedPassed {
 				arrow = " -->|" + mermaidText.Replace(string(need)) + "| "
 			}
 			out.line("    ", mermaidID(id), arrow, mermaidID(s.ID))
@@ -87,9 +87,9 @@ func DOT(w io.Writer, p Plan) error {
 	out.line("digraph ", quote(p.Name), " {")
 	out.line("    rankdir=LR;")
 	out.line(`    node [shape=box, style=rounded, fontname="sans-serif"];`)
-	eachSection(p, func(section dsl.Section, steps []PlanStep) {
+	eachSection(p, func(section spec.Section, steps []PlanStep) {
 		indent := "    "
-		if section != dsl.SectionMain {
+		if section != spec.SectionMain {
 			out.line(indent, "subgraph ", quote("cluster_"+string(section)), " {")
 			indent += indent
 			out.line(indent, "label=", quote(string(section)), ";")
@@ -106,7 +106,7 @@ func DOT(w io.Writer, p Plan) error {
 	for _, s := range p.Steps {
 		for _, id := range s.After {
 			style := ""
-			if need := s.Needs[id]; need != dsl.NeedPassed {
+			if need := s.Needs[id]; need != spec.NeedPassed {
 				style = " [label=" + quote(string(need)) + "]"
 			}
 			out.line("    ", quote(id), " -> ", quote(s.ID), style, ";")
@@ -117,7 +117,7 @@ func DOT(w io.Writer, p Plan) error {
 }
 
 // eachSection calls f with the steps of each section that has any.
-func eachSection(p Plan, f func(section dsl.Section, steps []PlanStep)) {
+func eachSection(p Plan, f func(section spec.Section, steps []PlanStep)) {
 	for _, section := range sections {
 		var steps []PlanStep
 		for _, s := range p.Steps {
@@ -182,7 +182,7 @@ func SVG(w io.Writer, p Plan) error {
 	d := layered.Draw(nodes, style)
 	plan := svgPlan{Name: p.Name, Width: max(d.Width, 240), Height: d.Height + svgHeader}
 	for _, part := range d.Parts {
-		if name := sections[part.Number]; name != dsl.SectionMain {
+		if name := sections[part.Number]; name != spec.SectionMain {
 			plan.Parts = append(plan.Parts, svgPart{part.X, d.Height, string(name)})
 		}
 	}
@@ -192,7 +192,7 @@ func SVG(w io.Writer, p Plan) error {
 	for _, e := range d.Edges {
 		to := p.Steps[e.To]
 		edge := svgEdge{Path: e.Path}
-		if need := to.Needs[p.Steps[e.From].ID]; need != dsl.NeedPassed {
+		if need := to.Needs[p.Steps[e.From].ID]; need != spec.NeedPassed {
 			edge.Need = fmt.Sprintf("%s when %s: %s", to.ID, p.Steps[e.From].ID, need)
 		}
 		plan.Edges = append(plan.Edges, edge)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // odd are findings with all that the formats have to escape.
@@ -51,22 +51,22 @@ func TestSARIF(t *testing.T) {
 
 // TestDiagrams: sections, fans and outlooks are drawn, and no name gets out of its label.
 func TestDiagrams(t *testing.T) {
-	p := &dsl.Pipeline{
+	p := &spec.Pipeline{
 		Name: `"><script>`,
-		Steps: dsl.Steps{
-			{ID: "mail", Kind: dsl.KindClean, Envelope: dsl.Envelope{Gate: []dsl.Gate{{Check: `rows.kept > 1 && "]` + "\n" + `<b>" != '\'`}}}},
-			{ID: "fit", Kind: dsl.KindTrain},
-			{ID: "score", Kind: dsl.KindEvaluate},
+		Steps: spec.Steps{
+			{ID: "mail", Kind: spec.KindClean, Envelope: spec.Envelope{Gate: []spec.Gate{{Check: `rows.kept > 1 && "]` + "\n" + `<b>" != '\'`}}}},
+			{ID: "fit", Kind: spec.KindTrain},
+			{ID: "score", Kind: spec.KindEvaluate},
 		},
-		OnFailure: dsl.Steps{{ID: "page", Kind: dsl.KindRun}},
-		Finally:   dsl.Steps{{ID: "report", Kind: dsl.KindRun}},
+		OnFailure: spec.Steps{{ID: "page", Kind: spec.KindRun}},
+		Finally:   spec.Steps{{ID: "report", Kind: spec.KindRun}},
 	}
-	graph := []dsl.Node{
-		{ID: "mail", Kind: dsl.KindClean},
-		{ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, Needs: map[string]dsl.Need{"mail": dsl.NeedPassed}, After: []string{"mail"}},
-		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedEnded, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
-		{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
-		{ID: "report", Kind: dsl.KindRun, Section: dsl.SectionFinally},
+	graph := []spec.Node{
+		{ID: "mail", Kind: spec.KindClean},
+		{ID: "fit", Kind: spec.KindTrain, Fan: spec.FanMatrix, Needs: map[string]spec.Need{"mail": spec.NeedPassed}, After: []string{"mail"}},
+		{ID: "score", Kind: spec.KindEvaluate, Needs: map[string]spec.Need{"fit": spec.NeedEnded, "mail": spec.NeedPassed}, After: []string{"fit", "mail"}},
+		{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
+		{ID: "report", Kind: spec.KindRun, Section: spec.SectionFinally},
 	}
 	plan := NewPlan(p, graph, activities.Forecast{Seconds: 190, CostUSD: 1.5, Steps: map[string]activities.Outlook{
 		"mail":   {Prospect: activities.ProspectCached, From: "spam-1"},

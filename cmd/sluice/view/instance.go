@@ -13,14 +13,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // StepView is one step of a run with its instances, where it has any.
 type StepView struct {
 	Run  contract.RunRecord
-	Node dsl.Node
+	Node spec.Node
 	Step contract.StepRecord
 	// Instances that have ended, those that did not succeed first; there are Total of them.
 	Instances []contract.StepRecord
@@ -48,10 +48,10 @@ func subject(s contract.StepRecord) string {
 func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 	out := &writer{w: w}
 	kind := string(v.Node.Kind)
-	if v.Node.Fan != dsl.FanNone {
+	if v.Node.Fan != spec.FanNone {
 		kind += " × " + string(v.Node.Fan)
 	}
-	if v.Node.Section != dsl.SectionMain {
+	if v.Node.Section != spec.SectionMain {
 		kind += ", " + string(v.Node.Section)
 	}
 	out.line(t.paint(bold, v.Step.Step), "  ", t.paint(cyan, kind), "  ", v.Run.Run)
@@ -61,7 +61,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 	if v.Total > 0 {
 		t.instances(out, v, now)
 	}
-	if len(v.Step.Outputs) > 0 && v.Node.Fan != dsl.FanMatrix && v.Node.Fan != dsl.FanForeach || v.Step.Matrix != nil || v.Step.Item != nil {
+	if len(v.Step.Outputs) > 0 && v.Node.Fan != spec.FanMatrix && v.Node.Fan != spec.FanForeach || v.Step.Matrix != nil || v.Step.Item != nil {
 		t.outputs(out, v.Node.Kind, v.Step.Outputs)
 	}
 	return out.err
@@ -84,9 +84,9 @@ func (t Theme) instances(out *writer, v StepView, now time.Time) {
 }
 
 // outputs writes a step's outputs as JSON, with the profile of a dataset as a table.
-func (t Theme) outputs(out *writer, kind dsl.Kind, raw json.RawMessage) {
+func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
 	var fields map[string]json.RawMessage
-	if kind == dsl.KindClean && json.Unmarshal(raw, &fields) == nil {
+	if kind == spec.KindClean && json.Unmarshal(raw, &fields) == nil {
 		t.columns(out, "column", fields["profile"], fields["drift"])
 		t.profiles(out, fields["profiles"])
 		for _, key := range []string{"profile", "profiles", "drift", "statistics"} { // --format json has them
@@ -119,8 +119,8 @@ func (t Theme) profiles(out *writer, raw json.RawMessage) {
 
 // columns writes a profile in brief under a title, the columns that have moved most first.
 func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.RawMessage) {
-	var profile dsl.Profile
-	var drift dsl.Drift
+	var profile spec.Profile
+	var drift spec.Drift
 	if json.Unmarshal(profileJSON, &profile) != nil || len(profile.Columns) == 0 {
 		return
 	}

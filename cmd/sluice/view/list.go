@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -41,7 +41,7 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		glyph, style := mark(r.Status)
 		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+word(r.Status), 11)) + "  " +
 			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8)
-		if r.Error != "" && r.Status != dsl.StatusSucceeded {
+		if r.Error != "" && r.Status != spec.StatusSucceeded {
 			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
 		}
 		out.line(line)

@@ -9,14 +9,14 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // Plan is a pipeline as `sluice plan` shows it.
 type Plan struct {
-	Name   string               `json:"name"`
-	Params map[string]dsl.Param `json:"params,omitempty"`
+	Name   string                `json:"name"`
+	Params map[string]spec.Param `json:"params,omitempty"`
 	// Given are the values that parameters were given for this plan, in place of their defaults.
 	Given map[string]string `json:"given,omitempty"`
 	// Steps in the order they may start, those of `on_failure` and `finally` last.
@@ -28,33 +28,33 @@ type Plan struct {
 
 // PlanStep is a step of a Plan.
 type PlanStep struct {
-	ID      string      `json:"id"`
-	Kind    dsl.Kind    `json:"kind"`
-	Section dsl.Section `json:"section,omitempty"`
+	ID      string       `json:"id"`
+	Kind    spec.Kind    `json:"kind"`
+	Section spec.Section `json:"section,omitempty"`
 	// Wave counts from 1 in each section: a step starts after all that it needs of earlier waves. Steps of one wave run side by side.
-	Wave  int                 `json:"wave"`
-	Needs map[string]dsl.Need `json:"needs,omitempty"`
+	Wave  int                  `json:"wave"`
+	Needs map[string]spec.Need `json:"needs,omitempty"`
 	// After lists Needs in the order of the graph.
 	After   []string          `json:"after,omitempty"`
-	When    dsl.Expr          `json:"when,omitempty"`
-	Fan     dsl.Fan           `json:"fan,omitempty"`
-	Gate    []dsl.Gate        `json:"gate,omitempty"`
+	When    spec.Expr         `json:"when,omitempty"`
+	Fan     spec.Fan          `json:"fan,omitempty"`
+	Gate    []spec.Gate       `json:"gate,omitempty"`
 	Retry   int               `json:"attempts,omitempty"`
-	Timeout dsl.Duration      `json:"timeout,omitempty"`
+	Timeout spec.Duration     `json:"timeout,omitempty"`
 	Publish map[string]string `json:"publish,omitempty"`
 	// Outlook is what a run would do with the step, where that is known.
 	Outlook Outlook `json:"outlook,omitzero"`
 }
 
 // sections are the parts of a pipeline in the order they run.
-var sections = []dsl.Section{dsl.SectionMain, dsl.SectionOnFailure, dsl.SectionFinally}
+var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
 // NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
-func NewPlan(p *dsl.Pipeline, graph []dsl.Node, forecast activities.Forecast) Plan {
+func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast activities.Forecast) Plan {
 	plan := Plan{
 		Name: p.Name, Params: p.Params, Given: forecast.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
 	}
-	written := map[string]dsl.Step{}
+	written := map[string]spec.Step{}
 	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
 		written[s.ID] = s
 	}
@@ -108,7 +108,7 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 			out.line()
 			number = fmt.Sprint(s.Wave)
 		}
-		if s.Section != dsl.SectionMain && (i == 0 || s.Section != p.Steps[i-1].Section) {
+		if s.Section != spec.SectionMain && (i == 0 || s.Section != p.Steps[i-1].Section) {
 			out.line(t.paint(faint, string(s.Section)))
 		}
 		out.line(t.paint(faint, lead(number, 3)), "  ", t.paint(bold, pad(s.ID, ids)), "  ", t.paint(cyan, pad(string(s.Kind), kinds)), after(t, s))
@@ -134,7 +134,7 @@ func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
 	}
 	for _, g := range s.Gate {
 		line := human.Line(string(g.Check))
-		if g.OnFail != "" && g.OnFail != dsl.OnFailFail {
+		if g.OnFail != "" && g.OnFail != spec.OnFailFail {
 			line += t.paint(yellow, "   else "+string(g.OnFail))
 		}
 		out.line(indent, t.paint(green, "gate  "), line)
@@ -152,7 +152,7 @@ func after(t Theme, s PlanStep) string {
 	parts := make([]string, 0, len(s.Needs))
 	for _, id := range slices.Sorted(maps.Keys(s.Needs)) {
 		part := id
-		if need := s.Needs[id]; need != dsl.NeedPassed {
+		if need := s.Needs[id]; need != spec.NeedPassed {
 			part += " " + string(need)
 		}
 		parts = append(parts, part)

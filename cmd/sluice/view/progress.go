@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/gpu"
 )
@@ -130,9 +130,9 @@ func ChildDetail(state contract.RunState) Detail {
 	var running []string
 	for _, s := range state.Steps {
 		switch {
-		case !s.EndedAt.IsZero() || s.Status == dsl.StatusSkipped:
+		case !s.EndedAt.IsZero() || s.Status == spec.StatusSkipped:
 			done++
-		case s.Status == dsl.StatusRunning || s.Status == dsl.StatusHold:
+		case s.Status == spec.StatusRunning || s.Status == spec.StatusHold:
 			running = append(running, s.ID)
 		}
 	}
@@ -157,7 +157,7 @@ func FanDetail(step contract.StepState, instances []Row) Detail {
 	}
 	for _, r := range instances {
 		said := r.Detail.Text
-		if r.Status == dsl.StatusHold {
+		if r.Status == spec.StatusHold {
 			said = "waits"
 		}
 		d.Text += separator + strings.TrimSpace(r.ID+" "+human.Line(said))
@@ -208,12 +208,12 @@ func (t Theme) Table(rows []Row, now time.Time, width, height, frame int) []stri
 	lines := make([]string, 0, len(shown)+1)
 	for _, r := range shown {
 		glyph, style := mark(r.Status)
-		if r.Status == dsl.StatusRunning && t.Terminal {
+		if r.Status == spec.StatusRunning && t.Terminal {
 			glyph = string(spinner[frame%len(spinner)])
 		}
 		head := "  " + t.paint(style, glyph) + " "
 		name := pad(r.ID, ids) + "  "
-		if r.Status == dsl.StatusRunning {
+		if r.Status == spec.StatusRunning {
 			name = t.paint(bold, name)
 		}
 		body := pad(string(r.Kind), kinds) + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8) + "  "
@@ -229,11 +229,11 @@ func (t Theme) Table(rows []Row, now time.Time, width, height, frame int) []stri
 // account is the last column: what a running step says, or how an ended one ended.
 func (t Theme) account(r Row, room int) string {
 	switch {
-	case r.Status == dsl.StatusPending:
+	case r.Status == spec.StatusPending:
 		return ""
-	case r.Status != dsl.StatusRunning:
+	case r.Status != spec.StatusRunning:
 		_, style := mark(r.Status)
-		if r.Status == dsl.StatusSucceeded {
+		if r.Status == spec.StatusSucceeded {
 			style = ""
 		}
 		return t.paint(style, cut(why(r.Status, r.Summary), room))
@@ -266,11 +266,11 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 	}
 	rank := func(i int) int {
 		switch rows[i].Status {
-		case dsl.StatusRunning, dsl.StatusHold:
+		case spec.StatusRunning, spec.StatusHold:
 			return 0
-		case dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusCanceled:
+		case spec.StatusFailed, spec.StatusDeclined, spec.StatusCanceled:
 			return 1
-		case dsl.StatusSucceeded:
+		case spec.StatusSucceeded:
 			return 2
 		default:
 			return 3
@@ -294,8 +294,8 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 }
 
 // spent is how long a step or run has taken; empty for what has not begun, or never did.
-func spent(status dsl.Status, from, to, now time.Time) string {
-	if from.IsZero() || status == dsl.StatusUpstream || status == dsl.StatusSkipped {
+func spent(status spec.Status, from, to, now time.Time) string {
+	if from.IsZero() || status == spec.StatusUpstream || status == spec.StatusSkipped {
 		return ""
 	}
 	if to.IsZero() {
@@ -367,7 +367,7 @@ type Plain struct {
 }
 
 type seen struct {
-	status  dsl.Status
+	status  spec.Status
 	attempt int
 	head    string
 	at      time.Time
@@ -400,11 +400,11 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 			head = "" // a program's own words
 		}
 		is := seen{status: r.Status, attempt: r.Attempt, head: head, at: now}
-		if r.Status == dsl.StatusPending {
+		if r.Status == spec.StatusPending {
 			continue
 		}
 		text := human.Line(r.Detail.Text)
-		switch running := r.Status == dsl.StatusRunning; {
+		switch running := r.Status == spec.StatusRunning; {
 		case !running:
 			text = why(r.Status, r.Summary)
 			if is.status == was.status {
@@ -416,10 +416,10 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 			continue
 		}
 		p.seen[r.ID] = is
-		if r.Status == dsl.StatusRunning && r.Attempt > 1 {
+		if r.Status == spec.StatusRunning && r.Attempt > 1 {
 			text = fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text)
 		}
-		if took := spent(r.Status, r.StartedAt, r.EndedAt, now); r.Status != dsl.StatusRunning && took != "" {
+		if took := spent(r.Status, r.StartedAt, r.EndedAt, now); r.Status != spec.StatusRunning && took != "" {
 			text = strings.TrimSuffix(took+separator+text, separator)
 		}
 		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, word(r.Status))

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -15,7 +15,7 @@ import (
 type Record struct {
 	Run       string            `json:"run"`
 	Pipeline  string            `json:"pipeline"`
-	Status    dsl.Status        `json:"status"`
+	Status    spec.Status       `json:"status"`
 	Error     string            `json:"error,omitempty"`
 	ErrorType string            `json:"error_type,omitempty"`
 	StartedAt time.Time         `json:"started_at"`
@@ -28,7 +28,7 @@ type Record struct {
 	Serving   map[string]string `json:"serving,omitempty"`
 	CostUSD   float64           `json:"cost_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
-	Trigger dsl.TriggerFacts `json:"trigger,omitzero"`
+	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Waits is what the run waits for before it begins.
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
@@ -42,17 +42,17 @@ type Record struct {
 
 // Step is a step of a Record.
 type Step struct {
-	Kind       dsl.Kind        `json:"kind"`
-	Section    dsl.Section     `json:"section,omitempty"`
+	Kind       spec.Kind       `json:"kind"`
+	Section    spec.Section    `json:"section,omitempty"`
 	Needs      []string        `json:"needs"`
-	Status     dsl.Status      `json:"status"`
+	Status     spec.Status     `json:"status"`
 	Error      string          `json:"error,omitempty"`
 	ErrorType  string          `json:"error_type,omitempty"`
 	StartedAt  time.Time       `json:"started_at,omitzero"`
 	EndedAt    time.Time       `json:"ended_at,omitzero"`
 	Seconds    float64         `json:"seconds"`
-	Verdict    dsl.Verdict     `json:"verdict,omitempty"`
-	Checks     []dsl.Check     `json:"checks,omitempty"`
+	Verdict    spec.Verdict    `json:"verdict,omitempty"`
+	Checks     []spec.Check    `json:"checks,omitempty"`
 	Attempts   Attempts        `json:"attempts"`
 	Published  []string        `json:"published,omitempty"`
 	ReusedFrom string          `json:"reused_from,omitempty"`
@@ -65,9 +65,9 @@ type Step struct {
 	Decision *contract.Decision  `json:"decision,omitempty"`
 	Earlier  []contract.Decision `json:"earlier_decisions,omitempty"`
 	// Fan says how the step has instances, Of how many, and Passed how many of them passed.
-	Fan    dsl.Fan `json:"fan,omitempty"`
-	Of     int     `json:"of,omitempty"`
-	Passed int     `json:"passed,omitempty"`
+	Fan    spec.Fan `json:"fan,omitempty"`
+	Of     int      `json:"of,omitempty"`
+	Passed int      `json:"passed,omitempty"`
 	// Instances of the step, when it was asked for by itself.
 	Instances []Instance `json:"instances,omitempty"`
 }
@@ -100,7 +100,7 @@ func NewRecord(run contract.RunRecord, steps []contract.StepRecord, waiting []co
 	if r.Params == nil {
 		r.Params = map[string]any{}
 	}
-	nodes := map[string]dsl.Node{}
+	nodes := map[string]spec.Node{}
 	for _, node := range run.Graph {
 		nodes[node.ID] = node
 	}
@@ -123,16 +123,16 @@ func NewStep(v StepView, now time.Time) any {
 	return step
 }
 
-func newInstance(s contract.StepRecord, node dsl.Node, now time.Time) Instance {
+func newInstance(s contract.StepRecord, node spec.Node, now time.Time) Instance {
 	return Instance{Index: s.Index, Matrix: s.Matrix, Item: s.Item, Step: newStep(s, node, now)}
 }
 
-func newStep(s contract.StepRecord, node dsl.Node, now time.Time) Step {
+func newStep(s contract.StepRecord, node spec.Node, now time.Time) Step {
 	attempts := Attempts{ByErrorType: map[string]int{}, Failed: s.Attempts, Total: len(s.Attempts)}
 	for _, a := range s.Attempts {
 		attempts.ByErrorType[a.ErrorType]++
 	}
-	if s.ReusedFrom == "" && (s.Status == dsl.StatusSucceeded || s.Status == dsl.StatusDeclined || s.Status == dsl.StatusRunning) {
+	if s.ReusedFrom == "" && (s.Status == spec.StatusSucceeded || s.Status == spec.StatusDeclined || s.Status == spec.StatusRunning) {
 		attempts.Total++
 	}
 	return Step{
@@ -160,7 +160,7 @@ func Overlay(steps []contract.StepRecord, state contract.RunState) {
 		now[s.ID] = s
 	}
 	for i, s := range steps {
-		if live, ok := now[s.Step]; ok && s.Status == dsl.StatusPending {
+		if live, ok := now[s.Step]; ok && s.Status == spec.StatusPending {
 			steps[i].Status, steps[i].StartedAt, steps[i].EndedAt, steps[i].Of = live.Status, live.StartedAt, live.EndedAt, live.Of
 		}
 	}
@@ -202,7 +202,7 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, s Summary, waiting []co
 		line += "  " + dollars(run.CostUSD)
 	}
 	out.line(line)
-	if run.Error != "" && run.Status != dsl.StatusSucceeded {
+	if run.Error != "" && run.Status != spec.StatusSucceeded {
 		out.line(t.paint(style, human.Line(run.Error)))
 	}
 	if s.Waits != "" {
@@ -226,4 +226,4 @@ func (t Theme) Show(w io.Writer, run contract.RunRecord, s Summary, waiting []co
 }
 
 // fields writes named values in one line.
-func fields(m map[string]any) string { return values(dsl.Check{Values: m}) }
+func fields(m map[string]any) string { return values(spec.Check{Values: m}) }

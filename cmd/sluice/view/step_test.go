@@ -10,40 +10,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // fanned is a run with instances, a gate that held, and what runs after the main steps.
 func fanned() (contract.RunRecord, []contract.StepRecord) {
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
 	run := contract.RunRecord{
-		Run: "spam-1", Pipeline: "spam", Status: dsl.StatusFailed, Error: "sign: rejected by user:ann: too slow", StartedAt: noon, EndedAt: at(90),
-		CostUSD: 1.25, Trigger: dsl.TriggerFacts{Name: "nightly", Kind: "schedule"},
-		Graph: []dsl.Node{
-			{ID: "mail", Kind: dsl.KindRun},
-			{ID: "fit", Kind: dsl.KindTrain, Fan: dsl.FanMatrix, After: []string{"mail"}},
-			{ID: "sign", Kind: dsl.KindApproval, After: []string{"fit"}},
-			{ID: "page", Kind: dsl.KindRun, Section: dsl.SectionOnFailure},
-			{ID: "tidy", Kind: dsl.KindRun, Section: dsl.SectionFinally},
+		Run: "spam-1", Pipeline: "spam", Status: spec.StatusFailed, Error: "sign: rejected by user:ann: too slow", StartedAt: noon, EndedAt: at(90),
+		CostUSD: 1.25, Trigger: spec.TriggerFacts{Name: "nightly", Kind: "schedule"},
+		Graph: []spec.Node{
+			{ID: "mail", Kind: spec.KindRun},
+			{ID: "fit", Kind: spec.KindTrain, Fan: spec.FanMatrix, After: []string{"mail"}},
+			{ID: "sign", Kind: spec.KindApproval, After: []string{"fit"}},
+			{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
+			{ID: "tidy", Kind: spec.KindRun, Section: spec.SectionFinally},
 		},
 	}
 	return run, []contract.StepRecord{
 		{
-			Step: "mail", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: noon, EndedAt: at(3), ReusedFrom: "spam-0",
-			Outputs: json.RawMessage(`{"rows": 12}`), Checks: []dsl.Check{{Expression: "rows > 20", Verdict: dsl.VerdictFail, OnFail: dsl.OnFailHold, Values: map[string]any{"rows": 12}}},
+			Step: "mail", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: noon, EndedAt: at(3), ReusedFrom: "spam-0",
+			Outputs: json.RawMessage(`{"rows": 12}`), Checks: []spec.Check{{Expression: "rows > 20", Verdict: spec.VerdictFail, OnFail: spec.OnFailHold, Values: map[string]any{"rows": 12}}},
 			Decision: &contract.Decision{Approved: true, By: "user:ann", At: at(2), Reason: "few today"},
 		},
 		{
-			Step: "fit", Kind: dsl.KindTrain, Status: dsl.StatusSucceeded, StartedAt: at(3), EndedAt: at(60), Of: 3, Passed: 2,
+			Step: "fit", Kind: spec.KindTrain, Status: spec.StatusSucceeded, StartedAt: at(3), EndedAt: at(60), Of: 3, Passed: 2,
 			Summary: "2 of 3 passed", CostUSD: 1.25, Outputs: json.RawMessage(`[{"index": 0}, {"index": 2}]`),
 		},
 		{
-			Step: "sign", Kind: dsl.KindApproval, Status: dsl.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: contract.ErrGate,
+			Step: "sign", Kind: spec.KindApproval, Status: spec.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: contract.ErrGate,
 			Outputs: json.RawMessage(`{"by": "user:ann", "at": "2026-03-14T12:01:20Z", "reason": "too slow"}`),
 		},
-		{Step: "page", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
+		{Step: "page", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
 		{
-			Step: "tidy", Kind: dsl.KindRun, Status: dsl.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
+			Step: "tidy", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
 			Attempts: []contract.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: contract.ErrInfrastructure, Error: "the worker that ran it stopped answering"}},
 		},
 	}
@@ -51,25 +51,25 @@ func fanned() (contract.RunRecord, []contract.StepRecord) {
 
 // instances are those of fit, as LoadInstances orders them.
 func instances() []contract.StepRecord {
-	one := func(index int, status dsl.Status, message string) contract.StepRecord {
+	one := func(index int, status spec.Status, message string) contract.StepRecord {
 		return contract.StepRecord{
-			Step: "fit", Kind: dsl.KindTrain, Index: index, Status: status, Error: message, StartedAt: noon, EndedAt: noon.Add(time.Second),
+			Step: "fit", Kind: spec.KindTrain, Index: index, Status: status, Error: message, StartedAt: noon, EndedAt: noon.Add(time.Second),
 			Matrix: json.RawMessage(`{"arch": "cnn", "size": ` + string(rune('0'+index)) + `}`),
 		}
 	}
-	failed := one(1, dsl.StatusFailed, "it diverged")
+	failed := one(1, spec.StatusFailed, "it diverged")
 	failed.Attempts = []contract.Attempt{
 		{StartedAt: noon, EndedAt: noon.Add(time.Second), ErrorType: contract.ErrPreempted, Error: "the node was taken away"},
 		{StartedAt: noon, EndedAt: noon.Add(2 * time.Second), ErrorType: contract.ErrUser, Error: "it diverged"},
 	}
-	return []contract.StepRecord{failed, one(0, dsl.StatusSucceeded, ""), one(2, dsl.StatusSucceeded, "")}
+	return []contract.StepRecord{failed, one(0, spec.StatusSucceeded, ""), one(2, spec.StatusSucceeded, "")}
 }
 
 // waits is a question with a form.
 func waits() contract.ApprovalState {
 	a := contract.ApprovalState{Since: noon, Until: noon.Add(time.Hour)}
 	a.Run, a.Step, a.Seen = "spam-1", "sign", "rows = 12"
-	a.Approval = dsl.Approval{Who: []string{"group:data"}, Message: "Ship it?", Default: "reject", Fields: map[string]dsl.Field{
+	a.Approval = spec.Approval{Who: []string{"group:data"}, Message: "Ship it?", Default: "reject", Fields: map[string]spec.Field{
 		"tier": {Type: "enum", Values: []string{"gold", "silver"}, Required: true}, "note": {Type: "string"},
 	}}
 	return a
@@ -91,7 +91,7 @@ func TestShowFanned(t *testing.T) {
 	golden(t, "step-instance", func(w io.Writer) error { return errors.Join(Theme{}.Step(w, one, noon), JSON(w, NewStep(one, noon))) })
 	golden(t, "runs-waiting", func(w io.Writer) error {
 		open := run
-		open.Status, open.EndedAt, open.Error = dsl.StatusRunning, time.Time{}, ""
+		open.Status, open.EndedAt, open.Error = spec.StatusRunning, time.Time{}, ""
 		return Theme{}.Runs(w, []Listed{{RunRecord: open, Waiting: []contract.ApprovalState{waits()}}, {RunRecord: open, Waits: "another run holds the group `spam`"}}, noon)
 	})
 	golden(t, "decided", func(w io.Writer) error {
@@ -103,10 +103,10 @@ func TestShowFanned(t *testing.T) {
 func TestRecordOfFanned(t *testing.T) {
 	run, steps := fanned()
 	r := NewRecord(run, steps, []contract.ApprovalState{waits()}, noon)
-	if fit := r.Steps["fit"]; fit.Of != 3 || fit.Passed != 2 || fit.Fan != dsl.FanMatrix || fit.CostUSD != 1.25 {
+	if fit := r.Steps["fit"]; fit.Of != 3 || fit.Passed != 2 || fit.Fan != spec.FanMatrix || fit.CostUSD != 1.25 {
 		t.Errorf("fit is %+v", fit)
 	}
-	if r.Steps["tidy"].Section != dsl.SectionFinally || r.Steps["mail"].Decision == nil || len(r.Waiting) != 1 || r.CostUSD != 1.25 {
+	if r.Steps["tidy"].Section != spec.SectionFinally || r.Steps["mail"].Decision == nil || len(r.Waiting) != 1 || r.CostUSD != 1.25 {
 		t.Errorf("the record is %+v", r)
 	}
 	step, ok := NewStep(StepView{Run: run, Node: run.Graph[1], Step: steps[1], Instances: instances()}, noon).(Step)
@@ -118,14 +118,14 @@ func TestRecordOfFanned(t *testing.T) {
 func TestFanDetail(t *testing.T) {
 	fit := contract.StepState{ID: "fit", Of: 40, Done: 10, Summary: "1 failed"}
 	rows := []Row{
-		{StepState: contract.StepState{ID: "fit.3", Status: dsl.StatusHold}},
-		{StepState: contract.StepState{ID: "fit.4", Status: dsl.StatusRunning}, Detail: Detail{Text: "epoch 2\nmore"}},
+		{StepState: contract.StepState{ID: "fit.3", Status: spec.StatusHold}},
+		{StepState: contract.StepState{ID: "fit.4", Status: spec.StatusRunning}, Detail: Detail{Text: "epoch 2\nmore"}},
 	}
 	if diff := cmp.Diff(Detail{"10 of 40 · 1 failed · fit.3 waits · fit.4 epoch 2", 0.25}, FanDetail(fit, rows)); diff != "" {
 		t.Error(diff)
 	}
 	child := contract.RunState{Steps: []contract.StepState{
-		{ID: "a", Status: dsl.StatusSucceeded, EndedAt: noon}, {ID: "b", Status: dsl.StatusRunning}, {ID: "c", Status: dsl.StatusPending},
+		{ID: "a", Status: spec.StatusSucceeded, EndedAt: noon}, {ID: "b", Status: spec.StatusRunning}, {ID: "c", Status: spec.StatusPending},
 	}}
 	if diff := cmp.Diff(Detail{"1 of 3 steps · b", -1}, ChildDetail(child)); diff != "" {
 		t.Error(diff)

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
 )
 
 // Summary is the steps of a run as a table.
 type Summary struct {
-	Graph []dsl.Node
+	Graph []spec.Node
 	Steps []contract.StepRecord
 	// Doing is what running steps say of themselves, by step.
 	Doing map[string]Detail
@@ -28,12 +28,12 @@ type Summary struct {
 // Summary writes the steps of a run with their status, time, outputs in brief and gates with what they saw.
 func (t Theme) Summary(w io.Writer, s Summary, now time.Time) error {
 	out := &writer{w: w}
-	sections := map[string]dsl.Section{}
+	sections := map[string]spec.Section{}
 	for _, node := range s.Graph {
 		sections[node.ID] = node.Section
 	}
 	ids := t.summaryHead(out, s.Steps)
-	section := dsl.SectionMain
+	section := spec.SectionMain
 	for _, step := range s.Steps {
 		if now := sections[step.Step]; now != section {
 			section = now
@@ -72,13 +72,13 @@ func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summa
 	for _, d := range report.Decided(s) {
 		out.line(indent, t.paint(yellow, "◆ "), decision(d), t.paint(faint, "   "+d.At.Local().Format(time.DateTime)))
 	}
-	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != dsl.StatusFailed) {
+	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != spec.StatusFailed) {
 		for i, a := range s.Attempts {
 			out.line(indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, a.ErrorType+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
 				"  ", human.Line(a.Error))
 		}
 	}
-	if s.Status != dsl.StatusFailed {
+	if s.Status != spec.StatusFailed {
 		return
 	}
 	if _, rest, more := strings.Cut(strings.TrimSpace(human.Printable(s.Error)), "\n"); more {
@@ -89,7 +89,7 @@ func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summa
 }
 
 // why is the first line of what is said of a step, less what its status says already.
-func why(status dsl.Status, text string) string {
+func why(status spec.Status, text string) string {
 	line := human.Line(text)
 	if line == word(status) {
 		return ""
@@ -104,7 +104,7 @@ func result(s contract.StepRecord) string {
 		parts = append(parts, subject(s))
 	}
 	switch {
-	case s.Status == dsl.StatusSucceeded:
+	case s.Status == spec.StatusSucceeded:
 		if brief := report.Brief(s); brief != "" {
 			parts = append(parts, brief)
 		}
@@ -112,9 +112,9 @@ func result(s contract.StepRecord) string {
 		parts = append(parts, why(s.Status, s.Error))
 	}
 	switch n := int64(len(s.Attempts)); {
-	case n > 0 && s.Status == dsl.StatusSucceeded:
+	case n > 0 && s.Status == spec.StatusSucceeded:
 		parts = append(parts, "after "+human.Plural(n, "failed attempt"))
-	case n > 1 && s.Status == dsl.StatusFailed:
+	case n > 1 && s.Status == spec.StatusFailed:
 		parts = append(parts, human.Plural(n, "attempt"))
 	}
 	if len(s.Published) > 0 {
@@ -134,7 +134,7 @@ func (t Theme) Ending(w io.Writer, pipeline string, end contract.RunOutput) erro
 	out := writer{w: w}
 	_, style := mark(end.Status)
 	line := pipeline + ": " + t.paint(style, word(end.Status))
-	if end.Error != "" && end.Status != dsl.StatusSucceeded && end.Status != dsl.StatusCanceled {
+	if end.Error != "" && end.Status != spec.StatusSucceeded && end.Status != spec.StatusCanceled {
 		line += ": " + human.Line(end.Error)
 	}
 	out.line(line)

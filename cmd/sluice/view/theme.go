@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Theme says how a stream may be written to.
@@ -50,31 +50,31 @@ func (t Theme) paint(style, s string) string {
 }
 
 // mark is the sign of a status and the style it is shown in.
-func mark(s dsl.Status) (glyph, style string) {
+func mark(s spec.Status) (glyph, style string) {
 	switch s {
-	case dsl.StatusSucceeded:
+	case spec.StatusSucceeded:
 		return "✓", green
-	case dsl.StatusFailed:
+	case spec.StatusFailed:
 		return "✗", red
-	case dsl.StatusDeclined:
+	case spec.StatusDeclined:
 		return "⊘", yellow
-	case dsl.StatusCanceled:
+	case spec.StatusCanceled:
 		return "■", yellow
-	case dsl.StatusRunning:
+	case spec.StatusRunning:
 		return "●", cyan
-	case dsl.StatusHold:
+	case spec.StatusHold:
 		return "◆", yellow
-	case dsl.StatusSkipped, dsl.StatusUpstream:
+	case spec.StatusSkipped, spec.StatusUpstream:
 		return "–", faint
-	case dsl.StatusPending:
+	case spec.StatusPending:
 		return "○", faint
 	}
 	return "?", ""
 }
 
 // word is a status for people.
-func word(s dsl.Status) string {
-	if s == dsl.StatusUpstream {
+func word(s spec.Status) string {
+	if s == spec.StatusUpstream {
 		return "not run"
 	}
 	return string(s)

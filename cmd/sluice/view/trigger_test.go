@@ -7,25 +7,25 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/connect/schedule"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 func TestTriggers(t *testing.T) {
 	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.Local) // the view writes local times
 	at := noon.Add
-	failed := schedule.Run{Run: "spam-nightly-20260314T030000Z", At: at(-9 * time.Hour), Status: dsl.StatusFailed, Error: "score: gate\nmore"}
+	failed := schedule.Run{Run: "spam-nightly-20260314T030000Z", At: at(-9 * time.Hour), Status: spec.StatusFailed, Error: "score: gate\nmore"}
 	triggers := []schedule.Trigger{{
 		Name: "spam/nightly", Kind: "schedule", Next: []time.Time{at(15 * time.Hour), at(39 * time.Hour)}, Skipped: 1,
-		Spec: dsl.Trigger{
-			Schedule: &dsl.ScheduleTrigger{Cron: []string{"0 3 * * *", "0 4 * * 6"}, Timezone: "Europe/Berlin"},
+		Spec: spec.Trigger{
+			Schedule: &spec.ScheduleTrigger{Cron: []string{"0 3 * * *", "0 4 * * 6"}, Timezone: "Europe/Berlin"},
 			Params:   map[string]any{"epochs": 8.0},
 		},
-		Runs: []schedule.Run{failed, {Run: "spam-nightly-20260313T030000Z", At: at(-33 * time.Hour), Status: dsl.StatusSucceeded}},
+		Runs: []schedule.Run{failed, {Run: "spam-nightly-20260313T030000Z", At: at(-33 * time.Hour), Status: spec.StatusSucceeded}},
 	}, {
-		Name: "spam/inbox", Kind: "data", Paused: true, Note: "the disk moves", Spec: dsl.Trigger{Data: &dsl.DataTrigger{URL: "file:///in"}},
+		Name: "spam/inbox", Kind: "data", Paused: true, Note: "the disk moves", Spec: spec.Trigger{Data: &spec.DataTrigger{URL: "file:///in"}},
 		Look: &schedule.Look{At: at(-time.Minute), Saw: "3 objects, 0 new, 1 not settled yet"},
 	}, {
-		Name: "spam/drift", Kind: "metric", Next: []time.Time{at(-time.Hour)}, Spec: dsl.Trigger{Metric: &dsl.MetricTrigger{Query: "up"}},
+		Name: "spam/drift", Kind: "metric", Next: []time.Time{at(-time.Hour)}, Spec: spec.Trigger{Metric: &spec.MetricTrigger{Query: "up"}},
 		Look: &schedule.Look{At: at(-time.Minute), Error: "query `up` at http://127.0.0.1:9090: connection refused"},
 	}}
 	golden(t, "triggers", func(w io.Writer) error {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
@@ -80,7 +80,7 @@ func TestSummary(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	r := load(t, "failed")
-	r.Steps[1] = contract.StepRecord{Step: "mail", Kind: dsl.KindClean, Status: dsl.StatusRunning, StartedAt: noon.Add(-time.Second)}
+	r.Steps[1] = contract.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusRunning, StartedAt: noon.Add(-time.Second)}
 	var b bytes.Buffer
 	if err := (Theme{}).Show(&b, r.Run, Summary{Steps: r.Steps, Doing: map[string]Detail{"mail": {Text: "kept 12 rows\nand more"}}}, nil, noon); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff(Attempts{Total: 2, ByErrorType: map[string]int{"infrastructure": 1}, Failed: r.Steps[4].Attempts}, score.Attempts); diff != "" {
 		t.Error(diff)
 	}
-	if score.Seconds != 3.6 || score.Verdict != dsl.VerdictPass || len(score.Checks) != 2 || got.Seconds != 117.4 {
+	if score.Seconds != 3.6 || score.Verdict != spec.VerdictPass || len(score.Checks) != 2 || got.Seconds != 117.4 {
 		t.Errorf("%+v", score)
 	}
 	var fit struct {
@@ -123,12 +123,12 @@ func TestRecord(t *testing.T) {
 }
 
 func TestOverlay(t *testing.T) {
-	steps := []contract.StepRecord{{Step: "a", Status: dsl.StatusSucceeded}, {Step: "b", Status: dsl.StatusPending}, {Step: "c", Status: dsl.StatusPending}}
+	steps := []contract.StepRecord{{Step: "a", Status: spec.StatusSucceeded}, {Step: "b", Status: spec.StatusPending}, {Step: "c", Status: spec.StatusPending}}
 	Overlay(steps, contract.RunState{Steps: []contract.StepState{
-		{ID: "a", Status: dsl.StatusRunning}, {ID: "b", Status: dsl.StatusRunning, StartedAt: noon}, {ID: "c", Status: dsl.StatusPending},
+		{ID: "a", Status: spec.StatusRunning}, {ID: "b", Status: spec.StatusRunning, StartedAt: noon}, {ID: "c", Status: spec.StatusPending},
 	}})
 	want := []contract.StepRecord{
-		{Step: "a", Status: dsl.StatusSucceeded}, {Step: "b", Status: dsl.StatusRunning, StartedAt: noon}, {Step: "c", Status: dsl.StatusPending},
+		{Step: "a", Status: spec.StatusSucceeded}, {Step: "b", Status: spec.StatusRunning, StartedAt: noon}, {Step: "c", Status: spec.StatusPending},
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {
 		t.Error(diff)
@@ -147,24 +147,24 @@ func TestRuns(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	p := &dsl.Pipeline{
+	p := &spec.Pipeline{
 		Name:   "spam-filter",
-		Params: map[string]dsl.Param{"epochs": {Type: "int", Default: 4}, "key": {Type: "string"}, "n": {Type: "int", Default: 1}, "size": {Type: "string"}, "note": {Type: "string", Required: new(bool)}},
-		Steps: dsl.Steps{
-			{ID: "mail", Kind: dsl.KindClean, Envelope: dsl.Envelope{
-				Gate:    []dsl.Gate{{Check: "rows.kept >= 4000"}, {Check: "rows.rejected == 0", OnFail: dsl.OnFailStop}},
+		Params: map[string]spec.Param{"epochs": {Type: "int", Default: 4}, "key": {Type: "string"}, "n": {Type: "int", Default: 1}, "size": {Type: "string"}, "note": {Type: "string", Required: new(bool)}},
+		Steps: spec.Steps{
+			{ID: "mail", Kind: spec.KindClean, Envelope: spec.Envelope{
+				Gate:    []spec.Gate{{Check: "rows.kept >= 4000"}, {Check: "rows.rejected == 0", OnFail: spec.OnFailStop}},
 				Publish: map[string]string{"dataset": "spam-mail"},
 			}},
-			{ID: "fit", Kind: dsl.KindTrain},
-			{ID: "score", Kind: dsl.KindEvaluate},
-			{ID: "page", Kind: dsl.KindRun, Envelope: dsl.Envelope{When: "params.key != ''"}},
+			{ID: "fit", Kind: spec.KindTrain},
+			{ID: "score", Kind: spec.KindEvaluate},
+			{ID: "page", Kind: spec.KindRun, Envelope: spec.Envelope{When: "params.key != ''"}},
 		},
 	}
-	graph := []dsl.Node{
-		{ID: "mail", Kind: dsl.KindClean},
-		{ID: "fit", Kind: dsl.KindTrain, Needs: map[string]dsl.Need{"mail": dsl.NeedPassed}, After: []string{"mail"}},
-		{ID: "score", Kind: dsl.KindEvaluate, Needs: map[string]dsl.Need{"fit": dsl.NeedPassed, "mail": dsl.NeedPassed}, After: []string{"fit", "mail"}},
-		{ID: "page", Kind: dsl.KindRun, Needs: map[string]dsl.Need{"mail": dsl.NeedFailed}, After: []string{"mail"}},
+	graph := []spec.Node{
+		{ID: "mail", Kind: spec.KindClean},
+		{ID: "fit", Kind: spec.KindTrain, Needs: map[string]spec.Need{"mail": spec.NeedPassed}, After: []string{"mail"}},
+		{ID: "score", Kind: spec.KindEvaluate, Needs: map[string]spec.Need{"fit": spec.NeedPassed, "mail": spec.NeedPassed}, After: []string{"fit", "mail"}},
+		{ID: "page", Kind: spec.KindRun, Needs: map[string]spec.Need{"mail": spec.NeedFailed}, After: []string{"mail"}},
 	}
 	forecast := activities.Forecast{Given: map[string]string{"n": "2", "size": "large"}}
 	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, forecast)) })
@@ -210,8 +210,8 @@ func TestDetails(t *testing.T) {
 		},
 		{TrainDetail(contract.TrainState{}, nil), Detail{"generation 1", -1}},
 		{
-			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &dsl.Look{
-				Candidate: dsl.SideCounts{Requests: 312}, EValue: 0.4, Reason: "88 more answers are needed",
+			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &spec.Look{
+				Candidate: spec.SideCounts{Requests: 312}, EValue: 0.4, Reason: "88 more answers are needed",
 			}}),
 			Detail{"stage 2/4 10% · 312 answers · e 0.4 · 88 more answers are needed", -1},
 		},
@@ -227,23 +227,23 @@ func TestDetails(t *testing.T) {
 
 // rowsAt are the rows of a run in three moments.
 func rowsAt(moment int) []Row {
-	row := func(id string, kind dsl.Kind, status dsl.Status) Row {
+	row := func(id string, kind spec.Kind, status spec.Status) Row {
 		r := Row{StepState: contract.StepState{ID: id, Kind: kind, Status: status}, Detail: Detail{Share: -1}}
-		if status != dsl.StatusPending {
+		if status != spec.StatusPending {
 			r.StartedAt = noon
 		}
-		if status == dsl.StatusSucceeded || status == dsl.StatusFailed {
+		if status == spec.StatusSucceeded || status == spec.StatusFailed {
 			r.EndedAt = noon.Add(12400 * time.Millisecond)
 		}
 		return r
 	}
-	mail, fit, ship := row("mail", dsl.KindClean, dsl.StatusSucceeded), row("fit", dsl.KindTrain, dsl.StatusRunning), row("ship", dsl.KindRollout, dsl.StatusPending)
+	mail, fit, ship := row("mail", spec.KindClean, spec.StatusSucceeded), row("fit", spec.KindTrain, spec.StatusRunning), row("ship", spec.KindRollout, spec.StatusPending)
 	mail.Summary = "rows.kept >= 4000: rows.kept = 5689"
 	fit.Detail = Detail{fmt.Sprintf("generation %d · 2 nodes · step %d/520", 1+moment/2, 100+moment), 0.25}
 	if moment == 3 {
-		fit = row("fit", dsl.KindTrain, dsl.StatusFailed)
+		fit = row("fit", spec.KindTrain, spec.StatusFailed)
 		fit.Summary = "`python3 train.py` ended with exit code 1\nTraceback"
-		ship.Status, ship.StartedAt, ship.EndedAt, ship.Summary = dsl.StatusUpstream, noon, noon, "not run: it needs `fit` passed"
+		ship.Status, ship.StartedAt, ship.EndedAt, ship.Summary = spec.StatusUpstream, noon, noon, "not run: it needs `fit` passed"
 	}
 	return []Row{mail, fit, ship}
 }
@@ -276,19 +276,19 @@ func TestPlain(t *testing.T) {
 }
 
 func TestTableFits(t *testing.T) {
-	statuses := []dsl.Status{
-		dsl.StatusPending, dsl.StatusRunning, dsl.StatusSucceeded, dsl.StatusFailed, dsl.StatusDeclined, dsl.StatusSkipped,
-		dsl.StatusUpstream, dsl.StatusCanceled,
+	statuses := []spec.Status{
+		spec.StatusPending, spec.StatusRunning, spec.StatusSucceeded, spec.StatusFailed, spec.StatusDeclined, spec.StatusSkipped,
+		spec.StatusUpstream, spec.StatusCanceled,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		rows := make([]Row, rapid.IntRange(1, 30).Draw(t, "steps"))
 		running := 0
 		for i := range rows {
-			rows[i].ID, rows[i].Kind = rapid.StringMatching(`[a-z][a-z0-9_]{0,9}`).Draw(t, "id"), dsl.KindEvaluate
+			rows[i].ID, rows[i].Kind = rapid.StringMatching(`[a-z][a-z0-9_]{0,9}`).Draw(t, "id"), spec.KindEvaluate
 			rows[i].Status = rapid.SampledFrom(statuses).Draw(t, "status")
 			rows[i].Summary = rapid.String().Draw(t, "summary")
 			rows[i].Detail = Detail{rapid.String().Draw(t, "detail"), rapid.Float64Range(-1, 2).Draw(t, "share")}
-			if rows[i].Status == dsl.StatusRunning {
+			if rows[i].Status == spec.StatusRunning {
 				running++
 			}
 		}

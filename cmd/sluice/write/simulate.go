@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/policy"
 )
@@ -26,7 +27,7 @@ func NewSimulate() *cobra.Command {
 		env    string
 		files  []string
 		job    policy.Job
-		prices dsl.Prices
+		prices spec.Prices
 	)
 	cmd := &cobra.Command{
 		Use:   "simulate [PIPELINE STEP] --work TIME --trace FILE",
@@ -64,7 +65,7 @@ be had. A file may be given several times; all windows count alike.`,
 		if err := ofStep(&job, args, env); err != nil {
 			return err
 		}
-		job.Prices = pricesOr(prices, pricesOr(job.Prices, dsl.Prices{Spot: 1, OnDemand: 3}))
+		job.Prices = pricesOr(prices, pricesOr(job.Prices, spec.Prices{Spot: 1, OnDemand: 3}))
 		if err := checkJob(job); err != nil {
 			return kit.UsageError(cmd, err.Error())
 		}
@@ -118,7 +119,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	return nil
 }
 
-func pricesOr(p, other dsl.Prices) dsl.Prices {
+func pricesOr(p, other spec.Prices) spec.Prices {
 	if p.Spot == 0 {
 		p.Spot = other.Spot
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // stopWords are Gopher's: English ones (arXiv:2112.11446, A.1.1).
@@ -15,8 +16,8 @@ var stopWords = []string{"the", "be", "to", "of", "and", "that", "have", "with"}
 // The largest shares of characters in repeated n-grams, of Gopher's table A1: for the most frequent 2, 3 and 4 words, and for all of
 // 5 to 10 words.
 var (
-	maxTopNgrams       = []dsl.Share{0.20, 0.18, 0.16}
-	maxDuplicateNgrams = []dsl.Share{0.15, 0.14, 0.13, 0.12, 0.11, 0.10}
+	maxTopNgrams       = []spec.Share{0.20, 0.18, 0.16}
+	maxDuplicateNgrams = []spec.Share{0.15, 0.14, 0.13, 0.12, 0.11, 0.10}
 )
 
 // The lengths of the n-grams that these shares begin with.

@@ -11,12 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // filter returns the filter with the published parameters, which change may override.
 func filter(t testing.TB, change func(*dsl.QualityFilter), rules ...string) *Filter {
 	t.Helper()
-	c := dsl.DefaultsOf[dsl.QualityFilter]()
+	c := spec.DefaultsOf[dsl.QualityFilter]()
 	c.Rules = rules
 	if change != nil {
 		change(&c)
@@ -105,7 +106,7 @@ func shortWords(n, length int) string {
 
 func noRepetition(c *dsl.QualityFilter) {
 	c.Gopher.MaxDuplicateLines, c.Gopher.MaxDuplicateParagraphs, c.Gopher.MaxDuplicateLineChars, c.Gopher.MaxDuplicateParagraphChars = 1, 1, 1, 1
-	c.Gopher.MaxTopNgrams, c.Gopher.MaxDuplicateNgrams = []dsl.Share{1, 1, 1}, []dsl.Share{1, 1, 1, 1, 1, 1}
+	c.Gopher.MaxTopNgrams, c.Gopher.MaxDuplicateNgrams = []spec.Share{1, 1, 1}, []spec.Share{1, 1, 1, 1, 1, 1}
 }
 
 // judged checks the rule that a text fails.
@@ -325,7 +326,7 @@ func TestNew(t *testing.T) {
 		"at least one": {},
 		"twice":        {Rules: []string{C4, C4}},
 		"none of":      {Rules: []string{"c5"}},
-		"are 3 shares": {Rules: []string{Gopher}, Gopher: dsl.GopherRules{MaxTopNgrams: []dsl.Share{1}}},
+		"are 3 shares": {Rules: []string{Gopher}, Gopher: dsl.GopherRules{MaxTopNgrams: []spec.Share{1}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)

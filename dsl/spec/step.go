@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 // Kind names what a step does. A step has exactly one kind key.
 type Kind string

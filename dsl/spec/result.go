@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -122,4 +122,20 @@ type Vars struct {
 	Instance *Instance
 	// Datasets and Models are the newest published versions by name.
 	Datasets, Models map[string]artifact.Ref
+}
+
+// TriggerManual is run.trigger.kind of a run that a person or a program started.
+const TriggerManual = "manual"
+
+// Complete fills in what a run that nothing triggered has instead.
+func (r RunFacts) Complete() RunFacts {
+	if r.Trigger.Kind == "" {
+		r.Trigger.Kind = TriggerManual
+	}
+	for _, at := range []*time.Time{&r.ScheduledAt, &r.Trigger.Time} {
+		if at.IsZero() {
+			*at = r.StartedAt
+		}
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 // Paths are one pattern of files, or a list of them. A text with ${} in it is one of them and never stands for the list.
 type Paths []string
 
-var pathsType = reflect.TypeFor[Paths]()
+var PathsType = reflect.TypeFor[Paths]()
 
 // UnmarshalJSON takes one text for a list of one.
 func (p *Paths) UnmarshalJSON(raw []byte) error {

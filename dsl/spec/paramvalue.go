@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -16,16 +16,16 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// typed is a parameter's value as a person typed it.
-type typed struct {
+// Typed is a parameter's value as a person typed it.
+type Typed struct {
 	text         string
 	leadingZeros bool // its numbers may begin with 0
 }
 
-func newTyped(text string, leadingZeros bool) typed { return typed{text, leadingZeros} }
+func NewTyped(text string, leadingZeros bool) Typed { return Typed{text, leadingZeros} }
 
-// convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
-func (p Param) convert(value any) (v any, message string) {
+// Convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
+func (p Param) Convert(value any) (v any, message string) {
 	switch p.Type {
 	case "list":
 		return p.convertList(value)
@@ -43,8 +43,8 @@ func (p Param) convert(value any) (v any, message string) {
 
 // whyNot says why a value cannot be read as what it must be.
 func whyNot(err error, value any, must string) string {
-	if spelling, ok := errors.AsType[*spellingError](err); ok {
-		return fmt.Sprintf("`%s`, which %s: write %s", spelling.written, disputed, spelling.decimal)
+	if spelling, ok := errors.AsType[*SpellingError](err); ok {
+		return fmt.Sprintf("`%s`, which %s: write %s", spelling.Written, disputed, spelling.Decimal)
 	}
 	return fmt.Sprintf("%s, and must be %s", quoted(value), must)
 }
@@ -57,7 +57,7 @@ func (p Param) what() string {
 	case "timestamp":
 		return "a timestamp such as 2026-01-31T12:00:00Z"
 	}
-	return article(p.Type)
+	return Article(p.Type)
 }
 
 // bounds says which of the parameter's bounds a value breaks.
@@ -81,9 +81,9 @@ func (p Param) bounds(v any) string {
 	}
 	switch {
 	case p.Min != nil && number < *p.Min:
-		return fmt.Sprintf("is %s, and must be at least %s", formatDouble(number), formatDouble(*p.Min))
+		return fmt.Sprintf("is %s, and must be at least %s", FormatDouble(number), FormatDouble(*p.Min))
 	case p.Max != nil && number > *p.Max:
-		return fmt.Sprintf("is %s, and must be at most %s", formatDouble(number), formatDouble(*p.Max))
+		return fmt.Sprintf("is %s, and must be at most %s", FormatDouble(number), FormatDouble(*p.Max))
 	}
 	return ""
 }
@@ -93,9 +93,9 @@ var errWrongType = errors.New("wrong type")
 // convertScalar reads a value as string, int, double, bool, duration or timestamp.
 func convertScalar(typ string, value any) (any, error) {
 	switch value := value.(type) {
-	case typed:
+	case Typed:
 		if number := typ == "int" || typ == "double"; number && !value.leadingZeros && leadingZero.MatchString(value.text) {
-			return nil, &spellingError{value.text, withoutLeadingZeros(value.text)}
+			return nil, &SpellingError{value.text, WithoutLeadingZeros(value.text)}
 		}
 		return parseParam(typ, value.text)
 	case string:
@@ -126,7 +126,7 @@ func convertScalar(typ string, value any) (any, error) {
 		case typ == "double" && !math.IsNaN(value) && !math.IsInf(value, 0):
 			return value, nil
 		case typ == "string" || typ == "enum":
-			return formatDouble(value), nil
+			return FormatDouble(value), nil
 		case typ == "int" && value == math.Trunc(value) && math.Abs(value) < 1<<63:
 			return int64(value), nil
 		}
@@ -172,7 +172,7 @@ func (p Param) convertList(value any) (any, string) {
 	switch given := value.(type) {
 	case []any:
 		items = given
-	case typed:
+	case Typed:
 		text := strings.TrimSpace(given.text)
 		if !strings.HasPrefix(text, "[") {
 			items = splitList(text, given.leadingZeros)
@@ -201,7 +201,7 @@ func splitList(text string, leadingZeros bool) []any {
 	}
 	var items []any
 	for item := range strings.SplitSeq(text, ",") {
-		items = append(items, typed{strings.TrimSpace(item), leadingZeros})
+		items = append(items, Typed{strings.TrimSpace(item), leadingZeros})
 	}
 	return items
 }
@@ -212,7 +212,7 @@ func (p Param) convertMap(value any) (any, string) {
 	switch given := value.(type) {
 	case map[string]any:
 		entries = given
-	case typed:
+	case Typed:
 		if err := parseJSON(given.text, &entries); err != nil || entries == nil {
 			return nil, fmt.Sprintf("is %q, and must be a map, written as JSON: {\"a\": 1}", given.text)
 		}
@@ -241,7 +241,7 @@ func (p Param) items() string {
 func (p Param) convertArtifact(value any) (any, string) {
 	ref, ok := value.(artifact.Ref)
 	if !ok {
-		if err := fill(&ref, value); err != nil {
+		if err := Fill(&ref, value); err != nil {
 			return nil, fmt.Sprintf("must be a %s", p.Type)
 		}
 	}
@@ -268,12 +268,12 @@ func quoted(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return "null"
-	case typed:
+	case Typed:
 		return strconv.Quote(value.text)
 	case string:
 		return strconv.Quote(value)
 	case float64:
-		return formatDouble(value)
+		return FormatDouble(value)
 	case []any:
 		return "a list"
 	case map[string]any:
@@ -282,8 +282,8 @@ func quoted(value any) string {
 	return fmt.Sprint(value)
 }
 
-// regexpProblem is what is wrong with a regular expression, without the words of the library.
-func regexpProblem(err error) string {
+// RegexpProblem is what is wrong with a regular expression, without the words of the library.
+func RegexpProblem(err error) string {
 	var problem *syntax.Error
 	if errors.As(err, &problem) {
 		return fmt.Sprintf("%s: `%s`", problem.Code, problem.Expr)
@@ -291,15 +291,32 @@ func regexpProblem(err error) string {
 	return err.Error()
 }
 
-// written is a plain value as it would be typed on the command line.
-func written(v any) string {
+// Written is a plain value as it would be typed on the command line.
+func Written(v any) string {
 	switch v := v.(type) {
 	case float64:
-		return formatDouble(v)
+		return FormatDouble(v)
 	case []any, map[string]any:
-		if raw, err := encode(v); err == nil {
+		if raw, err := Encode(v); err == nil {
 			return string(raw)
 		}
 	}
 	return fmt.Sprint(v)
+}
+
+// SpellingError is a number that readers of YAML do not agree on: 010 is 8 in YAML 1.1 and 10 in YAML 1.2, 1_000 is a number in the one
+// and a text in the other.
+type SpellingError struct{ Written, Decimal string }
+
+const disputed = "is not the same number to everyone who reads YAML"
+
+func (e *SpellingError) Error() string { return fmt.Sprintf("`%s` %s", e.Written, disputed) }
+
+var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
+
+func WithoutLeadingZeros(number string) string {
+	for leadingZero.MatchString(number) {
+		number = strings.Replace(number, "0", "", 1)
+	}
+	return number
 }

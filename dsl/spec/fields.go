@@ -1,6 +1,8 @@
-package dsl
+package spec
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,25 +26,25 @@ import (
 //	artifact=T  only an artifact of that type
 //
 // A dsl tag of "-" means that the field is no key of a document.
-type field struct {
-	name  string
-	index []int
-	typ   reflect.Type
-	rules rules
-	// required: the key must be there.
-	required bool
+type Key struct {
+	Name  string
+	Index []int
+	Type  reflect.Type
+	Rules Rules
+	// Required: the key must be there.
+	Required bool
 }
 
-type rules struct {
-	literal, raw, names, boolean, single, percent bool
-	byDefault                                     string
-	enum                                          []string
-	min, max                                      *float64
-	artifact                                      string
+type Rules struct {
+	Literal, Raw, Names, Bool, Single, Percent bool
+	Default                                    string
+	Enum                                       []string
+	Min, Max                                   *float64
+	Artifact                                   string
 }
 
-func parseRules(tag string) (rules, error) {
-	var r rules
+func parseRules(tag string) (Rules, error) {
+	var r Rules
 	if tag == "" {
 		return r, nil
 	}
@@ -50,32 +52,32 @@ func parseRules(tag string) (rules, error) {
 		key, value, _ := strings.Cut(item, "=")
 		switch key {
 		case "literal":
-			r.literal = true
+			r.Literal = true
 		case "raw":
-			r.raw = true
+			r.Raw = true
 		case "percent":
-			r.percent = true
+			r.Percent = true
 		case "names":
-			r.names = true
+			r.Names = true
 		case "bool":
-			r.boolean = true
+			r.Bool = true
 		case "single":
-			r.single = true
+			r.Single = true
 		case "default":
-			r.byDefault = value
+			r.Default = value
 		case "enum":
-			r.enum = strings.Split(value, "|")
+			r.Enum = strings.Split(value, "|")
 		case "artifact":
-			r.artifact = value
+			r.Artifact = value
 		case "min", "max":
 			v, err := strconv.ParseFloat(value, 64)
 			if err != nil {
 				return r, fmt.Errorf("%s: %w", item, err)
 			}
 			if key == "min" {
-				r.min = &v
+				r.Min = &v
 			} else {
-				r.max = &v
+				r.Max = &v
 			}
 		default:
 			return r, fmt.Errorf("unknown rule %q", item)
@@ -86,16 +88,16 @@ func parseRules(tag string) (rules, error) {
 
 var fieldCache sync.Map // reflect.Type to []field
 
-// fieldsOf lists the keys of a spec struct in the order of its fields, those of embedded structs in their place.
-func fieldsOf(t reflect.Type) []field {
+// KeysOf lists the keys of a spec struct in the order of its fields, those of embedded structs in their place.
+func KeysOf(t reflect.Type) []Key {
 	if cached, ok := fieldCache.Load(t); ok {
-		return cached.([]field)
+		return cached.([]Key)
 	}
-	var fields []field
+	var fields []Key
 	for sf := range structFields(t) {
 		if sf.Anonymous {
-			for _, inner := range fieldsOf(sf.Type) {
-				inner.index = append(slices.Clone(sf.Index), inner.index...)
+			for _, inner := range KeysOf(sf.Type) {
+				inner.Index = append(slices.Clone(sf.Index), inner.Index...)
 				fields = append(fields, inner)
 			}
 			continue
@@ -108,7 +110,7 @@ func fieldsOf(t reflect.Type) []field {
 		if err != nil {
 			panic(fmt.Sprintf("dsl: %s.%s: %v", t, sf.Name, err)) // a mistake in this package, found by any test
 		}
-		fields = append(fields, field{name: name, index: sf.Index, typ: sf.Type, rules: r, required: !strings.HasPrefix(options, "omit")})
+		fields = append(fields, Key{Name: name, Index: sf.Index, Type: sf.Type, Rules: r, Required: !strings.HasPrefix(options, "omit")})
 	}
 	fieldCache.Store(t, fields)
 	return fields
@@ -124,25 +126,25 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-func fieldNames(fields []field) []string {
+func KeyNames(fields []Key) []string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = f.name
+		names[i] = f.Name
 	}
 	return names
 }
 
-// setDefaults fills what is zero and has a default, at any depth.
-func setDefaults(v reflect.Value) {
+// SetDefaults fills what is zero and has a default, at any depth.
+func SetDefaults(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			setDefaults(v.Elem())
+			SetDefaults(v.Elem())
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Struct {
 			for i := range v.Len() {
-				setDefaults(v.Index(i))
+				SetDefaults(v.Index(i))
 			}
 		}
 	case reflect.Map:
@@ -152,16 +154,16 @@ func setDefaults(v reflect.Value) {
 		for _, key := range v.MapKeys() {
 			elem := reflect.New(v.Type().Elem()).Elem()
 			elem.Set(v.MapIndex(key))
-			setDefaults(elem)
+			SetDefaults(elem)
 			v.SetMapIndex(key, elem)
 		}
 	case reflect.Struct:
-		for _, f := range fieldsOf(v.Type()) {
-			target := v.FieldByIndex(f.index)
-			if f.rules.byDefault != "" && target.IsZero() {
-				setDefault(target, f.rules.byDefault)
+		for _, f := range KeysOf(v.Type()) {
+			target := v.FieldByIndex(f.Index)
+			if f.Rules.Default != "" && target.IsZero() {
+				setDefault(target, f.Rules.Default)
 			}
-			setDefaults(target)
+			SetDefaults(target)
 		}
 	}
 }
@@ -169,7 +171,7 @@ func setDefaults(v reflect.Value) {
 // DefaultsOf returns a spec struct with the defaults of its keys; what is decoded into it overrides them, also with zero.
 func DefaultsOf[S any]() S {
 	var spec S
-	setDefaults(reflect.ValueOf(&spec))
+	SetDefaults(reflect.ValueOf(&spec))
 	return spec
 }
 
@@ -178,7 +180,7 @@ func setDefault(v reflect.Value, text string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	parsed, err := parseScalar(v.Type(), text)
+	parsed, err := ParseScalar(v.Type(), text)
 	if err != nil {
 		panic(fmt.Sprintf("dsl: default %q of a %s: %v", text, v.Type(), err)) // a mistake in this package, found by any test
 	}
@@ -187,23 +189,23 @@ func setDefault(v reflect.Value, text string) {
 
 // The types of values that have a written form of their own.
 var (
-	durationType = reflect.TypeFor[Duration]()
-	shareType    = reflect.TypeFor[Share]()
-	sizeType     = reflect.TypeFor[Size]()
-	exprType     = reflect.TypeFor[Expr]()
-	timeType     = reflect.TypeFor[time.Time]()
+	DurationType = reflect.TypeFor[Duration]()
+	ShareType    = reflect.TypeFor[Share]()
+	SizeType     = reflect.TypeFor[Size]()
+	ExprType     = reflect.TypeFor[Expr]()
+	TimeType     = reflect.TypeFor[time.Time]()
 )
 
-// parseScalar reads the written form of a value of type t.
-func parseScalar(t reflect.Type, text string) (any, error) {
+// ParseScalar reads the written form of a value of type t.
+func ParseScalar(t reflect.Type, text string) (any, error) {
 	switch t {
-	case durationType:
+	case DurationType:
 		return ParseDuration(text)
-	case shareType:
+	case ShareType:
 		return ParseShare(text)
-	case sizeType:
+	case SizeType:
 		return ParseSize(text)
-	case timeType:
+	case TimeType:
 		return parseTimestamp(text)
 	}
 	switch t.Kind() {
@@ -217,4 +219,26 @@ func parseScalar(t reflect.Type, text string) (any, error) {
 		return strconv.ParseFloat(text, 64)
 	}
 	return nil, fmt.Errorf("a %s has no written form", t)
+}
+
+// Encode writes JSON without escaping <, > and &: commands and patterns stay readable in history.
+func Encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// Fill sets target from plain data, as encoding/json would.
+func Fill(target any, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	return dec.Decode(target)
 }

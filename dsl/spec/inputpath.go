@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -38,13 +38,13 @@ func ReplaceInputPaths(s string, dirs map[string]string) (string, error) {
 
 // WithInputs returns the spec with the folders of its inputs in the place of the tokens for them.
 func (spec Clean) WithInputs(dirs map[string]string) (Clean, error) {
-	raw, err := encode(spec)
+	raw, err := Encode(spec)
 	if err != nil {
 		return spec, err
 	}
 	quoted := make(map[string]string, len(dirs))
 	for name, path := range dirs { // a path is put inside JSON strings
-		text, err := encode(path)
+		text, err := Encode(path)
 		if err != nil {
 			return spec, err
 		}

@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import "slices"
 
@@ -13,10 +13,10 @@ const (
 )
 
 // IsAfter reports whether a section starts when another has ended.
-func (s Section) IsAfter(other Section) bool { return s.rank() > other.rank() }
+func (s Section) IsAfter(other Section) bool { return s.Rank() > other.Rank() }
 
-// rank is the section's place in time.
-func (s Section) rank() int {
+// Rank is the section's place in time.
+func (s Section) Rank() int {
 	return slices.Index([]Section{SectionMain, SectionOnFailure, SectionFinally}, s)
 }
 

@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -86,7 +86,7 @@ func (s Share) String() string {
 }
 
 var (
-	sizeForm  = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)$`)
+	SizeForm  = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)$`)
 	sizeUnits = map[string]float64{
 		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
@@ -95,7 +95,7 @@ var (
 
 // ParseSize reads the written form of a Size.
 func ParseSize(s string) (Size, error) {
-	m := sizeForm.FindStringSubmatch(strings.TrimSpace(s))
+	m := SizeForm.FindStringSubmatch(strings.TrimSpace(s))
 	if m == nil {
 		return 0, fmt.Errorf("%q is not a size: write 16GiB, 500MB or a number of bytes", s)
 	}

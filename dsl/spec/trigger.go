@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 import (
 	"encoding/json"
@@ -136,7 +136,7 @@ func (m *MetricTrigger) Last(steps map[string]StepResult) (float64, bool) {
 func (t Trigger) Given() map[string]string {
 	given := make(map[string]string, len(t.Params))
 	for name, v := range t.Params {
-		given[name] = written(v)
+		given[name] = Written(v)
 	}
 	return given
 }
@@ -180,3 +180,5 @@ type Budget struct {
 	// USD stops the run when its cost has passed this many dollars.
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
+
+const DefaultPrometheus = "http://127.0.0.1:9090"

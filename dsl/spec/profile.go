@@ -1,4 +1,4 @@
-package dsl
+package spec
 
 // ProfileSpec says what a profile describes beside the fields of the rows.
 type ProfileSpec struct {

@@ -1,0 +1,144 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// Approval waits for a person. A rejection fails the step with the error type gate.
+type Approval struct {
+	// Who may answer: names of `people` in the environment, or user:NAME. Empty: anyone.
+	Who []string `json:"who,omitempty" dsl:"literal"`
+	// Message is what the person is asked.
+	Message string `json:"message,omitempty"`
+	// Fields are what the person fills in, by name; they are outputs of the step.
+	Fields map[string]Field `json:"fields,omitempty" dsl:"literal,names"`
+	// Timeout is how long to wait; 0s waits for ever. Default 72h.
+	Timeout *Duration `json:"timeout,omitempty" dsl:"default=72h"`
+	// Default is the answer when nobody gave one in time: approve or reject (default).
+	Default string `json:"default,omitempty" dsl:"literal,default=reject,enum=approve|reject"`
+}
+
+// Kind implements Spec.
+func (*Approval) Kind() Kind { return KindApproval }
+
+// Field is one entry of an approval's form.
+type Field struct {
+	// Type: string, int, double, bool, or enum, which has `values`.
+	Type string `json:"type" dsl:"enum=string|int|double|bool|enum"`
+	// Values are what an enum may be.
+	Values []string `json:"values,omitempty"`
+	// Default is the value of a field that was left empty.
+	Default any `json:"default,omitempty"`
+	// Required refuses an approval that leaves the field empty.
+	Required bool `json:"required,omitempty"`
+	// Description says what is asked for.
+	Description string `json:"description,omitempty" dsl:"raw"`
+}
+
+// ApprovalOutput is what an approval hands on, beside its fields. A field that was left empty is absent.
+type ApprovalOutput struct {
+	// By is who answered; empty when nobody did in time.
+	By string `json:"by"`
+	// At is when.
+	At time.Time `json:"at"`
+	// Reason is what the person gave as one.
+	Reason string `json:"reason"`
+}
+
+// FieldNames are the names of the form's fields, in order.
+func (spec *Approval) FieldNames() []string { return slices.Sorted(maps.Keys(spec.Fields)) }
+
+// CheckFields checks a form that a person filled in, and fills in defaults. Values are string, int64, float64 or bool. What was left
+// empty and has no default is absent. The error tells everything that is wrong.
+func (spec *Approval) CheckFields(given map[string]string) (map[string]any, error) {
+	var bad []error
+	names := spec.FieldNames()
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := spec.Fields[name]; !ok {
+			message := fmt.Sprintf("`%s` is not a field of this approval", name)
+			if hint := nearest.Hint(name, names); hint != "" {
+				message += ": " + hint
+			}
+			bad = append(bad, errors.New(message))
+		}
+	}
+	out := map[string]any{}
+	for _, name := range names {
+		f := spec.Fields[name]
+		text := strings.TrimSpace(given[name])
+		switch {
+		case text == "" && f.Default != nil:
+			text = Written(f.Default)
+		case text == "" && f.Required:
+			bad = append(bad, fmt.Errorf("the field `%s` (%s) must be given", name, f.what()))
+			continue
+		case text == "":
+			continue
+		}
+		v, err := f.Convert(text)
+		if err != nil {
+			bad = append(bad, fmt.Errorf("the field `%s` is %w", name, err))
+			continue
+		}
+		out[name] = v
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	return out, nil
+}
+
+// MaxField bounds what a person may write into a field, in bytes: it travels in the run's history.
+const MaxField = 10_000
+
+// Convert reads what was written into a field.
+func (f Field) Convert(text string) (any, error) {
+	var v any
+	var err error
+	switch f.Type {
+	case "int":
+		v, err = strconv.ParseInt(text, 10, 64)
+	case "double":
+		var number float64
+		number, err = strconv.ParseFloat(text, 64)
+		if math.IsNaN(number) || math.IsInf(number, 0) {
+			err = strconv.ErrRange
+		}
+		v = number
+	case "bool":
+		v = text == "true"
+		if text != "true" && text != "false" {
+			err = strconv.ErrSyntax
+		}
+	case "enum":
+		v = text
+		if !slices.Contains(f.Values, text) {
+			err = strconv.ErrRange
+		}
+	default:
+		v = text
+	}
+	switch {
+	case len(text) > MaxField:
+		return nil, fmt.Errorf("longer than %d bytes", MaxField)
+	case err != nil:
+		return nil, fmt.Errorf("%q, and must be %s", text, f.what())
+	}
+	return v, nil
+}
+
+func (f Field) what() string {
+	if f.Type == "enum" {
+		return "one of " + strings.Join(f.Values, ", ")
+	}
+	return Article(f.Type)
+}

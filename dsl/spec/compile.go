@@ -1,0 +1,162 @@
+package spec
+
+import "github.com/sluiceml/sluice/store/artifact"
+
+// CompileModel turns an ONNX model into faster variants and proves each against the source.
+type CompileModel struct {
+	// Model is the source model.
+	Model artifact.Ref `json:"model" dsl:"artifact=model"`
+	// Samples are the rows parity and latency are measured on.
+	Samples Samples `json:"samples"`
+	// Variants by name.
+	Variants map[string]Variant `json:"variants" dsl:"names,literal"`
+	// Select names the output `selected`: fastest, smallest or a variant's name. Default fastest.
+	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
+}
+
+// Kind implements Spec.
+func (*CompileModel) Kind() Kind { return KindCompile }
+
+// Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
+type Samples struct {
+	// Dataset the rows are taken from.
+	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
+	// Split of the dataset. Default test.
+	Split string `json:"split,omitempty" dsl:"default=test"`
+	// Count of rows, from the first. Default 500.
+	Count int `json:"count,omitempty" dsl:"default=500,min=1"`
+}
+
+// Variant is one way to build the model; exactly one builder key.
+type Variant struct {
+	// ONNX builds with ONNX Runtime's own tools.
+	ONNX *ONNXVariant `json:"onnx,omitempty"`
+	// TensorRT builds an engine with TensorRT's trtexec, 10 or 11, on the GPU of the machine that runs the step.
+	TensorRT *TensorRTVariant `json:"tensorrt,omitempty"`
+	// Tolerance is what parity must keep; outside it the step fails.
+	Tolerance Tolerance `json:"tolerance,omitzero"`
+}
+
+// ONNXVariant sets ONNX Runtime's optimiser, quantisers and float16 converter.
+type ONNXVariant struct {
+	// Optimize: none, basic, extended or all. Default all; with `calibration` basic, and with `precision: fp16` none. These two take no
+	// more than basic: what the other levels write is for one kind of processor, and what loads the model optimizes it for its own.
+	Optimize string `json:"optimize,omitempty" dsl:"enum=none|basic|extended|all"`
+	// Precision: fp32 (default), fp16 (inputs and outputs stay fp32) or int8: dynamic quantisation of the weights of everything but
+	// convolutions, or static quantisation where `calibration` is given.
+	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
+	// KeepFP32 lists operators, such as Softmax, that `precision: fp16` leaves in fp32. The model must have each of them.
+	KeepFP32 []string `json:"keep_fp32,omitempty"`
+	// Calibration makes `precision: int8` static: weights per channel and activations too, convolutions among them, in QDQ form.
+	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// TensorRTVariant sets TensorRT's builder. An engine runs on the kind of GPU that it was built on alone.
+type TensorRTVariant struct {
+	// Inputs are the tensors of the model at which the engine begins, for a model that begins with text, which TensorRT does not have.
+	// What comes before them is kept beside the engine, as an ONNX model. Default: the model's own inputs.
+	Inputs []string `json:"inputs,omitempty"`
+	// Precision: fp32 (default), fp16, or int8, which takes `calibration`.
+	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
+	// Calibration gives the rows for `precision: int8`.
+	Calibration *Calibration `json:"calibration,omitempty"`
+	// Shapes are what the engine takes, for a model whose inputs have open dimensions.
+	Shapes *TensorRTShapes `json:"shapes,omitempty"`
+	// Workspace is the most memory that a layer may use. Default is all the GPU's.
+	Workspace Size `json:"workspace,omitempty" dsl:"min=1"`
+	// BuilderLevel is how long the builder looks for faster kernels, 0 to 5. Default 3.
+	BuilderLevel *int `json:"builder_level,omitempty" dsl:"min=0,max=5"`
+}
+
+// TensorRTShapes are dimensions by input: the smallest an engine takes, those it is tuned for, and the largest.
+type TensorRTShapes struct {
+	// Min is the smallest shape of each input.
+	Min map[string][]int `json:"min"`
+	// Opt is the shape of each input that the engine is tuned for.
+	Opt map[string][]int `json:"opt"`
+	// Max is the largest shape of each input. Its first dimension bounds the batches that a server makes.
+	Max map[string][]int `json:"max"`
+}
+
+// Calibration picks the rows from which static quantisation takes the ranges of activations.
+type Calibration struct {
+	// Dataset the rows are taken from.
+	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
+	// Split of the dataset: not the one of `samples`, or parity is measured on what was calibrated with. Default train.
+	Split string `json:"split,omitempty" dsl:"default=train"`
+	// Count of rows, from the first. Default 200.
+	Count int `json:"count,omitempty" dsl:"default=200,min=1"`
+}
+
+// Tolerance bounds how far a variant's outputs may be from the source model's. What is not declared is not checked; zero is a bound.
+type Tolerance struct {
+	// MaxAbs is the largest absolute difference allowed of any output element.
+	MaxAbs *float64 `json:"max_abs,omitempty" dsl:"min=0"`
+	// Cosine is the lowest cosine similarity allowed of any sample's output vector.
+	Cosine *float64 `json:"cosine,omitempty" dsl:"min=-1,max=1"`
+	// Top1 is the lowest share of samples allowed whose largest output is the same class. Samples without an answer are not the same.
+	Top1 *float64 `json:"top1,omitempty" dsl:"min=0,max=1"`
+}
+
+// CompileOutput is what a compile step hands on.
+type CompileOutput struct {
+	Variants map[string]VariantOutput `json:"variants"`
+	Selected SelectedVariant          `json:"selected"`
+	// Source is the source model, measured the same way.
+	Source VariantOutput `json:"source"`
+}
+
+// SelectedVariant is the variant `select` picked.
+type SelectedVariant struct {
+	Name  string       `json:"name"`
+	Model artifact.Ref `json:"model" dsl:"artifact=model"`
+}
+
+// VariantOutput is one built and measured variant.
+type VariantOutput struct {
+	Model   artifact.Ref `json:"model" dsl:"artifact=model"`
+	Parity  Parity       `json:"parity"`
+	Latency Latency      `json:"latency"`
+	// Throughput in rows per second at batch 1, on one thread or, of an engine, on its GPU.
+	Throughput float64 `json:"throughput"`
+	// Bytes of the model file, of the files that hold its external data, and of what comes before an engine.
+	Bytes int64 `json:"bytes"`
+	// TensorRT says of an engine what it was built on and where its time goes.
+	TensorRT *EngineOutput `json:"tensorrt,omitempty"`
+}
+
+// EngineOutput is what is known of a TensorRT engine beside its speed.
+type EngineOutput struct {
+	GPU               string `json:"gpu"`
+	ComputeCapability string `json:"compute_capability"`
+	Driver            string `json:"driver"`
+	// Version of TensorRT.
+	Version string `json:"version"`
+	// Inputs are the tensors at which it begins, where that is not the beginning of the model.
+	Inputs []string `json:"inputs,omitempty"`
+	// Layers by the element type of what they put out, such as FP16; "other" where TensorRT does not say.
+	Layers map[string]int `json:"layers"`
+	// Slowest layers, at most ten.
+	Slowest []EngineLayer `json:"slowest"`
+}
+
+// EngineLayer is a layer of an engine and its part in the time of an inference.
+type EngineLayer struct {
+	Name   string  `json:"name"`
+	MeanMS float64 `json:"mean_ms"`
+	// Share of the time of all layers, between 0 and 1.
+	Share float64 `json:"share"`
+}
+
+// Parity compares a variant's outputs with the source model's on the samples.
+type Parity struct {
+	MaxAbs float64 `json:"max_abs"`
+	Cosine float64 `json:"cosine"`
+	Top1   float64 `json:"top1"`
+}
+
+// Latency of one inference at batch 1, warm-up excluded.
+type Latency struct {
+	P50MS float64 `json:"p50_ms"`
+	P99MS float64 `json:"p99_ms"`
+}

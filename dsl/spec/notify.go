@@ -1,0 +1,37 @@
+package spec
+
+// Notification tells people or systems about a run: exactly one of webhook, slack and email. It never blocks the run.
+type Notification struct {
+	// Webhook posts JSON.
+	Webhook *Webhook `json:"webhook,omitempty"`
+	// Slack posts a message to an incoming webhook of Slack, or of what speaks its form.
+	Slack *Slack `json:"slack,omitempty"`
+	// Email sends a mail by the environment's `smtp`.
+	Email *Email `json:"email,omitempty"`
+	// On lists the events: start, hold, fail, success, rollback. Default fail, hold and rollback.
+	On []string `json:"on,omitempty" dsl:"enum=start|hold|fail|success|rollback"`
+}
+
+// Webhook is where JSON is posted: exactly one of url and url_secret.
+type Webhook struct {
+	// URL to post to.
+	URL string `json:"url,omitempty"`
+	// URLSecret names the secret that holds the URL.
+	URLSecret string `json:"url_secret,omitempty"`
+	// SigningSecret names the secret that the body is signed with (HMAC-SHA256).
+	SigningSecret string `json:"signing_secret,omitempty"`
+}
+
+// Slack is where messages are posted: exactly one of url_secret and url.
+type Slack struct {
+	// URLSecret names the secret that holds the address of the incoming webhook.
+	URLSecret string `json:"url_secret,omitempty"`
+	// URL is that address, where it is no secret.
+	URL string `json:"url,omitempty"`
+}
+
+// Email is who is written to.
+type Email struct {
+	// To are addresses.
+	To []string `json:"to" dsl:"single"`
+}
