@@ -271,8 +271,7 @@ func (c *checker) compileInline(s *step) *compiledChild {
 	if !c.mayHaveChild(steps) {
 		return nil
 	}
-	sp := s.known.(*spec.ChildPipeline)
-	root := c.inlineDocument(s, sp, steps, given)
+	root := c.inlineDocument(s, steps, given)
 	l := &loader{src: c.src, root: root}
 	if !l.read() {
 		return nil
@@ -323,7 +322,7 @@ func expressionsIn(v value) (all []*expression) {
 }
 
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
-func (c *checker) inlineDocument(s *step, spec *spec.ChildPipeline, steps *yaml.Node, given entries) *yaml.Node {
+func (c *checker) inlineDocument(s *step, steps *yaml.Node, given entries) *yaml.Node {
 	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
 	for key, n := range document.Entries(s.body, "params") {
 		v := given.get(key.Value)

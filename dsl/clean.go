@@ -56,7 +56,7 @@ func cleanOutputs(ts *typeSystem, _ string, _ *spec.Clean) map[string]*cel.Type 
 }
 
 // checkClean demands a graph in which all rows go from files to files.
-func checkClean(c *checker, s *step, spec *spec.Clean) {
+func checkClean(c *checker, s *step, _ *spec.Clean) {
 	list := document.Lookup(s.body, "transforms")
 	if list == nil {
 		c.src.Errorf(s.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")

@@ -26,7 +26,7 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
 	positive(c.src, node, "within")
-	checkClock(sp.Deadline, c, at, document.Lookup(node, "timezone"))
+	checkClock(c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {
 		c.src.Errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
@@ -38,7 +38,7 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 }
 
 // checkClock checks the time of day, and the timezone that it is of.
-func checkClock(d *spec.Deadline, c *checker, at, zone *yaml.Node) {
+func checkClock(c *checker, at, zone *yaml.Node) {
 	if at != nil && !strings.Contains(at.Value, "${") {
 		if _, err := time.Parse(spec.Clock, at.Value); err != nil {
 			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)

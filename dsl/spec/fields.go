@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A spec struct says what a document may hold: the json tag names a key, the Go type its value, and the dsl tag its rules, as in
-// `dsl:"default=1,min=1"`. A key whose json tag has no omitempty or omitzero must be there. The rules:
+// Key is a key of a document, as a field of a spec struct says it. Such a struct says what a document may hold: the json tag names a
+// key, the Go type its value, and the dsl tag its rules, as in `dsl:"default=1,min=1"`. A key whose json tag has no omitempty or omitzero
+// must be there. The rules:
 //
 //	default=X   the value when it is absent
 //	enum=a|b    the values allowed
@@ -35,6 +36,7 @@ type Key struct {
 	Required bool
 }
 
+// Rules are those of a field's dsl tag; Key lists them.
 type Rules struct {
 	Literal, Raw, Names, Bool, Single, Percent bool
 	Default                                    string
@@ -126,6 +128,7 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
+// KeyNames are the names of keys, in their order.
 func KeyNames(fields []Key) []string {
 	names := make([]string, len(fields))
 	for i, f := range fields {

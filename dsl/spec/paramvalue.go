@@ -22,6 +22,7 @@ type Typed struct {
 	leadingZeros bool // its numbers may begin with 0
 }
 
+// NewTyped is the value of a parameter as it was typed; leadingZeros lets its numbers begin with 0.
 func NewTyped(text string, leadingZeros bool) Typed { return Typed{text, leadingZeros} }
 
 // Convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
@@ -314,6 +315,7 @@ func (e *SpellingError) Error() string { return fmt.Sprintf("`%s` %s", e.Written
 
 var leadingZero = regexp.MustCompile(`^[-+]?0[0-9]`)
 
+// WithoutLeadingZeros drops the zeros that a number begins with.
 func WithoutLeadingZeros(number string) string {
 	for leadingZero.MatchString(number) {
 		number = strings.Replace(number, "0", "", 1)

@@ -18,6 +18,7 @@ func (spec *Run) CallsSluice() bool {
 // Kind implements Spec.
 func (*Run) Kind() Kind { return KindRun }
 
+// CheckProgram reports a step that has neither a script nor a program, as one from an expression may not.
 func (spec *Run) CheckProgram() error {
 	if spec.Script != "" {
 		return nil

@@ -86,6 +86,7 @@ func (s Share) String() string {
 }
 
 var (
+	// SizeForm is how a Size is written.
 	SizeForm  = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)$`)
 	sizeUnits = map[string]float64{
 		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,

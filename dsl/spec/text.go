@@ -2,6 +2,7 @@ package spec
 
 import "strconv"
 
+// FormatDouble writes a number: a whole one without a point or an exponent, where it is not too large for that.
 func FormatDouble(f float64) string {
 	if f == float64(int64(f)) && f < 1e15 && f > -1e15 {
 		return strconv.FormatInt(int64(f), 10)
@@ -9,6 +10,7 @@ func FormatDouble(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
+// Article puts "a" or "an" in front of a noun.
 func Article(noun string) string {
 	switch noun[0] {
 	case 'a', 'e', 'i', 'o', 'u':

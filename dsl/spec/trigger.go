@@ -181,4 +181,5 @@ type Budget struct {
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
 
+// DefaultPrometheus is asked by a metric trigger that names no server.
 const DefaultPrometheus = "http://127.0.0.1:9090"
