@@ -35,28 +35,31 @@ const slowChain = `
 - {type: WriteToJson}
 `
 
-// heldInput is slowInput beside a file that never ends, so that a job that reads it goes on until it is stopped.
+// heldInput is slowInput forty times over, without the disk for it, so that a job that reads it goes on until it is stopped: it is done in
+// a minute, if nobody comes.
 func heldInput(t *testing.T) string {
 	t.Helper()
 	input := slowInput(t)
-	path := filepath.Join(input, endless)
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	writer, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := writer.Close(); err != nil {
-			t.Error(err)
+	for i := range 40 {
+		if err := os.Link(filepath.Join(input, "in.jsonl"), filepath.Join(input, fmt.Sprintf("%s%d.jsonl", again, i))); err != nil {
+			t.Fatal(err)
 		}
-	})
+	}
 	return input
 }
 
-// endless is the file of heldInput that does not end.
-const endless = "z.jsonl"
+// again begins the names of the files of heldInput that slowInput has not: they are read after it.
+const again = "z-again-"
+
+// shorten makes slowInput of heldInput.
+func shorten(t *testing.T, input string) {
+	t.Helper()
+	for _, path := range glob(t, filepath.Join(input, again+"*")) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // midRun starts a job and calls interrupt when its child has spilled rows. It returns the job's error.
 func midRun(t *testing.T, j pipelines.Job, interrupt func(cancel context.CancelFunc)) error {
@@ -135,9 +138,7 @@ func TestKilled(t *testing.T) {
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	if err := os.Remove(filepath.Join(input, endless)); err != nil {
-		t.Fatal(err)
-	}
+	shorten(t, input)
 	if out := mustRun(t, j); out.Rows.Kept != 12_000 {
 		t.Errorf("the second run kept %d rows, want 12000", out.Rows.Kept)
 	}
