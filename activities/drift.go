@@ -137,7 +137,7 @@ func findVersion(ctx context.Context, s *store.Store, ref artifact.Ref, name str
 // maxProfile bounds a profile in bytes: of the most columns a dataset may have, each as large as can be.
 const maxProfile = 1 << 30
 
-// LoadProfile reads the profile of a dataset by the digest in dsl.CleanOutput.Statistics.
+// LoadProfile reads the profile of a dataset by the digest in spec.CleanOutput.Statistics.
 func LoadProfile(ctx context.Context, s *store.Store, digest string) (*profile.Profile, error) {
 	r, err := s.Blob(ctx, digest)
 	if err != nil {

@@ -117,13 +117,13 @@ type workspace struct {
 	failed error
 }
 
-// Exists implements dsl.Workspace. What was there when the pipeline was submitted is there.
+// Exists implements document.Workspace. What was there when the pipeline was submitted is there.
 func (w *workspace) Exists(string) bool { return true }
 
-// LeftOut implements dsl.Workspace.
+// LeftOut implements document.Workspace.
 func (w *workspace) LeftOut(string) (why, help string) { return "", "" }
 
-// ReadFile implements dsl.Workspace.
+// ReadFile implements document.Workspace.
 func (w *workspace) ReadFile(path string) ([]byte, error) {
 	data, err := w.read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,7 @@ import (
 	"github.com/sluiceml/sluice/store/artifact"
 )
 
-// The values of dsl.CompileModel.Select that are no variant's name.
+// The values of spec.CompileModel.Select that are no variant's name.
 const (
 	selectFastest  = "fastest"
 	selectSmallest = "smallest"

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
-// Folder is a pipeline's folder, where the files that it names must be. It implements dsl.Workspace.
+// Folder is a pipeline's folder, where the files that it names must be. It implements document.Workspace.
 type Folder struct {
 	dir       string
 	workspace *workspace
@@ -27,13 +27,13 @@ func OpenFolder(pipeline string, env document.File) (*Folder, error) {
 	return &Folder{dir, w}, err
 }
 
-// Exists implements dsl.Workspace.
+// Exists implements document.Workspace.
 func (f *Folder) Exists(path string) bool {
 	_, err := os.Stat(filepath.Join(f.dir, path))
 	return err == nil
 }
 
-// LeftOut implements dsl.Workspace.
+// LeftOut implements document.Workspace.
 func (f *Folder) LeftOut(path string) (why, help string) {
 	for end := range len(path) + 1 {
 		if end < len(path) && path[end] != '/' {
@@ -46,7 +46,7 @@ func (f *Folder) LeftOut(path string) (why, help string) {
 	return "", ""
 }
 
-// ReadFile implements dsl.Workspace.
+// ReadFile implements document.Workspace.
 func (f *Folder) ReadFile(path string) ([]byte, error) {
 	if !filepath.IsLocal(path) {
 		return nil, fs.ErrNotExist

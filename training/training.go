@@ -43,7 +43,7 @@ type Node struct {
 // Gang is what Acquire hands out.
 type Gang struct {
 	Nodes []Node `json:"nodes"`
-	// Capacity is what was bought: dsl.CapacitySpot or dsl.CapacityOnDemand.
+	// Capacity is what was bought: spec.CapacitySpot or spec.CapacityOnDemand.
 	Capacity string `json:"capacity,omitempty"`
 	// USDPerHour is what a node costs, as far as the pool knows.
 	USDPerHour float64 `json:"usd_per_hour,omitempty"`
@@ -63,7 +63,7 @@ type Request struct {
 	MaxNodes int `json:"max_nodes"`
 	// Workflow is the ID of the workflow that the agents answer to.
 	Workflow string `json:"workflow"`
-	// Capacity is what to buy: dsl.CapacitySpot or dsl.CapacityOnDemand, and one that the pool sells.
+	// Capacity is what to buy: spec.CapacitySpot or spec.CapacityOnDemand, and one that the pool sells.
 	Capacity string `json:"capacity,omitempty"`
 	// Resources are what each node must have.
 	Resources spec.Resources `json:"resources,omitzero"`

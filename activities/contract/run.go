@@ -257,7 +257,7 @@ type Resolved struct {
 type Expanded struct {
 	// Skip: as in Resolved.
 	Skip string `json:"skip,omitempty"`
-	List string `json:"list,omitempty"` // blob of []dsl.Instance
+	List string `json:"list,omitempty"` // blob of []spec.Instance
 	Of   int    `json:"of"`
 }
 
