@@ -19,9 +19,9 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // inlineLimit is how large outputs and specs may be to travel through history; larger ones go by digest.

@@ -17,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // keyed is all that the key of a step is made of.

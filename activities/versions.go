@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // Published is one version of a dataset or model under a name. A version is what it holds: what is published twice is one version,

@@ -15,11 +15,11 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/plan"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func rowsOf(name string, most int, dims ...int) *spec.TensorRTShapes {

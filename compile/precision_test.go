@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // calibrated is a calibration on the train split of a dataset that has nothing else.

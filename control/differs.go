@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // differs says in words what a submission was made of otherwise than an earlier one: files, parameters, the environment. Empty: nothing.

@@ -24,8 +24,8 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // SubmitRequest names what to run.

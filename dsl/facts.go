@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 func triggerType() *objectType {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // objectType is a CEL object whose fields are known: a kind's output struct, a pipeline's steps, a step's metrics.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // want is what the place of an expression takes: a Go type, or anything when it has none.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // TestKilledRunGoesOn kills Sluice in the middle of cleaning, training, compiling and a canary of one and the same run.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // Brief says in one line what a step handed on; empty when it handed nothing on.

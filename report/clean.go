@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // cleanStory is what cleaning did to the rows.

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // blobsPrefix is where blobs are. Everything else is a record, but what is below ServingPrefix and PartsPrefix.

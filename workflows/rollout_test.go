@@ -18,8 +18,8 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // target plays a serving target and writes down what was ordered, in order.

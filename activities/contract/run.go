@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // TaskQueue is the queue that every Sluice worker polls. HostQueue is that of trainings and rollouts: the nodes of a local pool and the

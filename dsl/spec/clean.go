@@ -3,7 +3,7 @@ package spec
 import (
 	"encoding/json"
 
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // Clean is a Beam pipeline over rows. Its names are Beam YAML's where Beam YAML has them.

@@ -1,6 +1,6 @@
 package spec
 
-import "github.com/sluiceml/sluice/store/artifact"
+import "github.com/sluiceml/sluice/internal/artifact"
 
 // CompileModel turns an ONNX model into faster variants and proves each against the source.
 type CompileModel struct {

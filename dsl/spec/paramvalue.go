@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // Typed is a parameter's value as a person typed it.

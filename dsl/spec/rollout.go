@@ -1,6 +1,6 @@
 package spec
 
-import "github.com/sluiceml/sluice/store/artifact"
+import "github.com/sluiceml/sluice/internal/artifact"
 
 // Rollout moves a target's traffic to a model stage by stage, and back at once when a test says so.
 type Rollout struct {

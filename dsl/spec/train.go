@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // Train runs the user's training script on a gang of nodes that may be reclaimed at any moment.

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/secret"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func TestCollect(t *testing.T) {

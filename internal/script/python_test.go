@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store/artifact"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // wheel is a package as indexes hold them, with one module.

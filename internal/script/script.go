@@ -15,8 +15,8 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // UserError is a fault of the user's program or of what it left, not of Sluice or the machine.

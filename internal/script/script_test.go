@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

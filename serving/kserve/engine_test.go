@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
@@ -20,7 +21,6 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // engine stores an engine as a compile step does. The played Triton runs it as the ONNX model that it is here.

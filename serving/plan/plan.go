@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // The files of an engine's artifact. The front, which some have, may have external data beside it.

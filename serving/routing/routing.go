@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // ErrConflict says that the document is not at the revision the change was made for. Read it again and decide anew.

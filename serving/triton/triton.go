@@ -9,10 +9,10 @@ import (
 
 	"google.golang.org/protobuf/encoding/prototext"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/triton/modelconfig"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // ConfigFile describes a model, in its folder.

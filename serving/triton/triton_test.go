@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/triton/modelconfig"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {

@@ -21,8 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 	"github.com/sluiceml/sluice/training"
 )
 

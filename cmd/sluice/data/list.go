@@ -19,10 +19,10 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/artifact"
 )
 
 // listedData is a version as `data ls` shows it.
