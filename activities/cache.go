@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // explain keeps the parts of a key for the step's record.
@@ -20,12 +21,12 @@ func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(&e.mu
 // hit is an earlier result of what a step is about to do.
 type hit struct {
 	run    string
-	record contract.StepRecord
+	record record.StepRecord
 }
 
 // cached is what the step cache has of a result: where its record is.
 type cached struct {
-	At contract.At `json:"at"`
+	At record.At `json:"at"`
 }
 
 func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".json" }
@@ -39,7 +40,7 @@ func (e *Engine) lookup(
 	if node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
-	take := func(at contract.At) (*hit, error) { return e.take(ctx, program, node, at, key) }
+	take := func(at record.At) (*hit, error) { return e.take(ctx, program, node, at, key) }
 	if in.Reuse.From != "" {
 		at := in.At
 		at.Run = in.Reuse.From
@@ -61,28 +62,28 @@ func (e *Engine) lookup(
 }
 
 // take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
-func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at contract.At, key string) (*hit, error) {
-	var record contract.StepRecord
-	switch err := e.Store.GetJSON(ctx, recordKey(at), &record); {
+func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.At, key string) (*hit, error) {
+	var rec record.StepRecord
+	switch err := e.Store.GetJSON(ctx, record.Key(at), &rec); {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case record.Status != spec.StatusSucceeded || record.Key != key:
+	case rec.Status != spec.StatusSucceeded || rec.Key != key:
 		return nil, nil
 	}
-	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, record.Outputs)); !whole || err != nil {
+	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, rec.Outputs)); !whole || err != nil {
 		return nil, err
 	}
-	return &hit{run: cmp.Or(record.ReusedFrom, at.Run), record: record}, nil
+	return &hit{run: cmp.Or(rec.ReusedFrom, at.Run), record: rec}, nil
 }
 
 // handOn makes a record's outputs small enough for history.
-func (e *Engine) handOn(ctx context.Context, record contract.StepRecord) (contract.StepOutput, error) {
-	if record.OutputsRef != "" || record.Outputs == nil {
-		return contract.StepOutput{OutputsRef: record.OutputsRef}, nil
+func (e *Engine) handOn(ctx context.Context, rec record.StepRecord) (record.StepOutput, error) {
+	if rec.OutputsRef != "" || rec.Outputs == nil {
+		return record.StepOutput{OutputsRef: rec.OutputsRef}, nil
 	}
-	return StoreOutputs(ctx, e.Store, record.Outputs)
+	return record.StoreOutputs(ctx, e.Store, rec.Outputs)
 }
 
 // isWhole reports whether artifacts are in the store with all their files.

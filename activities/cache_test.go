@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const cacheable = `
@@ -34,19 +35,19 @@ steps:
 func TestStepCache(t *testing.T) {
 	tests := []struct {
 		name, step string
-		reuse      contract.Reuse
+		reuse      record.Reuse
 		later      time.Duration
 		want       string // the run that is taken over from
 	}{
-		{"the same again is a hit", "count", contract.Reuse{}, 0, "r1"},
-		{"not without the cache", "count", contract.Reuse{NoCache: true}, 0, ""},
-		{"not when it is to be done again", "count", contract.Reuse{Again: []string{"count"}}, 0, ""},
-		{"a run without outputs is not cached", "tell", contract.Reuse{}, 0, ""},
-		{"nor what says so", "fresh", contract.Reuse{}, 0, ""},
-		{"a rerun takes over also what is not cached", "fresh", contract.Reuse{From: "r1", NoCache: true}, 0, "r1"},
-		{"but not what is to be done again", "fresh", contract.Reuse{From: "r1", Again: []string{"fresh"}}, 0, ""},
-		{"young enough", "young", contract.Reuse{}, time.Hour, "r1"},
-		{"too old", "young", contract.Reuse{}, time.Hour + 1, ""},
+		{"the same again is a hit", "count", record.Reuse{}, 0, "r1"},
+		{"not without the cache", "count", record.Reuse{NoCache: true}, 0, ""},
+		{"not when it is to be done again", "count", record.Reuse{Again: []string{"count"}}, 0, ""},
+		{"a run without outputs is not cached", "tell", record.Reuse{}, 0, ""},
+		{"nor what says so", "fresh", record.Reuse{}, 0, ""},
+		{"a rerun takes over also what is not cached", "fresh", record.Reuse{From: "r1", NoCache: true}, 0, "r1"},
+		{"but not what is to be done again", "fresh", record.Reuse{From: "r1", Again: []string{"fresh"}}, 0, ""},
+		{"young enough", "young", record.Reuse{}, time.Hour, "r1"},
+		{"too old", "young", record.Reuse{}, time.Hour + 1, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestOnlySomeSteps(t *testing.T) {
 	b := newBench(t, cacheable)
 	b.begin("r1")
 	in := b.at("r1", "fresh")
-	in.Reuse = contract.Reuse{Only: []string{"tell"}, Needed: []string{"count"}}
+	in.Reuse = record.Reuse{Only: []string{"tell"}, Needed: []string{"count"}}
 	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || !strings.Contains(resolved.Skip, "left out") {
 		t.Errorf("a step that nobody needs: %+v, %v; want it skipped", resolved, err)
 	}
@@ -204,10 +205,10 @@ steps:
 		t.Errorf("held for %s with the default %q, want %s and approve", limit, word.Hold.Approval.Default, want)
 	}
 	for _, approved := range []bool{false, true} {
-		decision := contract.Decision{Approved: approved, By: "ann", Reason: "seen it"}
+		decision := record.Decision{Approved: approved, By: "ann", Reason: "seen it"}
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
 			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
-			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: &decision,
+			Output: record.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: &decision,
 		})
 		want := spec.StatusFailed
 		if approved {
@@ -236,11 +237,11 @@ steps:
       - {check: rows > 20, on_fail: hold, hold: {who: ["user:eve"], timeout: 1h}}
 `)
 	b.begin("r1")
-	judge := func(last *contract.Decision, earlier ...contract.Decision) contract.Judged {
+	judge := func(last *record.Decision, earlier ...record.Decision) contract.Judged {
 		t.Helper()
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
 			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
-			Output: contract.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: last, Earlier: earlier,
+			Output: record.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: last, Earlier: earlier,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -253,7 +254,7 @@ steps:
 			t.Errorf("judged %s, asked %+v; want %s to be asked of %d", word.Status, h, user, check)
 		}
 	}
-	ann, eve := contract.Decision{Approved: true, By: "user:ann", Check: 2}, contract.Decision{Approved: true, By: "user:eve", Check: 4}
+	ann, eve := record.Decision{Approved: true, By: "user:ann", Check: 2}, record.Decision{Approved: true, By: "user:eve", Check: 4}
 	asked(judge(nil), 2, "user:ann", contract.DefaultApprove)
 	asked(judge(&ann), 4, "user:eve", "")
 	older := ann
@@ -268,11 +269,11 @@ steps:
 	if r := b.record("r1", "count"); r.Decision.By != "user:eve" || len(r.Earlier) != 1 || r.Earlier[0].By != "user:ann" {
 		t.Errorf("the record keeps %+v and %+v", r.Decision, r.Earlier)
 	}
-	no := contract.Decision{By: "user:ann", Check: 2}
+	no := record.Decision{By: "user:ann", Check: 2}
 	if word := judge(&no); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 10") || !strings.Contains(word.Error, "rejected by user:ann") {
 		t.Errorf("rejected, it is %s: %s", word.Status, word.Error)
 	}
-	no = contract.Decision{Check: 4, Reason: "nobody decided within 1h"}
+	no = record.Decision{Check: 4, Reason: "nobody decided within 1h"}
 	if word := judge(&no, ann); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 20") {
 		t.Errorf("rejected by default, it is %s: %s", word.Status, word.Error)
 	}
@@ -296,7 +297,7 @@ steps:
 	b.begin("r1")
 	b.end("r1", "fit", `{"generations": `+gone+`, "model": {"type": "model", "digest": "`+ref.Digest+`", "bytes": 4, "files": 1}}`)
 	b.end("r1", "kid", `{"past": `+gone+`}`)
-	hit := func(run, step string, reuse contract.Reuse) string {
+	hit := func(run, step string, reuse record.Reuse) string {
 		in := b.at(run, step)
 		in.Reuse = reuse
 		resolved, err := b.engine.Resolve(t.Context(), in)
@@ -307,15 +308,15 @@ steps:
 	}
 	b.begin("r2")
 	for _, step := range []string{"fit", "kid"} {
-		if got := hit("r2", step, contract.Reuse{}); got != "r1" {
+		if got := hit("r2", step, record.Reuse{}); got != "r1" {
 			t.Errorf("%s is taken over from %q by the cache, want r1", step, got)
 		}
-		if got := hit("r2", step, contract.Reuse{From: "r1", NoCache: true}); got != "r1" {
+		if got := hit("r2", step, record.Reuse{From: "r1", NoCache: true}); got != "r1" {
 			t.Errorf("%s is taken over from %q by a rerun, want r1", step, got)
 		}
 	}
 	b.lose(ref)
-	if got := hit("r2", "fit", contract.Reuse{}); got != "" {
+	if got := hit("r2", "fit", record.Reuse{}); got != "" {
 		t.Errorf("taken over from %q although the model is gone", got)
 	}
 }
@@ -367,7 +368,7 @@ finally:
 		step string
 		hit  string
 	}{{"one", "r1"}, {"page", ""}, {"drop", ""}, {"kid", ""}} {
-		for _, reuse := range []contract.Reuse{{}, {From: "r1"}} {
+		for _, reuse := range []record.Reuse{{}, {From: "r1"}} {
 			in := b.at("r2", tt.step)
 			in.Reuse = reuse
 			resolved, err := b.engine.Resolve(t.Context(), in)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Child makes the run of a child pipeline: what it is submitted with, and its graph. Asked again, it says the same again.
@@ -25,7 +26,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err := LoadSpec(ctx, e.Store, in.StepInput, &spec); err != nil {
 		return contract.RunInput{}, err
 	}
-	child := contract.Submission{
+	child := record.Submission{
 		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace,
 		Parents: slices.Clone(sub.Parents), Inline: true,
 	}
@@ -59,8 +60,8 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		return contract.RunInput{}, err
 	}
 	run := contract.RunInput{
-		Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
-		Graph: compiled.program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: contract.Reuse{NoCache: in.Reuse.NoCache || !isMain},
+		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
+		Graph: compiled.program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err
@@ -68,21 +69,21 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 
 // isMain reports whether a child is that of a main step: one of those after them is done in every run, all of it.
 func (e *Engine) isMain(ctx context.Context, in contract.ChildInput) (bool, error) {
-	record, err := e.record(ctx, in.Run)
+	rec, err := e.record(ctx, in.Run)
 	if err != nil {
 		return false, err
 	}
-	step, _ := contract.SplitStep(in.Step)
-	return record.nodes[step].Section == spec.SectionMain, nil
+	step, _ := record.SplitStep(in.Step)
+	return rec.nodes[step].Section == spec.SectionMain, nil
 }
 
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
 // that is done again.
 func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMain bool) (string, error) {
-	step, _ := contract.SplitStep(in.Step)
+	step, _ := record.SplitStep(in.Step)
 	switch {
 	case in.Attempt > 1:
-		return contract.ChildRun(in.Run, in.Step, in.Attempt-1), nil
+		return record.ChildRun(in.Run, in.Step, in.Attempt-1), nil
 	case in.Reuse.From == "" || !isMain || slices.Contains(in.Reuse.Again, step):
 		return "", nil
 	}
@@ -92,8 +93,8 @@ func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMai
 // newestChild names the run of the last attempt of a step, or an instance, of kind pipeline; empty when none has begun.
 func newestChild(ctx context.Context, s *store.Store, run, step string) (newest string, err error) {
 	for attempt := 1; ; attempt++ {
-		child := contract.ChildRun(run, step, attempt)
-		switch err := s.GetJSON(ctx, RunKey(child), &contract.RunRecord{}); {
+		child := record.ChildRun(run, step, attempt)
+		switch err := s.GetJSON(ctx, record.RunKey(child), &record.RunRecord{}); {
 		case errors.Is(err, store.ErrNotFound):
 			return newest, nil
 		case err != nil:
@@ -105,7 +106,7 @@ func newestChild(ctx context.Context, s *store.Store, run, step string) (newest 
 
 // NameChild fills in the ChildRun of a step's record, where the step is of kind pipeline and a child has begun. id names the step, or the
 // instance of one, of the run.
-func NameChild(ctx context.Context, s *store.Store, run, id string, step *contract.StepRecord) (err error) {
+func NameChild(ctx context.Context, s *store.Store, run, id string, step *record.StepRecord) (err error) {
 	if step.Kind == spec.KindPipeline && step.Of == 0 {
 		step.ChildRun, err = newestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
 	}

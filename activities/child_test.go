@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // What a child's step would do does not change with the text of the parent around it, so that a rerun after an edit there takes it over.
@@ -46,7 +47,7 @@ func childKey(t *testing.T, parent string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sub := contract.Submission{File: "pipeline.yaml", Pipeline: []byte(parent)}
+	sub := record.Submission{File: "pipeline.yaml", Pipeline: []byte(parent)}
 	if sub.Workspace, err = s.PutTree(t.Context(), artifact.Workspace, dir, nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func childKey(t *testing.T, parent string) string {
 	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: run}); err != nil {
 		t.Fatal(err)
 	}
-	inner, err := b.engine.Resolve(t.Context(), contract.ResolveInput{At: contract.At{Run: run.Run, Submission: run.Submission, Step: "inner"}})
+	inner, err := b.engine.Resolve(t.Context(), contract.ResolveInput{At: record.At{Run: run.Run, Submission: run.Submission, Step: "inner"}})
 	if err != nil {
 		t.Fatal(err)
 	}

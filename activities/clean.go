@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Cleaner holds the activity of the clean kind.
@@ -45,34 +46,34 @@ type cleaning struct {
 }
 
 // Clean runs a clean step in a child process and stores what it left as a dataset.
-func (c *Cleaner) Clean(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	job, cleanup, err := c.job(ctx, in)
 	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer cleanup()
 	var at atomic.Pointer[pipelines.Progress]
 	heartbeat.Show(ctx, func() any { return cleanProgress(at.Load()) })
 	closeLog, err := c.bring(ctx, in, job)
 	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer closeLog()
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p pipelines.Progress) { at.Store(&p) })
 	var fault *fault.Error
 	switch {
 	case ctx.Err() != nil:
-		return contract.StepOutput{}, ctx.Err()
+		return record.StepOutput{}, ctx.Err()
 	case errors.As(err, &fault):
-		return contract.StepOutput{}, contract.Masked(job.mask, contract.Error(fault.Type, fault.Message, nil))
+		return record.StepOutput{}, contract.Masked(job.mask, contract.Error(fault.Type, fault.Message, nil))
 	case err != nil:
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	return c.keep(ctx, job.Job, out)
 }
 
 // job lays the attempt's folder out.
-func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, func(), error) {
+func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func(), error) {
 	var spec spec.Clean
 	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
 		return nil, nil, err
@@ -103,7 +104,7 @@ func (c *Cleaner) job(ctx context.Context, in contract.StepInput) (*cleaning, fu
 
 // bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
 // the step's log.
-func (c *Cleaner) bring(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
+func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
 	programs, err := dsl.Execs(&job.Spec)
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ const maxCleanCache = 10 << 30
 
 // useCache lets the cleaning go on with what others have made of the same files.
 func (c *Cleaner) useCache(
-	ctx context.Context, in contract.StepInput, job *cleaning, programs []dsl.Exec, refs map[string]artifact.Ref, dirs map[string]string,
+	ctx context.Context, in record.StepInput, job *cleaning, programs []dsl.Exec, refs map[string]artifact.Ref, dirs map[string]string,
 ) error {
 	job.Cache = pipelines.Cache{
 		Dir: filepath.Join(c.State, "cache", "clean"), Limit: maxCleanCache, Digests: filepath.Join(job.dir, "digests.json"), Inputs: map[string]string{},
@@ -178,7 +179,7 @@ func (c *Cleaner) useCache(
 }
 
 // programsDigest is one of all that the answers of programs depend on, beside their commands and the rows.
-func (c *Cleaner) programsDigest(ctx context.Context, in contract.StepInput, job *cleaning, programs []dsl.Exec) (string, error) {
+func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []dsl.Exec) (string, error) {
 	sub, err := c.Engine.submission(ctx, in.Submission)
 	if err != nil {
 		return "", err
@@ -192,7 +193,7 @@ func (c *Cleaner) programsDigest(ctx context.Context, in contract.StepInput, job
 }
 
 // bringProgram lays out what programs run in, with the inputs.
-func (c *Cleaner) bringProgram(ctx context.Context, in contract.StepInput, job *cleaning) (closeLog func(), err error) {
+func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
 	folder, err := script.Prepare(ctx, script.Setup{
 		Dir: job.dir, Store: c.Store, Command: spec.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Python,
 		Secrets: job.Secrets, Withhold: secret.Variables(job.env),
@@ -212,27 +213,27 @@ func (c *Cleaner) bringProgram(ctx context.Context, in contract.StepInput, job *
 }
 
 // keep stores the dataset and the dead letter.
-func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (contract.StepOutput, error) {
+func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (record.StepOutput, error) {
 	var err error
 	meta := map[string]string{"rows": strconv.FormatInt(out.Rows.Kept, 10)}
 	for part, n := range out.Splits {
 		meta["split."+part] = strconv.FormatInt(n, 10)
 	}
 	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, meta, nil); err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	if out.Account, err = c.Store.PutTree(ctx, artifact.Dataset, filepath.Dir(job.AccountFile), nil, nil); err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	if out.Statistics, err = c.putFile(ctx, job.ProfileFile); err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	if out.Rows.Rejected > 0 {
 		if out.DeadLetter, err = c.Store.PutTree(ctx, artifact.Dataset, job.DeadLetterDir, nil, nil); err != nil {
-			return contract.StepOutput{}, typed(ctx, err)
+			return record.StepOutput{}, typed(ctx, err)
 		}
 	}
-	return StoreOutputs(ctx, c.Store, out)
+	return record.StoreOutputs(ctx, c.Store, out)
 }
 
 func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Compiler holds the activity of the compile kind.
@@ -26,14 +27,14 @@ type Compiler struct {
 }
 
 // Compile builds, proves and measures the variants of a compile step.
-func (c *Compiler) Compile(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	var spec spec.CompileModel
 	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	defer cleanup()
 	var says atomic.Value
@@ -46,22 +47,22 @@ func (c *Compiler) Compile(ctx context.Context, in contract.StepInput) (contract
 	err = errors.Join(
 		c.Store.Fetch(ctx, spec.Model, job.Model), c.Store.Fetch(ctx, spec.Samples.Dataset, job.Dataset), os.Mkdir(job.Dir, 0o755))
 	if err != nil {
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
 	out, err := compile.Run(ctx, job)
 	var outside *compile.ToleranceError
 	var unfit *compile.ModelError
 	switch {
 	case ctx.Err() != nil:
-		return contract.StepOutput{}, ctx.Err()
+		return record.StepOutput{}, ctx.Err()
 	case errors.As(err, &outside):
-		return contract.StepOutput{}, contract.Error(contract.ErrGate, err.Error(), nil)
+		return record.StepOutput{}, contract.Error(contract.ErrGate, err.Error(), nil)
 	case errors.As(err, &unfit):
-		return contract.StepOutput{}, contract.Error(contract.ErrUser, err.Error(), nil)
+		return record.StepOutput{}, contract.Error(contract.ErrUser, err.Error(), nil)
 	case err != nil:
-		return contract.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, typed(ctx, err)
 	}
-	return StoreOutputs(ctx, c.Store, out)
+	return record.StoreOutputs(ctx, c.Store, out)
 }
 
 func (c *Compiler) python() string {

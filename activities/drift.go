@@ -15,11 +15,13 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
 // is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
-func (e *Engine) compare(ctx context.Context, sub *submitted, at contract.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
+func (e *Engine) compare(ctx context.Context, sub *submitted, at record.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
 	var out spec.CleanOutput
 	if err := json.Unmarshal(outputs, &out); err != nil {
 		return nil, fmt.Errorf("the outputs of %s: %w", at.Step, err)
@@ -80,7 +82,7 @@ func checkBaseline(sub *submitted, sp json.RawMessage, known map[string]artifact
 }
 
 // baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.
-func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (v Published, err error) {
+func (e *Engine) baseline(ctx context.Context, at record.At, against string) (v registry.Published, err error) {
 	run, err := e.record(ctx, at.Run)
 	if err != nil {
 		return v, err
@@ -96,42 +98,42 @@ func (e *Engine) baseline(ctx context.Context, at contract.At, against string) (
 	}
 	last := at
 	last.Run = run.Last
-	var record contract.StepRecord
-	err = e.Store.GetJSON(ctx, recordKey(last), &record)
-	if errors.Is(err, store.ErrNotFound) || err == nil && record.Kind != spec.KindClean {
+	var rec record.StepRecord
+	err = e.Store.GetJSON(ctx, record.Key(last), &rec)
+	if errors.Is(err, store.ErrNotFound) || err == nil && rec.Kind != spec.KindClean {
 		return v, nil
 	}
 	if err != nil {
 		return v, err
 	}
 	if at.Instance != nil { // a place in another list may be about something else
-		var mine contract.StepRecord
+		var mine record.StepRecord
 		if err := e.describe(ctx, *at.Instance, &mine); err != nil {
 			return v, err
 		}
-		if string(mine.Matrix) != string(record.Matrix) || string(mine.Item) != string(record.Item) {
+		if string(mine.Matrix) != string(rec.Matrix) || string(mine.Item) != string(rec.Item) {
 			return v, nil
 		}
 	}
 	var out spec.CleanOutput
-	if record.Status == spec.StatusSucceeded {
-		err = json.Unmarshal(record.Outputs, &out)
+	if rec.Status == spec.StatusSucceeded {
+		err = json.Unmarshal(rec.Outputs, &out)
 	}
-	return Published{Artifact: out.Dataset, Statistics: out.Statistics}, err
+	return registry.Published{Artifact: out.Dataset, Statistics: out.Statistics}, err
 }
 
 // findVersion is the version of a published name that holds an artifact; zero when none does.
-func findVersion(ctx context.Context, s *store.Store, ref artifact.Ref, name string) (Published, error) {
-	all, err := Versions(ctx, s, ref.Type, name)
+func findVersion(ctx context.Context, s *store.Store, ref artifact.Ref, name string) (registry.Published, error) {
+	all, err := registry.Versions(ctx, s, ref.Type, name)
 	if err != nil {
-		return Published{}, err
+		return registry.Published{}, err
 	}
 	for _, v := range all {
 		if v.Artifact.Digest == ref.Digest {
 			return v, nil
 		}
 	}
-	return Published{}, nil
+	return registry.Published{}, nil
 }
 
 // maxProfile bounds a profile in bytes: of the most columns a dataset may have, each as large as can be.

@@ -14,6 +14,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 const drifting = `
@@ -64,7 +66,7 @@ func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contrac
 		b.Fatal(err)
 	}
 	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		At: b.at(run, "mail").At, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: contract.StepOutput{Outputs: raw},
+		At: b.at(run, "mail").At, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: record.StepOutput{Outputs: raw},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -145,13 +147,13 @@ func TestVersions(t *testing.T) {
 	b.endClean("r2", day.Add(time.Hour), b.cleaned("d2", "len", 2, 1))
 	current := func() string {
 		t.Helper()
-		all, err := Current(ctx, s, artifact.Dataset)
+		all, err := registry.Current(ctx, s, artifact.Dataset)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all["mail"].Artifact.Digest
 	}
-	all, err := Versions(ctx, s, artifact.Dataset, "mail")
+	all, err := registry.Versions(ctx, s, artifact.Dataset, "mail")
 	if err != nil || len(all) != 2 || all[0].Run != "r2" || current() != "d2" {
 		t.Fatalf("got %+v, %v, current %s", all, err, current())
 	}
@@ -163,20 +165,20 @@ func TestVersions(t *testing.T) {
 		t.Errorf("the spec %s is not in the store: %v", all[0].Spec, err)
 	}
 	// Rolled back, a name means the earlier version, for a run that begins afterwards too, until another is published.
-	if err := PointTo(ctx, s, all[1], day.Add(2*time.Hour)); err != nil || current() != "d1" {
+	if err := registry.PointTo(ctx, s, all[1], day.Add(2*time.Hour)); err != nil || current() != "d1" {
 		t.Errorf("current is %s, %v", current(), err)
 	}
-	if _, _, err := putVersion(ctx, s, all[0]); err != nil || current() != "d1" {
+	if _, _, err := registry.Publish(ctx, s, all[0]); err != nil || current() != "d1" {
 		t.Errorf("a late retry undid the rollback: %s, %v", current(), err)
 	}
 	taken := all[0]
 	taken.At, taken.By = day.Add(150*time.Minute), "r2b"
-	if registered, _, err := putVersion(ctx, s, taken); err != nil || registered || current() != "d1" {
+	if registered, _, err := registry.Publish(ctx, s, taken); err != nil || registered || current() != "d1" {
 		t.Errorf("a result that was taken over is registered: %v, and current is %s, %v", registered, current(), err)
 	}
 	again := all[0]
 	again.At, again.Run = day.Add(160*time.Minute), "r2c"
-	if _, _, err := putVersion(ctx, s, again); err != nil || current() != "d1" {
+	if _, _, err := registry.Publish(ctx, s, again); err != nil || current() != "d1" {
 		t.Errorf("the same made again undid the rollback: %s, %v", current(), err)
 	}
 	b.endClean("r3", day.Add(3*time.Hour), b.cleaned("d3", "len", 2, 1))

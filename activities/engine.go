@@ -3,7 +3,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,10 +21,9 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
-
-// inlineLimit is how large outputs and specs may be to travel through history; larger ones go by digest.
-const inlineLimit = 4 << 10
 
 // Engine holds the activities that resolve, judge and record steps. They run as local activities, so they are quick: programs
 // and step results are kept in memory and read from the store only after a restart.
@@ -67,7 +65,7 @@ func NewEngine(s *store.Store) *Engine {
 
 // submitted is a submission, compiled.
 type submitted struct {
-	contract.Submission
+	record.Submission
 	program *dsl.Program
 	params  map[string]any
 	// files of a workspace that is not stored; nil when Workspace names them.
@@ -80,7 +78,7 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 	return e.programs.get(&e.mu, digest, func() (*submitted, error) {
 		var sub submitted
 		var err error
-		if sub.Submission, err = LoadSubmission(ctx, e.Store, digest); err != nil {
+		if sub.Submission, err = record.LoadSubmission(ctx, e.Store, digest); err != nil {
 			return nil, err
 		}
 		folder := &workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}
@@ -165,10 +163,10 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	if begun.Concurrency.Group, err = sub.program.ConcurrencyGroup(sub.params); err != nil {
 		return begun, contract.Error(contract.ErrInvalid, err.Error(), err)
 	}
-	key := RunKey(in.Run)
-	var record contract.RunRecord
-	if err := e.Store.GetJSON(ctx, key, &record); err == nil {
-		if !opened(record, in) { // a schedule's time, made up for a second time
+	key := record.RunKey(in.Run)
+	var rec record.RunRecord
+	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
+		if !opened(rec, in) { // a schedule's time, made up for a second time
 			return begun, contract.Error(contract.ErrInvalid,
 				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
 		}
@@ -176,19 +174,19 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return begun, err
 	}
-	record = contract.RunRecord{
+	rec = record.RunRecord{
 		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: spec.StatusRunning, StartedAt: in.StartedAt,
 		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
-	if err := e.settle(ctx, sub, &record); err != nil {
+	if err := e.settle(ctx, sub, &rec); err != nil {
 		return begun, err
 	}
-	return begun, e.Store.PutJSON(ctx, key, record, store.WriteOptions{})
+	return begun, e.Store.PutJSON(ctx, key, rec, store.WriteOptions{})
 }
 
 // opened reports whether in opened the record before: its worker may have been killed before Temporal heard of it. A record of an older
 // version does not say who opened it. Temporal lets one workflow of an ID run at a time, so one that is no older than the workflow is its own.
-func opened(record contract.RunRecord, in contract.BeginInput) bool {
+func opened(record record.RunRecord, in contract.BeginInput) bool {
 	if record.Execution == "" {
 		return !record.StartedAt.Before(in.StartedAt)
 	}
@@ -196,8 +194,8 @@ func opened(record contract.RunRecord, in contract.BeginInput) bool {
 }
 
 // settle writes down what the names of things outside the run mean for it.
-func (e *Engine) settle(ctx context.Context, sub *submitted, record *contract.RunRecord) (err error) {
-	if record.Last, err = lastAccepted(ctx, e.Store, record.Pipeline); err != nil {
+func (e *Engine) settle(ctx context.Context, sub *submitted, rec *record.RunRecord) (err error) {
+	if rec.Last, err = record.LastAccepted(ctx, e.Store, rec.Pipeline); err != nil {
 		return err
 	}
 	for target := range sub.program.Environment().Targets {
@@ -206,13 +204,13 @@ func (e *Engine) settle(ctx context.Context, sub *submitted, record *contract.Ru
 			return err
 		}
 		if run != "" {
-			record.Serving[target] = run
+			rec.Serving[target] = run
 		}
 	}
-	if record.Datasets, err = newestVersions(ctx, e.Store, artifact.Dataset); err != nil {
+	if rec.Datasets, err = registry.CurrentRefs(ctx, e.Store, artifact.Dataset); err != nil {
 		return err
 	}
-	record.Models, err = newestVersions(ctx, e.Store, artifact.Model)
+	rec.Models, err = registry.CurrentRefs(ctx, e.Store, artifact.Model)
 	return err
 }
 
@@ -228,9 +226,9 @@ func events(p *spec.Pipeline) []string {
 }
 
 // Finish closes the run's record; a run that succeeded becomes the pipeline's last accepted one, unless it was of some steps only.
-func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.RunOutput, error) {
-	var record contract.RunRecord
-	if err := e.Store.GetJSON(ctx, RunKey(in.Run), &record); err != nil {
+func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.RunOutput, error) {
+	var rec record.RunRecord
+	if err := e.Store.GetJSON(ctx, record.RunKey(in.Run), &rec); err != nil {
 		return in.RunOutput, err
 	}
 	out := in.RunOutput
@@ -239,33 +237,33 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (contract.
 		if err != nil {
 			return out, err
 		}
-		if record.Outputs, err = e.outputs(ctx, sub, record, in); err != nil {
+		if rec.Outputs, err = e.outputs(ctx, sub, rec, in); err != nil {
 			return out, err
 		}
-		if out.Outputs, err = StoreOutputs(ctx, e.Store, record.Outputs); err != nil {
+		if out.Outputs, err = record.StoreOutputs(ctx, e.Store, rec.Outputs); err != nil {
 			return out, err
 		}
 	}
-	record.Status, record.Error, record.ErrorType, record.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
-	record.CostUSD, record.CostUnknown = in.CostUSD, in.CostUnknown
-	if err := e.Store.PutJSON(ctx, RunKey(in.Run), record, store.WriteOptions{}); err != nil {
+	rec.Status, rec.Error, rec.ErrorType, rec.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
+	rec.CostUSD, rec.CostUnknown = in.CostUSD, in.CostUnknown
+	if err := e.Store.PutJSON(ctx, record.RunKey(in.Run), rec, store.WriteOptions{}); err != nil {
 		return out, err
 	}
-	if out.Status == spec.StatusSucceeded && len(record.Reuse.Only) == 0 {
-		return out, accept(ctx, e.Store, record)
+	if out.Status == spec.StatusSucceeded && len(rec.Reuse.Only) == 0 {
+		return out, record.Accept(ctx, e.Store, rec)
 	}
 	return out, nil
 }
 
 // outputs evaluates the pipeline's outputs over all its steps. One that cannot be evaluated, since its step was skipped, is absent.
 func (e *Engine) outputs(
-	ctx context.Context, sub *submitted, record contract.RunRecord, in contract.FinishInput,
+	ctx context.Context, sub *submitted, rec record.RunRecord, in contract.FinishInput,
 ) (map[string]any, error) {
 	if len(sub.program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(record, contract.Situation{CostUSD: in.CostUSD})}
-	for _, node := range record.Graph {
+	vars := spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.Situation{CostUSD: in.CostUSD})}
+	for _, node := range rec.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
 		if errors.Is(err, store.ErrNotFound) {
 			r = spec.StepResult{Status: spec.StatusSkipped} // an on_failure step, which no failure asked for
@@ -279,13 +277,4 @@ func (e *Engine) outputs(
 		activity.GetLogger(ctx).Warn("outputs are absent", "run", in.Run, "error", err)
 	}
 	return outputs, nil
-}
-
-func readBlob(ctx context.Context, s *store.Store, digest string, v any) error {
-	r, err := s.Blob(ctx, digest)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return json.NewDecoder(r).Decode(v)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // bench is an engine with one submitted pipeline.
@@ -39,7 +40,7 @@ func newBenchIn(t *testing.T, pipeline string, env document.File) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, engine: NewEngine(s), began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	sub := contract.Submission{
+	sub := record.Submission{
 		File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline), EnvFile: env.Name, Environment: env.Source,
 	}
 	var diags document.Diagnostics
@@ -65,7 +66,7 @@ func (b *bench) begin(run string) {
 }
 
 func (b *bench) at(run, step string) contract.ResolveInput {
-	return contract.ResolveInput{At: contract.At{Run: run, Submission: b.submission, Step: step, Now: b.began}}
+	return contract.ResolveInput{At: record.At{Run: run, Submission: b.submission, Step: step, Now: b.began}}
 }
 
 // end judges a step that succeeded with outputs.
@@ -73,7 +74,7 @@ func (b *bench) end(run, step, outputs string) contract.Judged {
 	b.Helper()
 	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
 		At: b.at(run, step).At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: b.key(run, step),
-		Output: contract.StepOutput{Outputs: json.RawMessage(outputs)},
+		Output: record.StepOutput{Outputs: json.RawMessage(outputs)},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -91,10 +92,10 @@ func (b *bench) key(run, step string) string {
 	return resolved.Key
 }
 
-func (b *bench) finish(run string, status spec.Status) contract.RunOutput {
+func (b *bench) finish(run string, status spec.Status) record.RunOutput {
 	b.Helper()
 	out, err := b.engine.Finish(b.Context(), contract.FinishInput{
-		Run: run, Submission: b.submission, EndedAt: b.began.Add(time.Minute), RunOutput: contract.RunOutput{Status: status},
+		Run: run, Submission: b.submission, EndedAt: b.began.Add(time.Minute), RunOutput: record.RunOutput{Status: status},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -102,10 +103,10 @@ func (b *bench) finish(run string, status spec.Status) contract.RunOutput {
 	return out
 }
 
-func (b *bench) record(run, step string) contract.StepRecord {
+func (b *bench) record(run, step string) record.StepRecord {
 	b.Helper()
-	var r contract.StepRecord
-	if err := b.engine.Store.GetJSON(b.Context(), StepKey(run, step), &r); err != nil {
+	var r record.StepRecord
+	if err := b.engine.Store.GetJSON(b.Context(), record.StepKey(run, step), &r); err != nil {
 		b.Fatal(err)
 	}
 	return r
@@ -214,7 +215,7 @@ func TestOutputsOfARun(t *testing.T) {
 	if out := b.finish("r1", spec.StatusSucceeded); out.Error != "" {
 		t.Fatal(out.Error)
 	}
-	run, err := LoadRun(t.Context(), b.engine.Store, "r1")
+	run, err := record.LoadRun(t.Context(), b.engine.Store, "r1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,16 +264,16 @@ func TestLargeOutputsTravelByDigest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, size := range []int{10, inlineLimit + 1} {
+	for _, size := range []int{10, record.InlineLimit + 1} {
 		want := strings.Repeat("x", size)
-		out, err := StoreOutputs(t.Context(), s, map[string]string{"text": want})
+		out, err := record.StoreOutputs(t.Context(), s, map[string]string{"text": want})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if inline := out.OutputsRef == ""; inline != (size < inlineLimit) {
+		if inline := out.OutputsRef == ""; inline != (size < record.InlineLimit) {
 			t.Errorf("outputs of %d bytes: inline is %v", size, inline)
 		}
-		raw, err := LoadOutputs(t.Context(), s, out)
+		raw, err := record.LoadOutputs(t.Context(), s, out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,14 +298,14 @@ func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	b.begin("whole")
 	b.finish("whole", spec.StatusSucceeded)
 	in := contract.RunInput{
-		Run: "part", Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: contract.Reuse{Only: []string{"one"}},
+		Run: "part", Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: record.Reuse{Only: []string{"one"}},
 	}
 	b.began = b.began.Add(time.Hour)
 	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
 		t.Fatal(err)
 	}
 	b.finish("part", spec.StatusSucceeded)
-	if last, err := lastAccepted(t.Context(), b.engine.Store, "p"); last != "whole" || err != nil {
+	if last, err := record.LastAccepted(t.Context(), b.engine.Store, "p"); last != "whole" || err != nil {
 		t.Errorf("the last accepted run is %q, %v; want the whole one", last, err)
 	}
 }

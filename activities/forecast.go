@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Prospect is what a run would do with a step.
@@ -63,12 +64,12 @@ type Forecast struct {
 
 // ForecastInput is a run that may be started.
 type ForecastInput struct {
-	contract.Submission
+	record.Submission
 	Program *dsl.Program
 	// Files of the workspace, which need not be in the store.
 	Files []artifact.File
 	// Reuse as the run would have it. Its From is also the run that is compared with; else that is the pipeline's newest.
-	Reuse contract.Reuse
+	Reuse record.Reuse
 	Now   time.Time
 	// Python as in Engine. Nil: what is installed where the run would be done is not known here, and taken to be what it was.
 	Python func(context.Context) (string, error)
@@ -83,7 +84,7 @@ const futureRun = "future"
 // advance where it would be taken over, so that those after it can be looked at in their turn.
 func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecast, error) {
 	f := &forecaster{
-		ForecastInput: in, engine: NewEngine(s), known: map[string]contract.StepRecord{}, nodes: map[string]spec.Node{},
+		ForecastInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
 		out: Forecast{Steps: map[string]Outlook{}},
 	}
 	f.engine.Python, f.engine.Platform = in.Python, in.Platform
@@ -123,7 +124,7 @@ type forecaster struct {
 	nodes  map[string]spec.Node
 	past   *past
 	// known are the ends of steps that can be told in advance.
-	known map[string]contract.StepRecord
+	known map[string]record.StepRecord
 	out   Forecast
 }
 
@@ -138,7 +139,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return contract.Error(contract.ErrInvalid, bad.Text(false), nil)
 	}
-	b := &begun{nodes: map[string]spec.Node{}, RunRecord: contract.RunRecord{
+	b := &begun{nodes: map[string]spec.Node{}, RunRecord: record.RunRecord{
 		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},
 	}}
 	for _, node := range b.Graph {
@@ -162,7 +163,7 @@ func (f *forecaster) look(ctx context.Context, node spec.Node) (Outlook, error) 
 	if look, isOut := f.admit(node); isOut {
 		return look, nil
 	}
-	_, vars, err := f.engine.vars(ctx, f.sub, contract.At{Run: futureRun, Step: node.ID}, contract.Situation{}, nil)
+	_, vars, err := f.engine.vars(ctx, f.sub, record.At{Run: futureRun, Step: node.ID}, record.Situation{}, nil)
 	if err != nil {
 		return Outlook{}, err
 	}
@@ -170,7 +171,7 @@ func (f *forecaster) look(ctx context.Context, node spec.Node) (Outlook, error) 
 	case err != nil:
 		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
 	case !holds:
-		f.settle(node, contract.StepRecord{Status: spec.StatusSkipped})
+		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
 		return Outlook{Prospect: ProspectSkipped, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
 	}
 	switch node.Fan {
@@ -203,14 +204,14 @@ func (f *forecaster) admit(node spec.Node) (look Outlook, isOut bool) {
 		if end == spec.StatusSkipped {
 			look.Prospect = ProspectSkipped
 		}
-		f.settle(node, contract.StepRecord{Status: end})
+		f.settle(node, record.StepRecord{Status: end})
 		return look, true
 	}
 	return Outlook{}, false
 }
 
 // settle notes an end that is known in advance, for the steps after it.
-func (f *forecaster) settle(node spec.Node, record contract.StepRecord) {
+func (f *forecaster) settle(node spec.Node, record record.StepRecord) {
 	f.known[node.ID] = record
 	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
 	f.engine.results.put(&f.engine.mu, futureRun+"/"+node.ID, result)
@@ -223,19 +224,19 @@ func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) 
 		return one.look, err
 	}
 	look := Outlook{Prospect: ProspectCached, From: one.hit.run}
-	record := one.hit.record
-	record.Outputs, err = LoadOutputs(ctx, f.engine.Store, contract.StepOutput{Outputs: record.Outputs, OutputsRef: record.OutputsRef})
+	rec := one.hit.record
+	rec.Outputs, err = record.LoadOutputs(ctx, f.engine.Store, record.StepOutput{Outputs: rec.Outputs, OutputsRef: rec.OutputsRef})
 	if err != nil {
 		return look, err
 	}
-	if f.judge(node, vars, &record, &look) {
-		f.settle(node, record)
+	if f.judge(node, vars, &rec, &look) {
+		f.settle(node, rec)
 	}
 	return look, nil
 }
 
 // judge applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
-func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *contract.StepRecord, look *Outlook) bool {
+func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *record.StepRecord, look *Outlook) bool {
 	checks, verdict := f.Program.Judge(node.ID, record.Outputs, vars)
 	if verdict == spec.VerdictHold {
 		look.Reason = "its gate would ask a person"
@@ -256,9 +257,9 @@ type single struct {
 
 // one looks for the result of one execution.
 func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
-	in := contract.ResolveInput{At: contract.At{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
+	in := contract.ResolveInput{At: record.At{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
-		in.Instance = &contract.Instance{Index: instance.Index}
+		in.Instance = &record.Instance{Index: instance.Index}
 	}
 	resolved, err := f.Program.Resolve(node.ID, vars)
 	if err != nil { // it would be the run's failure, not the forecast's
@@ -333,7 +334,7 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (O
 	case err != nil:
 		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
 	case len(all) == 0:
-		f.settle(node, contract.StepRecord{Status: spec.StatusSkipped})
+		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
 		return Outlook{Prospect: ProspectSkipped, Reason: "it has no instances: its list is empty"}, nil
 	}
 	look := Outlook{Prospect: ProspectCached, Of: len(all)}
@@ -373,7 +374,7 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (O
 		return look, nil
 	}
 	raw, err := json.Marshal(outputs)
-	f.settle(node, contract.StepRecord{Status: spec.StatusSucceeded, Outputs: raw})
+	f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: raw})
 	return look, err
 }
 
@@ -388,12 +389,12 @@ func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars)
 			return one.look, err
 		}
 		look.From = one.hit.run
-		record, here := one.hit.record, vars
+		rec, here := one.hit.record, vars
 		here.Instance = &instance
-		if !f.judge(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
+		if !f.judge(node, here, &rec, &look) || rec.Status != spec.StatusSucceeded {
 			return look, nil
 		}
-		done, err := f.Program.Until(node.ID, record.Outputs, here)
+		done, err := f.Program.Until(node.ID, rec.Outputs, here)
 		if err != nil {
 			look.Reason = "it would fail: " + err.Error()
 			return look, nil
@@ -401,10 +402,10 @@ func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars)
 		if done {
 			look.Cached++
 			look.Of = look.Cached
-			f.settle(node, contract.StepRecord{Status: spec.StatusSucceeded, Outputs: record.Outputs})
+			f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: rec.Outputs})
 			return look, nil
 		}
-		instance = spec.Instance{Index: instance.Index + 1, Previous: record.Outputs}
+		instance = spec.Instance{Index: instance.Index + 1, Previous: rec.Outputs}
 	}
 	return look, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestAGateSeesWhatLintAccepts: whatever the graph, a gate that lint accepts is judged with the true end of every step it reads. The
@@ -23,9 +24,9 @@ func TestAGateSeesWhatLintAccepts(t *testing.T) {
 		b := newBench(t, g.document())
 		g.earlierRun(b)
 		b.begin("r1")
-		record := b.runRecord("r1")
-		record.Last, record.Serving = "r0", map[string]string{"local": "r0"}
-		if err := b.engine.Store.PutJSON(b.Context(), RunKey("r1"), record, store.WriteOptions{}); err != nil {
+		rec := b.runRecord("r1")
+		rec.Last, rec.Serving = "r0", map[string]string{"local": "r0"}
+		if err := b.engine.Store.PutJSON(b.Context(), record.RunKey("r1"), rec, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, section := range sections {
@@ -315,26 +316,26 @@ func (s *drawn) outputs(number int) string { return fmt.Sprintf(s.out, number) }
 func (g *graph) earlierRun(b *bench) {
 	b.begin("r0")
 	for _, s := range g.steps {
-		record := contract.StepRecord{Step: s.id, Kind: s.kind, Status: spec.StatusDeclined}
+		rec := record.StepRecord{Step: s.id, Kind: s.kind, Status: spec.StatusDeclined}
 		if s.wasThere() {
-			record.Status, record.Outputs = spec.StatusSucceeded, json.RawMessage(s.outputs(s.number+earlier))
+			rec.Status, rec.Outputs = spec.StatusSucceeded, json.RawMessage(s.outputs(s.number+earlier))
 			if s.fan == spec.FanMatrix || s.fan == spec.FanForeach {
-				record.Outputs = json.RawMessage("[" + string(record.Outputs) + "]")
+				rec.Outputs = json.RawMessage("[" + string(rec.Outputs) + "]")
 			}
 		}
-		if err := b.engine.Store.PutJSON(b.Context(), StepKey("r0", s.id), record, store.WriteOptions{}); err != nil {
+		if err := b.engine.Store.PutJSON(b.Context(), record.StepKey("r0", s.id), rec, store.WriteOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func (b *bench) runRecord(run string) contract.RunRecord {
+func (b *bench) runRecord(run string) record.RunRecord {
 	b.Helper()
-	var record contract.RunRecord
-	if err := b.engine.Store.GetJSON(b.Context(), RunKey(run), &record); err != nil {
+	var rec record.RunRecord
+	if err := b.engine.Store.GetJSON(b.Context(), record.RunKey(run), &rec); err != nil {
 		b.Fatal(err)
 	}
-	return record
+	return rec
 }
 
 // walk ends a section's steps, each some time after those that the compiled graph has it wait for.
@@ -382,7 +383,7 @@ func (g *graph) do(b *bench, s *drawn) {
 		g.r.Fatal(err)
 	}
 	for i := range all.Of {
-		in.Instance = &contract.Instance{Index: i, List: all.List}
+		in.Instance = &record.Instance{Index: i, List: all.List}
 		word, err := b.engine.Judge(b.Context(), in)
 		untilFails := s.until != nil && s.until.want == spec.VerdictError
 		if err != nil && !untilFails {

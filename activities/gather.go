@@ -12,47 +12,48 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
 // one left. Each instance has been judged by itself.
 func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.Judged, error) {
-	record, err := e.recordOf(ctx, in.JudgeInput)
+	rec, err := e.recordOf(ctx, in.JudgeInput)
 	if err != nil {
 		return contract.Judged{}, err
 	}
-	record.Of, record.CostUSD, record.CostUnknown = in.Of, in.CostUSD, in.CostUnknown
+	rec.Of, rec.CostUSD, rec.CostUnknown = in.Of, in.CostUSD, in.CostUnknown
 	if in.Of > 0 {
-		if err := e.collect(ctx, in, &record); err != nil {
+		if err := e.collect(ctx, in, &rec); err != nil {
 			return contract.Judged{}, err
 		}
 	}
-	if err := e.Store.PutJSON(ctx, StepKey(in.Run, in.Step), record, store.WriteOptions{}); err != nil {
+	if err := e.Store.PutJSON(ctx, record.StepKey(in.Run, in.Step), rec, store.WriteOptions{}); err != nil {
 		return contract.Judged{}, err
 	}
-	result, err := e.resultOf(ctx, record)
+	result, err := e.resultOf(ctx, rec)
 	if err != nil {
 		return contract.Judged{}, err
 	}
 	e.results.put(&e.mu, in.Run+"/"+in.Step, result)
-	return contract.Judged{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType, Summary: record.Summary}, nil
+	return contract.Judged{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary}, nil
 }
 
 // gathered is how many records of instances are read between two heartbeats.
 const gathered = 500
 
 // readInstances reads the records of instances from the first to before the last.
-func (e *Engine) readInstances(ctx context.Context, of contract.At, first, last int) ([]*contract.StepRecord, error) {
+func (e *Engine) readInstances(ctx context.Context, of record.At, first, last int) ([]*record.StepRecord, error) {
 	keys := make([]string, 0, last-first)
 	for i := first; i < last; i++ {
-		of.Instance = &contract.Instance{Index: i}
-		keys = append(keys, recordKey(of))
+		of.Instance = &record.Instance{Index: i}
+		keys = append(keys, record.Key(of))
 	}
-	return store.Records[contract.StepRecord](ctx, e.Store, keys)
+	return store.Records[record.StepRecord](ctx, e.Store, keys)
 }
 
 // collect reads the instances' records.
-func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *contract.StepRecord) error {
+func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *record.StepRecord) error {
 	var list []spec.Instance
 	if in.List != "" {
 		var err error
@@ -61,11 +62,11 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		}
 	}
 	outputs := []json.RawMessage{}
-	from := map[string]bool{}       // the runs that the results are of, "" for this one
-	var some []*contract.StepRecord // those of the instances from the last multiple of gathered on
+	from := map[string]bool{}     // the runs that the results are of, "" for this one
+	var some []*record.StepRecord // those of the instances from the last multiple of gathered on
 	for i := range in.Of {
 		at := in.At
-		at.Instance = &contract.Instance{Index: i}
+		at.Instance = &record.Instance{Index: i}
 		if i%gathered == 0 {
 			heartbeat.Show(ctx, func() any {
 				return contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
@@ -79,10 +80,10 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		if one == nil || one.Status != spec.StatusSucceeded { // not begun, since others had failed; or failed
 			continue
 		}
-		record.Passed++
+		rec.Passed++
 		from[one.ReusedFrom] = true
 		if in.Fan == spec.FanRepeat {
-			record.Outputs = one.Outputs
+			rec.Outputs = one.Outputs
 			continue
 		}
 		with, err := withInstance(one.Outputs, list[i])
@@ -91,23 +92,23 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, record *c
 		}
 		outputs = append(outputs, with)
 	}
-	if all := slices.Collect(maps.Keys(from)); record.Passed == in.Of && len(all) == 1 {
-		record.ReusedFrom = all[0]
+	if all := slices.Collect(maps.Keys(from)); rec.Passed == in.Of && len(all) == 1 {
+		rec.ReusedFrom = all[0]
 	}
 	if in.Fan == spec.FanRepeat {
-		record.Summary = fmt.Sprintf("%d iterations", record.Passed)
+		rec.Summary = fmt.Sprintf("%d iterations", rec.Passed)
 		return nil
 	}
-	record.Summary = fmt.Sprintf("%d of %d passed", record.Passed, in.Of)
+	rec.Summary = fmt.Sprintf("%d of %d passed", rec.Passed, in.Of)
 	raw, err := json.Marshal(outputs)
 	if err != nil {
 		return err
 	}
-	if len(raw) <= inlineLimit {
-		record.Outputs = raw
+	if len(raw) <= record.InlineLimit {
+		rec.Outputs = raw
 		return nil
 	}
-	record.OutputsRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	rec.OutputsRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(raw))
 	return err
 }
 

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Instances are listed by their numbers, those that did not succeed first.
@@ -22,13 +22,13 @@ func TestLoadInstances(t *testing.T) {
 		if i == 3 || i == 10 {
 			status = spec.StatusFailed
 		}
-		at := contract.At{Run: "r", Step: "fit", Instance: &contract.Instance{Index: i}}
-		if err := s.PutJSON(t.Context(), recordKey(at), contract.StepRecord{Step: "fit", Index: i, Status: status}, store.WriteOptions{}); err != nil {
+		at := record.At{Run: "r", Step: "fit", Instance: &record.Instance{Index: i}}
+		if err := s.PutJSON(t.Context(), record.Key(at), record.StepRecord{Step: "fit", Index: i, Status: status}, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for limit, want := range map[int][]int{0: {}, 1: {3}, 4: {3, 10, 0, 1}, 100: {3, 10, 0, 1, 2, 4, 5, 6, 7, 8, 9, 11}} {
-		records, total, err := LoadInstances(t.Context(), s, "r", "fit", limit)
+		records, total, err := record.LoadInstances(t.Context(), s, "r", "fit", limit)
 		got := []int{}
 		for _, r := range records {
 			got = append(got, r.Index)
@@ -37,10 +37,10 @@ func TestLoadInstances(t *testing.T) {
 			t.Errorf("%d of %d, %v (-want +got):\n%s", limit, total, err, diff)
 		}
 	}
-	if _, total, err := LoadInstances(t.Context(), s, "r", "fi", 9); total != 0 || err != nil {
+	if _, total, err := record.LoadInstances(t.Context(), s, "r", "fi", 9); total != 0 || err != nil {
 		t.Errorf("a step without instances has %d, %v", total, err)
 	}
-	if r, err := LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != spec.StatusPending {
+	if r, err := record.LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != spec.StatusPending {
 		t.Errorf("one that has not ended is %+v, %v", r, err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // Judge ends a step or an instance: it judges the gate, publishes what passed and writes the record, in this order, so that a record
@@ -46,7 +48,7 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 }
 
 // weigh makes a step's record, and the word on it.
-func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, contract.Judged, error) {
+func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (record.StepRecord, contract.Judged, error) {
 	var word contract.Judged
 	record, err := e.recordOf(ctx, in)
 	if err == nil && in.Status == spec.StatusSucceeded {
@@ -73,48 +75,48 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 }
 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
-func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, record contract.StepRecord) error {
+func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, rec record.StepRecord) error {
 	opts := store.WriteOptions{Volatile: in.Volatile}
-	if record.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
+	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
 		opts.Also = cacheKey(in.Key)
 	}
-	return e.Store.PutJSON(ctx, recordKey(in.At), kept{record, cached{in.At}}, opts)
+	return e.Store.PutJSON(ctx, record.Key(in.At), kept{rec, cached{in.At}}, opts)
 }
 
 // kept is a step's record as it is stored: it is the entry of the step cache too.
 type kept struct {
-	contract.StepRecord
+	record.StepRecord
 	cached
 }
 
 // recordOf is a step's record before its gate was judged.
-func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (contract.StepRecord, error) {
-	record := contract.StepRecord{
+func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (record.StepRecord, error) {
+	rec := record.StepRecord{
 		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
 		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
 		Decision: in.Decision, Earlier: in.Earlier, CostUSD: in.CostUSD, CostUnknown: in.CostUnknown, Summary: in.Line,
 	}
 	var err error
 	if in.Instance != nil {
-		if err = e.describe(ctx, *in.Instance, &record); err != nil {
-			return record, err
+		if err = e.describe(ctx, *in.Instance, &rec); err != nil {
+			return rec, err
 		}
 	}
 	if in.Key != "" {
-		record.Parts, _ = e.keys.get(&e.mu, in.Key, func() (map[string]string, error) { return nil, nil })
+		rec.Parts, _ = e.keys.get(&e.mu, in.Key, func() (map[string]string, error) { return nil, nil })
 	}
 	if !in.Output.IsZero() {
-		record.Outputs, err = LoadOutputs(ctx, e.Store, in.Output)
+		rec.Outputs, err = record.LoadOutputs(ctx, e.Store, in.Output)
 	}
 	if in.Kind == spec.KindTrain && in.ReusedFrom == "" {
-		cost := costOf(record.Outputs)
-		record.CostUSD, record.CostUnknown = cost.USD, cost.Unknown
+		cost := costOf(rec.Outputs)
+		rec.CostUSD, rec.CostUnknown = cost.USD, cost.Unknown
 	}
-	return record, err
+	return rec, err
 }
 
 // describe adds to an instance's record which one it is.
-func (e *Engine) describe(ctx context.Context, of contract.Instance, record *contract.StepRecord) error {
+func (e *Engine) describe(ctx context.Context, of record.Instance, record *record.StepRecord) error {
 	record.Index = of.Index
 	if of.List == "" {
 		return nil
@@ -137,7 +139,7 @@ func costOf(outputs json.RawMessage) contract.Costs {
 }
 
 // judge applies the step's gate to its outputs.
-func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *contract.StepRecord) (word contract.Judged, err error) {
+func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *record.StepRecord) (word contract.Judged, err error) {
 	sub, err := e.submission(ctx, in.Submission)
 	if err != nil {
 		return word, err
@@ -172,9 +174,9 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *cont
 }
 
 // decisions are what people said of the conditions of a gate, by the condition's place.
-func decisions(in contract.JudgeInput, checks []spec.Check) map[int]contract.Decision {
-	said := map[int]contract.Decision{}
-	keep := func(d contract.Decision) {
+func decisions(in contract.JudgeInput, checks []spec.Check) map[int]record.Decision {
+	said := map[int]record.Decision{}
+	keep := func(d record.Decision) {
 		at := d.Check - 1
 		if d.Check == 0 { // an older version asked, about the first of them
 			at = slices.IndexFunc(checks, holds)
@@ -191,7 +193,7 @@ func decisions(in contract.JudgeInput, checks []spec.Check) map[int]contract.Dec
 }
 
 // undecided is the place of the next condition that somebody has to be asked about; negative when there is none, or one was rejected.
-func undecided(checks []spec.Check, said map[int]contract.Decision) int {
+func undecided(checks []spec.Check, said map[int]record.Decision) int {
 	for i, c := range checks {
 		if !holds(c) {
 			continue
@@ -208,7 +210,7 @@ func undecided(checks []spec.Check, said map[int]contract.Decision) int {
 }
 
 // decide turns the verdicts of a gate, and the words of people on those that hold, into the step's status.
-func decide(record *contract.StepRecord, said map[int]contract.Decision) {
+func decide(record *record.StepRecord, said map[int]record.Decision) {
 	for i, c := range record.Checks {
 		decision, decided := said[i]
 		switch {
@@ -252,7 +254,7 @@ func hold(sub *submitted, in contract.JudgeInput, c spec.Check, at int) *contrac
 // that are registered, and the words for it in the step's record.
 func (e *Engine) publish(
 	ctx context.Context, sub *submitted, in contract.JudgeInput, vars spec.Vars, outputs json.RawMessage,
-) (done []contract.Version, words []string, err error) {
+) (done []record.Version, words []string, err error) {
 	at := in.At
 	names := sub.program.Publishes(at.Step)
 	if len(names) == 0 {
@@ -271,18 +273,18 @@ func (e *Engine) publish(
 		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
 			return nil, nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
-		version := Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
+		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {
 			version.Run, version.By = in.ReusedFrom, at.Run
 		}
-		if err := lineage(ctx, e.Store, resolved.Spec, fields, &version); err != nil {
+		if err := registry.AddLineage(ctx, e.Store, resolved.Spec, fields, &version); err != nil {
 			return nil, nil, err
 		}
-		switch registered, behind, err := putVersion(ctx, e.Store, version); {
+		switch registered, behind, err := registry.Publish(ctx, e.Store, version); {
 		case err != nil:
 			return nil, nil, err
 		case registered:
-			done = append(done, contract.Version{Type: ref.Type, Name: names[output]})
+			done = append(done, record.Version{Type: ref.Type, Name: names[output]})
 			word := string(ref.Type) + " " + names[output]
 			if behind != "" {
 				word += " (" + behind + ")"

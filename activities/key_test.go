@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // keyed is all that the key of a step is made of.
@@ -117,7 +117,7 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
 	sub := &submitted{
-		Submission: contract.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, program: program, files: k.files,
+		Submission: record.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, program: program, files: k.files,
 	}
 	if sub.params, diags = program.Params(k.params); diags.HasErrors() {
 		t.Fatal(diags.Text(false))
@@ -446,7 +446,7 @@ func settersOf(typ reflect.Type, depth int) map[string]func(reflect.Value) {
 // TestKeyHasAllThatAStepIsGiven fails when somebody gives steps something else, until that is in the key or is said to have no place there.
 func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 	known := map[reflect.Type]map[string]string{
-		reflect.TypeFor[contract.StepInput](): {
+		reflect.TypeFor[record.StepInput](): {
 			"Run": "says who asks", "Step": "says who asks", "Kind": "kind", "Spec": "its keys", "SpecRef": "its keys", "Env": "env",
 			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
 		},
@@ -455,7 +455,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 			"Cache": "cache.version", "Files": "files", "Programs": "files", "Params": "params",
 		},
 		reflect.TypeFor[spec.Runtime](): {"Python": "pools", "Image": "pools"},
-		reflect.TypeFor[contract.Submission](): {
+		reflect.TypeFor[record.Submission](): {
 			"File": "is a name", "Inline": "is about a name", "Pipeline": "the spec", "EnvFile": "is a name", "Environment": "pools",
 			"Params": "params, the spec", "Values": "params, the spec", "Parents": "are names", "Workspace": "files",
 		},

@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // submitNotified stores a pipeline with notifications and an environment with secrets, and returns the submission's digest.
@@ -30,7 +31,7 @@ func submitNotified(t *testing.T, pipeline, environment string) (*Notifier, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(contract.Submission{
+	raw, err := json.Marshal(record.Submission{
 		File: "p.yaml", EnvFile: "e.yaml", Environment: []byte("sluice: environment/v1\nname: prod\n" + environment),
 		Pipeline: []byte("sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [a]}}}\nnotify:\n" + pipeline),
 	})

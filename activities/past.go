@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 type past struct {
 	store *store.Store
 	// last is the newest execution of each step that says what it was made of, and where it was.
-	last map[string]contract.StepRecord
+	last map[string]record.StepRecord
 	in   map[string]string
 	// done are the newest executions of each step that took their time, newest first.
-	done map[string][]contract.StepRecord
+	done map[string][]record.StepRecord
 	// workspaces are the files of runs that were looked at.
 	workspaces map[string][]artifact.File
 }
@@ -34,23 +34,23 @@ type past struct {
 // loadPast reads the newest runs of a pipeline. With against, steps are compared with that run alone.
 func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*past, error) {
 	p := &past{
-		store: s, last: map[string]contract.StepRecord{}, in: map[string]string{}, done: map[string][]contract.StepRecord{},
+		store: s, last: map[string]record.StepRecord{}, in: map[string]string{}, done: map[string][]record.StepRecord{},
 		workspaces: map[string][]artifact.File{},
 	}
 	if against != "" {
-		run, err := LoadRun(ctx, s, against)
+		run, err := record.LoadRun(ctx, s, against)
 		if err != nil {
 			return nil, err
 		}
 		p.remember(run)
 	}
-	runs, err := Runs(ctx, s)
+	runs, err := record.Runs(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	runs = slices.DeleteFunc(runs, func(r contract.RunRecord) bool { return r.Pipeline != pipeline })
+	runs = slices.DeleteFunc(runs, func(r record.RunRecord) bool { return r.Pipeline != pipeline })
 	for _, r := range runs[:min(pastRuns, len(runs))] {
-		run, err := LoadRun(ctx, s, r.Run)
+		run, err := record.LoadRun(ctx, s, r.Run)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*p
 }
 
 // remember keeps those steps of a run that no newer one had.
-func (p *past) remember(run Run) {
+func (p *past) remember(run record.Run) {
 	for _, step := range run.Steps {
 		if _, newer := p.in[step.Step]; !newer && (step.Key != "" || step.Of > 0) {
 			p.last[step.Step], p.in[step.Step] = step, run.Run
@@ -80,11 +80,11 @@ func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
 	if files, known := p.workspaces[run]; known {
 		return files, nil
 	}
-	var record contract.RunRecord
-	if err := p.store.GetJSON(ctx, RunKey(run), &record); err != nil {
+	var rec record.RunRecord
+	if err := p.store.GetJSON(ctx, record.RunKey(run), &rec); err != nil {
 		return nil, err
 	}
-	sub, err := LoadSubmission(ctx, p.store, record.Submission)
+	sub, err := record.LoadSubmission(ctx, p.store, rec.Submission)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
 }
 
 // record is the newest execution of a step, or of an instance of one; nil when there is none.
-func (p *past) record(ctx context.Context, at contract.At) (*contract.StepRecord, error) {
+func (p *past) record(ctx context.Context, at record.At) (*record.StepRecord, error) {
 	last, known := p.last[at.Step]
 	switch {
 	case !known:
@@ -103,7 +103,7 @@ func (p *past) record(ctx context.Context, at contract.At) (*contract.StepRecord
 		return &last, nil
 	}
 	at.Run = p.in[at.Step]
-	err := p.store.GetJSON(ctx, recordKey(at), &last)
+	err := p.store.GetJSON(ctx, record.Key(at), &last)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (p *past) record(ctx context.Context, at contract.At) (*contract.StepRecord
 }
 
 // addParts adds to the parts of a key some of those that the step was last done with.
-func (p *past) addParts(ctx context.Context, at contract.At, parts map[string]string, names ...string) error {
+func (p *past) addParts(ctx context.Context, at record.At, parts map[string]string, names ...string) error {
 	last, err := p.record(ctx, at)
 	for _, name := range names {
 		if last != nil && last.Parts[name] != "" {
@@ -122,7 +122,7 @@ func (p *past) addParts(ctx context.Context, at contract.At, parts map[string]st
 }
 
 // compare says why a step, or an instance of one, would be done, and not taken over.
-func (p *past) compare(ctx context.Context, at contract.At, cache spec.Cache, key string, parts map[string]string) (Outlook, error) {
+func (p *past) compare(ctx context.Context, at record.At, cache spec.Cache, key string, parts map[string]string) (Outlook, error) {
 	last, err := p.record(ctx, at)
 	if err != nil {
 		return Outlook{}, err

@@ -10,11 +10,12 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Judging makes of an activity that does a step one that also judges its success, and resolves what is next.
 func (e *Engine) Judging(
-	do func(context.Context, contract.StepInput) (contract.StepOutput, error),
+	do func(context.Context, record.StepInput) (record.StepOutput, error),
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
 	return func(ctx context.Context, in contract.PerformInput) (contract.Performed, error) {
 		if err := e.catchUp(ctx, in.Ends); err != nil { // the run makes sure of them before it relies on them
@@ -39,11 +40,11 @@ func (e *Engine) Judging(
 }
 
 // rowsOf are the rows of a cleaning; nil of any other step.
-func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out contract.StepOutput) (*spec.Rows, error) {
+func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.StepOutput) (*spec.Rows, error) {
 	if kind != spec.KindClean {
 		return nil, nil
 	}
-	raw, err := LoadOutputs(ctx, s, out)
+	raw, err := record.LoadOutputs(ctx, s, out)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out contract.St
 
 // foresee judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
 // step again, and that is what counts. So a step that publishes is not judged here; nor does nil say anything of one.
-func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out contract.StepOutput) (*contract.Judged, error) {
+func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.Judged, error) {
 	end := *in.Judge
 	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out
 	sub, err := e.submission(ctx, end.Submission)

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // perform does the step `count` of a run as its activity would, next `use`.
@@ -20,17 +21,17 @@ func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contra
 	b.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	do := b.engine.Judging(func(_ context.Context, _ contract.StepInput) (contract.StepOutput, error) {
+	do := b.engine.Judging(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
 		if outputs == "" {
-			return contract.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
+			return record.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
 		}
-		return contract.StepOutput{Outputs: json.RawMessage(outputs)}, nil
+		return record.StepOutput{Outputs: json.RawMessage(outputs)}, nil
 	})
 	env.RegisterActivity(do)
 	judge, next := b.at(run, "count"), b.at(run, "use")
 	judge.Run, judge.Submission, next.Run, next.Submission = "", "", "", ""
 	value, err := env.ExecuteActivity(do, contract.PerformInput{
-		StepInput: contract.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: spec.KindRun},
+		StepInput: record.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: spec.KindRun},
 		Judge:     &contract.JudgeInput{At: judge.At, Volatile: true, Next: []contract.ResolveInput{next}},
 		Ends:      ends,
 	})
@@ -54,9 +55,9 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 			t.Fatalf("%s is not judged", outputs)
 		}
 		b.engine.behind.wait("r1")
-		var record contract.StepRecord
-		if err := b.engine.Store.GetJSON(t.Context(), StepKey("r1", "count"), &record); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s: there is a record: %+v, %v", outputs, record, err)
+		var rec record.StepRecord
+		if err := b.engine.Store.GetJSON(t.Context(), record.StepKey("r1", "count"), &rec); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: there is a record: %+v, %v", outputs, rec, err)
 		}
 		if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); contract.ErrorType(err) != contract.ErrLost {
 			t.Errorf("%s: resolved with %v, as if the step had ended", outputs, err)
@@ -128,7 +129,7 @@ func TestEndsAreRecordedOnTheWay(t *testing.T) {
 		b.begin(run)
 		end := contract.JudgeInput{
 			At: b.at(run, "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
-			Output: contract.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
+			Output: record.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
 		}
 		if err := ask(end); err != nil {
 			t.Fatalf("%s: %v", run, err)

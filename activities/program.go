@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -44,10 +45,10 @@ type Programs struct {
 }
 
 // Run runs a run step.
-func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	var spec spec.Run
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	state := ""
 	if spec.CallsSluice() {
@@ -60,10 +61,10 @@ func (p *Programs) Run(ctx context.Context, in contract.StepInput) (contract.Ste
 }
 
 // Evaluate runs an evaluate step.
-func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+func (p *Programs) Evaluate(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	var spec spec.Evaluate
 	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	return p.perform(ctx, in, spec.Command, "", func(f *script.Folder) (map[string]any, error) {
 		metrics, err := script.Metrics(f.Metrics, spec.Metrics)
@@ -74,21 +75,21 @@ func (p *Programs) Evaluate(ctx context.Context, in contract.StepInput) (contrac
 // perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is gone afterwards, however it ends, and the values of
 // secrets are in nothing that it leaves behind.
 func (p *Programs) perform(
-	ctx context.Context, in contract.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
-) (contract.StepOutput, error) {
+	ctx context.Context, in record.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
+) (record.StepOutput, error) {
 	said := proc.NewTail(1)
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })
 	env, err := p.Engine.environment(ctx, in.Submission)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
 	if err != nil {
-		return contract.StepOutput{}, typed(ctx, contract.SecretError(err))
+		return record.StepOutput{}, typed(ctx, contract.SecretError(err))
 	}
 	dir, cleanup, err := AttemptDir(ctx, p.State, in)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	defer cleanup()
 	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
@@ -96,14 +97,14 @@ func (p *Programs) perform(
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
-		return contract.StepOutput{}, contract.Masked(secrets.Mask, typed(ctx, err))
+		return record.StepOutput{}, contract.Masked(secrets.Mask, typed(ctx, err))
 	}
-	return StoreOutputs(ctx, p.Store, outputs)
+	return record.StoreOutputs(ctx, p.Store, outputs)
 }
 
 // attempt lays out, runs and collects.
 func (p *Programs) attempt(
-	ctx context.Context, in contract.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
+	ctx context.Context, in record.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
 	setup script.Setup,
 ) (map[string]any, error) {
 	setup.Progress = said
@@ -127,7 +128,7 @@ func (p *Programs) attempt(
 }
 
 // start runs the program to its end; an end other than exit 0 is the user's error, with its last lines.
-func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
+func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
 	log, err := openLog(p.State, in)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (p *Programs) start(ctx context.Context, in contract.StepInput, f *script.F
 }
 
 // name is how messages call the program: the script step, or the command as the user wrote it, without its paths.
-func name(in contract.StepInput, f *script.Folder) string {
+func name(in record.StepInput, f *script.Folder) string {
 	if in.Kind == spec.KindRun && f.Argv[0] == "bash" {
 		return "the script"
 	}
@@ -187,7 +188,7 @@ func typed(ctx context.Context, err error) error {
 }
 
 // AttemptDir makes the folder of this attempt, which no other attempt shares; cleanup removes it.
-func AttemptDir(ctx context.Context, state string, in contract.StepInput) (dir string, cleanup func(), err error) {
+func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir string, cleanup func(), err error) {
 	parent := filepath.Join(state, "tmp")
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return "", nil, contract.Error(contract.ErrInfrastructure, "make a folder for the step: "+err.Error(), err)
@@ -207,7 +208,7 @@ func AttemptDir(ctx context.Context, state string, in contract.StepInput) (dir s
 func LogDir(state, run, step string) string { return filepath.Join(state, "logs", run, step) }
 
 // openLog makes the log of this attempt.
-func openLog(state string, in contract.StepInput) (*script.Log, error) {
+func openLog(state string, in record.StepInput) (*script.Log, error) {
 	dir := LogDir(state, in.Run, in.Step)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make the step's log: %w", err)

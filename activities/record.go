@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Sync makes the records of steps durable that Judge wrote as volatile. It fails with ErrLost when one is not there.
@@ -14,7 +15,7 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	e.behind.wait(in.Run)
 	keys := make([]string, len(in.Ends))
 	err := store.Each(ctx, len(keys), func(ctx context.Context, i int) error {
-		keys[i] = recordKey(in.Ends[i])
+		keys[i] = record.Key(in.Ends[i])
 		info, err := e.Store.Driver().Stat(ctx, keys[i])
 		if errors.Is(err, store.ErrNotFound) || err == nil && info.Bytes == 0 {
 			return contract.Error(contract.ErrLost, "the record of "+in.Ends[i].ID()+" is gone", err)
@@ -30,8 +31,8 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 // Record writes the records of steps that are not there. Their outputs are in history, and a judgement of the same is the same.
 func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	for _, end := range in.Ends {
-		var record contract.StepRecord
-		err := e.Store.GetJSON(ctx, recordKey(end.At), &record)
+		var rec record.StepRecord
+		err := e.Store.GetJSON(ctx, record.Key(end.At), &rec)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 			end.Volatile = false
 			_, err = e.Judge(ctx, end)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // A machine that dies may undo a volatile record, or leave it empty: readers are told, and the same is made again.
@@ -23,14 +24,14 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			b.begin("r1")
 			end := contract.JudgeInput{
 				At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
-				Output: contract.StepOutput{Outputs: []byte(`{"rows": 20}`)},
+				Output: record.StepOutput{Outputs: []byte(`{"rows": 20}`)},
 			}
 			if _, err := b.engine.Judge(t.Context(), end); err != nil {
 				t.Fatal(err)
 			}
 			b.engine.behind.wait("r1")
 			want := b.record("r1", "count")
-			file := filepath.Join(strings.TrimPrefix(b.engine.Store.URL(), "file://"), StepKey("r1", "count"))
+			file := filepath.Join(strings.TrimPrefix(b.engine.Store.URL(), "file://"), record.StepKey("r1", "count"))
 			if err := os.Chmod(file, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +42,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); contract.ErrorType(err) != contract.ErrLost {
 				t.Fatalf("resolved with %v, want it lost", err)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []contract.At{end.At}}); contract.ErrorType(err) != contract.ErrLost {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); contract.ErrorType(err) != contract.ErrLost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
 			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}}); err != nil {
@@ -50,7 +51,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if diff := cmp.Diff(want, b.record("r1", "count")); diff != "" {
 				t.Errorf("made again (-want +got):\n%s", diff)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []contract.At{end.At}}); err != nil {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); err != nil {

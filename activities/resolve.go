@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
@@ -77,20 +78,20 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	return out, err
 }
 
-func isLeftOut(reuse contract.Reuse, node spec.Node) bool {
+func isLeftOut(reuse record.Reuse, node spec.Node) bool {
 	return len(reuse.Only) > 0 && node.Section == spec.SectionMain && !slices.Contains(reuse.Only, node.ID)
 }
 
 // stepInput is what the activity or child of the step is given.
 func (e *Engine) stepInput(
 	ctx context.Context, sub *submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved,
-) (contract.StepInput, error) {
-	step := contract.StepInput{
+) (record.StepInput, error) {
+	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
 		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain,
 	}
 	// A rollout's workflow reads its spec itself, and a rollout's is never large.
-	if len(step.Spec) > inlineLimit && node.Kind != spec.KindRollout {
+	if len(step.Spec) > record.InlineLimit && node.Kind != spec.KindRollout {
 		var err error
 		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {
 			return step, err
@@ -101,7 +102,7 @@ func (e *Engine) stepInput(
 }
 
 // question is what an approval step asks, and whom.
-func question(sub *submitted, at contract.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
+func question(sub *submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
 	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
 	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
 		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+at.Step+" cannot be read", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Rollouts holds the activities of the rollout kind.
@@ -31,7 +32,7 @@ type Rollouts struct {
 }
 
 // target opens the target of a rollout step.
-func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.Target, spec.Rollout, error) {
+func (r *Rollouts) target(ctx context.Context, in record.StepInput) (serving.Target, spec.Rollout, error) {
 	var spec spec.Rollout
 	if err := LoadSpec(ctx, r.Store, in, &spec); err != nil {
 		return nil, spec, err
@@ -48,7 +49,7 @@ func (r *Rollouts) target(ctx context.Context, in contract.StepInput) (serving.T
 }
 
 // Open loads the candidate at its target and returns when it could take traffic. What serves is not disturbed.
-func (r *Rollouts) Open(ctx context.Context, in contract.StepInput) (contract.RolloutOpened, error) {
+func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.RolloutOpened, error) {
 	var loading atomic.Value
 	loading.Store("loading the model")
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: loading.Load().(string), Share: -1} })

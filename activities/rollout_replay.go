@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Replayed is the heartbeat of a replay: how many rows were sent, from which another worker goes on.
@@ -69,7 +70,7 @@ func unfit(ctx context.Context, err error) error {
 
 // traffic brings the rows to replay into a folder of this attempt, which cleanup removes.
 func (r *Rollouts) traffic(
-	ctx context.Context, in contract.StepInput, model, url string, traffic spec.Traffic,
+	ctx context.Context, in record.StepInput, model, url string, traffic spec.Traffic,
 ) (o replay.Options, cleanup func(), err error) {
 	key, err := gateway.EnsureLabelKey(r.State)
 	if err != nil {
@@ -91,7 +92,7 @@ func (r *Rollouts) traffic(
 }
 
 // probe says why the candidate could not be judged by the labels of the traffic, before it gets any.
-func (r *Rollouts) probe(ctx context.Context, in contract.StepInput, spec spec.Rollout, url, version string) error {
+func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, url, version string) error {
 	if spec.Traffic.Replay.IsZero() || spec.Traffic.Label == "" {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -93,7 +94,7 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 	if err != nil {
 		t.Fatal(err)
 	}
-	submission, err := json.Marshal(contract.Submission{
+	submission, err := json.Marshal(record.Submission{
 		File: "p.yaml", EnvFile: "e.yaml",
 		Pipeline:    []byte("sluice: pipeline/v1\nname: t\nsteps: {a: {run: {command: [echo]}}}\n"),
 		Environment: []byte("sluice: environment/v1\nname: t\npools: {gpu: {local: {nodes: 1}}, burst: {local: {nodes: 1}}}\n"),

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -28,28 +29,28 @@ type curvePoint struct {
 
 // Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
 // them once, whatever was lost and repeated on the way.
-func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })
 	var spec spec.Train
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	blob, err := t.Store.Blob(ctx, in.Metrics)
 	if err != nil {
-		return contract.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
+		return record.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
 	read, err := readMetrics(blob, spec.Metrics, in.Generations)
 	if err := errors.Join(err, blob.Close()); err != nil {
-		return contract.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
+		return record.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
 	for _, name := range spec.Metrics {
 		last, ok := read.last[name]
 		if !ok {
-			return contract.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
+			return record.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
 				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name), nil)
 		}
 		if n := metrics.Number(last); !n.Finite() {
-			return contract.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
+			return record.StepOutput{}, contract.Error(contract.ErrUser, fmt.Sprintf(
 				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n), nil)
 		}
 	}
@@ -58,21 +59,21 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (cont
 	out.Late = in.Late
 	curve, err := json.Marshal(thin(read.curve, curvePoints))
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	if out.Curve, _, err = t.Store.PutBlob(ctx, bytes.NewReader(curve)); err != nil {
-		return contract.StepOutput{}, fmt.Errorf("store the loss curve: %w", err)
+		return record.StepOutput{}, fmt.Errorf("store the loss curve: %w", err)
 	}
 	all, err := fieldsOf(out)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	if out.CostUnknown {
 		delete(all, "cost_usd")
 	}
 	maps.Copy(all, in.Outputs)
 	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, spec.Checkpoint.Keep, 0)
-	return StoreOutputs(ctx, t.Store, all)
+	return record.StoreOutputs(ctx, t.Store, all)
 }
 
 // account adds the generations up. A step is repeated when a generation makes it that an earlier one has made before.

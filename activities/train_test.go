@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -36,7 +37,7 @@ func TestCollect(t *testing.T) {
 	}
 	start := time.Unix(100, 0).UTC()
 	in := contract.CollectInput{
-		StepInput: contract.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"],"checkpoint":{"keep":1}}`)},
+		StepInput: record.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"],"checkpoint":{"keep":1}}`)},
 		Metrics:   lines,
 		Outputs:   map[string]any{"model": map[string]any{"digest": "sha256:1"}},
 		Generations: []spec.Generation{
@@ -86,7 +87,7 @@ func TestCollect(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	var curve []curvePoint
-	if err := readBlob(t.Context(), s, got.Curve, &curve); err != nil {
+	if err := record.ReadBlob(t.Context(), s, got.Curve, &curve); err != nil {
 		t.Fatal(err)
 	}
 	want := []curvePoint{{1, 4, 1}, {2, 3, 1}, {3, 2, 2}, {4, metrics.Number(math.NaN()), 2}}
@@ -173,7 +174,7 @@ func commitsOf(t *testing.T, s *store.Store, step string) []string {
 	return keys
 }
 
-func collect(t *testing.T, s *store.Store, in contract.CollectInput) (contract.StepOutput, error) {
+func collect(t *testing.T, s *store.Store, in contract.CollectInput) (record.StepOutput, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
@@ -181,9 +182,9 @@ func collect(t *testing.T, s *store.Store, in contract.CollectInput) (contract.S
 	env.RegisterActivity(trainings.Collect)
 	value, err := env.ExecuteActivity(trainings.Collect, in)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
-	var out contract.StepOutput
+	var out record.StepOutput
 	return out, value.Get(&out)
 }
 

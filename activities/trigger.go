@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Triggers holds the activities of triggers that watch.
@@ -142,8 +143,8 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Trig
 		}
 		return state.metric(*in.Spec.Metric, value, last, now)
 	case in.Spec.Pipeline != nil:
-		var newest contract.RunRecord
-		if err := t.Store.GetJSON(ctx, acceptedKey(in.Spec.Pipeline.Name), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		var newest record.RunRecord
+		if err := t.Store.GetJSON(ctx, record.AcceptedKey(in.Spec.Pipeline.Name), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
 		return state.pipeline(*in.Spec.Pipeline, newest, in.Since), nil
@@ -177,7 +178,7 @@ func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 }
 
 // pipeline is due once for each accepted run that ended after the trigger was applied.
-func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest contract.RunRecord, since time.Time) *cause {
+func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest record.RunRecord, since time.Time) *cause {
 	state.Saw = cmp.Or(newest.Run, "no accepted run of "+spec.Name+" yet")
 	if newest.Run == "" || newest.Run == state.Accepted || !newest.EndedAt.After(since) {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -65,18 +66,18 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	if sp.Query != "" {
 		return t.query(ctx, sp)
 	}
-	run, err := lastAccepted(ctx, t.Store, pipeline)
+	run, err := record.LastAccepted(ctx, t.Store, pipeline)
 	if err != nil || run == "" {
 		return nil, err
 	}
-	var step contract.StepRecord
-	switch err := t.Store.GetJSON(ctx, StepKey(run, sp.Step), &step); {
+	var step record.StepRecord
+	switch err := t.Store.GetJSON(ctx, record.StepKey(run, sp.Step), &step); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	outputs, err := LoadOutputs(ctx, t.Store, contract.StepOutput{Outputs: step.Outputs, OutputsRef: step.OutputsRef})
+	outputs, err := record.LoadOutputs(ctx, t.Store, record.StepOutput{Outputs: step.Outputs, OutputsRef: step.OutputsRef})
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // fake answers queries as Prometheus's HTTP API does.
@@ -164,11 +165,11 @@ func TestMetricCooldown(t *testing.T) {
 func measure(t TB, w *watcher, run, psi string) {
 	t.Helper()
 	ctx := context.Background()
-	step := contract.StepRecord{Step: "score", Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"psi":` + psi + `}}`)}
-	if err := w.Store.PutJSON(ctx, StepKey(run, "score"), step, store.WriteOptions{}); err != nil {
+	step := record.StepRecord{Step: "score", Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"psi":` + psi + `}}`)}
+	if err := w.Store.PutJSON(ctx, record.StepKey(run, "score"), step, store.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := accept(ctx, w.Store, contract.RunRecord{Run: run, Pipeline: "spam", EndedAt: w.now}); err != nil {
+	if err := record.Accept(ctx, w.Store, record.RunRecord{Run: run, Pipeline: "spam", EndedAt: w.now}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 var began = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
@@ -268,8 +269,8 @@ func TestPipelineTrigger(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute}})
 	accepted := func(run string, ended time.Time) {
 		t.Helper()
-		record := contract.RunRecord{Run: run, Pipeline: "clean", EndedAt: ended}
-		if err := accept(t.Context(), w.Store, record); err != nil {
+		rec := record.RunRecord{Run: run, Pipeline: "clean", EndedAt: ended}
+		if err := record.Accept(t.Context(), w.Store, rec); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,7 +301,7 @@ func TestPipelineTrigger(t *testing.T) {
 // TestNoteOfAnother: a note that comes late does not strike out the run that is due now.
 func TestNoteOfAnother(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean"}})
-	if err := accept(t.Context(), w.Store, contract.RunRecord{Run: "clean-1", Pipeline: "clean", EndedAt: began.Add(time.Hour)}); err != nil {
+	if err := record.Accept(t.Context(), w.Store, record.RunRecord{Run: "clean-1", Pipeline: "clean", EndedAt: began.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	due := w.look(t, 1)
@@ -331,7 +332,7 @@ func TestBeginOnce(t *testing.T) {
 	if _, err := b.engine.Begin(t.Context(), other); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "sluice rerun") {
 		t.Errorf("got %v", err)
 	}
-	record, err := LoadRun(t.Context(), b.engine.Store, in.Run)
+	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
 	if err != nil || !record.StartedAt.Equal(b.began) {
 		t.Errorf("the record is %+v, %v", record.RunRecord, err)
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // begun is a run's record as Begin settled it, with its graph by step.
 type begun struct {
-	contract.RunRecord
+	record.RunRecord
 	nodes map[string]spec.Node
 }
 
@@ -24,7 +25,7 @@ type begun struct {
 func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 	return e.begun.get(&e.mu, run, func() (*begun, error) {
 		b := &begun{}
-		if err := e.Store.GetJSON(ctx, RunKey(run), &b.RunRecord); err != nil {
+		if err := e.Store.GetJSON(ctx, record.RunKey(run), &b.RunRecord); err != nil {
 			return nil, err
 		}
 		b.nodes = make(map[string]spec.Node, len(b.Graph))
@@ -38,7 +39,7 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 // vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
 // runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
 func (e *Engine) vars(
-	ctx context.Context, sub *submitted, at contract.At, now contract.Situation, known map[string]spec.StepResult,
+	ctx context.Context, sub *submitted, at record.At, now record.Situation, known map[string]spec.StepResult,
 ) (spec.Node, spec.Vars, error) {
 	record, err := e.record(ctx, at.Run)
 	if err != nil {
@@ -104,7 +105,7 @@ func (e *Engine) upstream(
 }
 
 // instance reads what an instance of a fanned-out step is about.
-func (e *Engine) instance(ctx context.Context, at contract.At) (*spec.Instance, error) {
+func (e *Engine) instance(ctx context.Context, at record.At) (*spec.Instance, error) {
 	switch {
 	case at.Instance == nil:
 		return nil, nil
@@ -117,26 +118,26 @@ func (e *Engine) instance(ctx context.Context, at contract.At) (*spec.Instance, 
 	case at.Instance.Index == 0:
 		return &spec.Instance{}, nil
 	}
-	before := contract.At{Run: at.Run, Step: at.Step, Instance: &contract.Instance{Index: at.Instance.Index - 1}}
-	var record contract.StepRecord
-	if err := e.Store.GetJSON(ctx, recordKey(before), &record); err != nil {
+	before := record.At{Run: at.Run, Step: at.Step, Instance: &record.Instance{Index: at.Instance.Index - 1}}
+	var rec record.StepRecord
+	if err := e.Store.GetJSON(ctx, record.Key(before), &rec); err != nil {
 		return nil, fmt.Errorf("the iteration before: %w", err)
 	}
-	return &spec.Instance{Index: at.Instance.Index, Previous: record.Outputs}, nil
+	return &spec.Instance{Index: at.Instance.Index, Previous: rec.Outputs}, nil
 }
 
 // list reads the instances of a fanned-out step.
 func (e *Engine) list(ctx context.Context, digest string) ([]spec.Instance, error) {
 	return e.instances.get(&e.mu, digest, func() ([]spec.Instance, error) {
 		var all []spec.Instance
-		if err := readBlob(ctx, e.Store, digest, &all); err != nil {
+		if err := record.ReadBlob(ctx, e.Store, digest, &all); err != nil {
 			return nil, fmt.Errorf("instances %s: %w", digest, err)
 		}
 		return all, nil
 	})
 }
 
-func facts(record contract.RunRecord, now contract.Situation) spec.RunFacts {
+func facts(record record.RunRecord, now record.Situation) spec.RunFacts {
 	return spec.RunFacts{
 		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
 		CostUSD: now.CostUSD, CostUnknown: now.CostUnknown, Status: now.Status, Failed: now.Failed,
@@ -146,8 +147,8 @@ func facts(record contract.RunRecord, now contract.Situation) spec.RunFacts {
 // result returns a finished step of a run.
 func (e *Engine) result(ctx context.Context, run, step string) (spec.StepResult, error) {
 	return e.results.get(&e.mu, run+"/"+step, func() (spec.StepResult, error) {
-		var r contract.StepRecord
-		if err := e.Store.GetJSON(ctx, StepKey(run, step), &r); err != nil {
+		var r record.StepRecord
+		if err := e.Store.GetJSON(ctx, record.StepKey(run, step), &r); err != nil {
 			return spec.StepResult{}, fmt.Errorf("the result of step %s: %w", step, err)
 		}
 		return e.resultOf(ctx, r)
@@ -162,7 +163,7 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.St
 	if ok {
 		return known, nil
 	}
-	record, err := LoadRun(ctx, e.Store, run)
+	record, err := record.LoadRun(ctx, e.Store, run)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +180,8 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.St
 }
 
 // resultOf is a record as expressions see it. The outputs of many instances lie in a blob of their own.
-func (e *Engine) resultOf(ctx context.Context, r contract.StepRecord) (spec.StepResult, error) {
-	outputs, err := LoadOutputs(ctx, e.Store, contract.StepOutput{Outputs: r.Outputs, OutputsRef: r.OutputsRef})
+func (e *Engine) resultOf(ctx context.Context, r record.StepRecord) (spec.StepResult, error) {
+	outputs, err := record.LoadOutputs(ctx, e.Store, record.StepOutput{Outputs: r.Outputs, OutputsRef: r.OutputsRef})
 	return spec.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error}, err
 }
 

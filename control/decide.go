@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -115,10 +116,10 @@ func invalid(format string, args ...any) error {
 }
 
 // Decide approves or rejects what waits. A decision that may not be is refused by the workflow, with an invalid error that says why.
-func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contract.Decide) (contract.Decision, error) {
+func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contract.Decide) (record.Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
-	var decision contract.Decision
+	var decision record.Decision
 	handle, err := s.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: contract.ApprovalWorkflowID(at.Run, at.Step), UpdateName: contract.DecideUpdate, Args: []any{d},
 		WaitForStage: client.WorkflowUpdateStageCompleted,

@@ -7,18 +7,17 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // differs says in words what a submission was made of otherwise than an earlier one: files, parameters, the environment. Empty: nothing.
 func (s *Session) differs(ctx context.Context, earlier, now string) ([]string, error) {
-	was, err := activities.LoadSubmission(ctx, s.Store, earlier)
+	was, err := record.LoadSubmission(ctx, s.Store, earlier)
 	if err != nil {
 		return nil, err
 	}
-	is, err := activities.LoadSubmission(ctx, s.Store, now)
+	is, err := record.LoadSubmission(ctx, s.Store, now)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *Session) otherFiles(ctx context.Context, was, is artifact.Ref) ([]strin
 }
 
 // otherParams says which parameters were given otherwise.
-func otherParams(was, is contract.Submission) []string {
+func otherParams(was, is record.Submission) []string {
 	var words []string
 	all := maps.Clone(was.Params)
 	if all == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 func TestReadDocument(t *testing.T) {
@@ -59,7 +60,7 @@ func TestEnvironmentName(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", env, err)
 		}
-		sub := packed(contract.Submission{File: pipeline, EnvFile: e.Name})
+		sub := packed(record.Submission{File: pipeline, EnvFile: e.Name})
 		if sub.File != "p.yaml" || sub.EnvFile != want {
 			t.Errorf("%q: the files are %s and %s, want %s", env, sub.File, sub.EnvFile, want)
 		}

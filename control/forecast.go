@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Forecast says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
@@ -20,7 +21,7 @@ import (
 // parameters are wrong.
 func Forecast(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
 	if against != "" {
-		run, err := activities.LoadRun(ctx, s, against)
+		run, err := record.LoadRun(ctx, s, against)
 		if err != nil {
 			return nil, activities.Forecast{}, err
 		}

@@ -10,11 +10,11 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // unknownRun is why a run is lost whose workflow Temporal does not have.
@@ -48,25 +48,25 @@ func (s *Session) dead(ctx context.Context, run string) (why string, err error) 
 	default:
 		why = "its workflow has ended without closing the run's record: " + strings.ToLower(status.String())
 	}
-	var record contract.RunRecord
-	if err := s.Store.GetJSON(ctx, activities.RunKey(run), &record); err != nil || record.Status != spec.StatusRunning {
+	var rec record.RunRecord
+	if err := s.Store.GetJSON(ctx, record.RunKey(run), &rec); err != nil || rec.Status != spec.StatusRunning {
 		return "", err
 	}
-	if unknown && record.Home != "" && record.Home != s.Home() {
+	if unknown && rec.Home != "" && rec.Home != s.Home() {
 		return why, ErrElsewhere
 	}
 	return why, nil
 }
 
 // closeRecord writes down the end of a run whose workflow cannot do so any more, and that of its child runs, unless those go on.
-func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunOutput) error {
+func (s *Session) closeRecord(ctx context.Context, run string, end record.RunOutput) error {
 	open, err := s.openRecords(ctx, run)
 	if err != nil {
 		return err
 	}
-	for _, record := range open {
-		if record.Run != run {
-			why, err := s.dead(ctx, record.Run)
+	for _, rec := range open {
+		if rec.Run != run {
+			why, err := s.dead(ctx, rec.Run)
 			if err != nil && !errors.Is(err, ErrElsewhere) {
 				return err
 			}
@@ -74,19 +74,19 @@ func (s *Session) closeRecord(ctx context.Context, run string, end contract.RunO
 				continue
 			}
 		}
-		record.Status, record.Error, record.ErrorType, record.EndedAt = end.Status, end.Error, end.ErrorType, time.Now().UTC()
-		if err := s.Store.PutJSON(ctx, activities.RunKey(record.Run), record, store.WriteOptions{}); err != nil {
-			return fmt.Errorf("close the record of run %s: %w", record.Run, err)
+		rec.Status, rec.Error, rec.ErrorType, rec.EndedAt = end.Status, end.Error, end.ErrorType, time.Now().UTC()
+		if err := s.Store.PutJSON(ctx, record.RunKey(rec.Run), rec, store.WriteOptions{}); err != nil {
+			return fmt.Errorf("close the record of run %s: %w", rec.Run, err)
 		}
 	}
 	return nil
 }
 
 // openRecords are those of a run and of its child runs, as far as they have not ended.
-func (s *Session) openRecords(ctx context.Context, run string) ([]contract.RunRecord, error) {
-	all, err := store.RecordsIn[contract.RunRecord](ctx, s.Store, "runs/"+run, func(key string) bool {
+func (s *Session) openRecords(ctx context.Context, run string) ([]record.RunRecord, error) {
+	all, err := store.RecordsIn[record.RunRecord](ctx, s.Store, "runs/"+run, func(key string) bool {
 		id, is := strings.CutSuffix(strings.TrimPrefix(key, "runs/"), "/run.json")
 		return is && (id == run || strings.HasPrefix(id, run+"."))
 	})
-	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Status != spec.StatusRunning }), err
+	return slices.DeleteFunc(all, func(r record.RunRecord) bool { return r.Status != spec.StatusRunning }), err
 }

@@ -7,41 +7,41 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // FindRun reads the records of the run a person names: its whole ID, a prefix that only it has, a pipeline's name (the newest run of
 // it), or nothing (the newest run of all). Runs of child pipelines count only where nothing else is meant.
-func FindRun(ctx context.Context, s *store.Store, name string) (activities.Run, error) {
+func FindRun(ctx context.Context, s *store.Store, name string) (record.Run, error) {
 	runs, err := named(ctx, s, name)
 	if err != nil {
-		return activities.Run{}, err
+		return record.Run{}, err
 	}
-	return activities.LoadRun(ctx, s, runs[0].Run)
+	return record.LoadRun(ctx, s, runs[0].Run)
 }
 
 // FindOpenRun is FindRun among the runs that have not ended: a pipeline's name is the newest of those. It is an invalid error when the
 // name means none.
-func FindOpenRun(ctx context.Context, s *store.Store, name string) (activities.Run, error) {
+func FindOpenRun(ctx context.Context, s *store.Store, name string) (record.Run, error) {
 	runs, err := named(ctx, s, name)
 	if err != nil {
-		return activities.Run{}, err
+		return record.Run{}, err
 	}
-	open := slices.IndexFunc(runs, func(r contract.RunRecord) bool { return r.Status == spec.StatusRunning })
+	open := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Status == spec.StatusRunning })
 	if open < 0 {
 		newest := runs[0]
-		return activities.Run{}, contract.Error(contract.ErrInvalid,
+		return record.Run{}, contract.Error(contract.ErrInvalid,
 			fmt.Sprintf("no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status), nil)
 	}
-	return activities.LoadRun(ctx, s, runs[open].Run)
+	return record.LoadRun(ctx, s, runs[open].Run)
 }
 
 // named lists the runs that a name means, newest first: one, or all those of a pipeline. There is one at least.
-func named(ctx context.Context, s *store.Store, name string) ([]contract.RunRecord, error) {
-	all, err := activities.Runs(ctx, s) // newest first
+func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord, error) {
+	all, err := record.Runs(ctx, s) // newest first
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]contract.RunReco
 }
 
 // Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
-func Apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
+func Apart(all []record.RunRecord) (own, children []record.RunRecord) {
 	names := make(map[string]bool, len(all))
 	for _, r := range all {
 		names[r.Run] = true
@@ -82,12 +82,12 @@ func Apart(all []contract.RunRecord) (own, children []contract.RunRecord) {
 }
 
 // matching lists those of the runs that a name means; none is no error.
-func matching(runs []contract.RunRecord, name string) ([]contract.RunRecord, error) {
-	var ofPipeline, begin []contract.RunRecord
+func matching(runs []record.RunRecord, name string) ([]record.RunRecord, error) {
+	var ofPipeline, begin []record.RunRecord
 	for _, r := range runs {
 		switch {
 		case r.Run == name:
-			return []contract.RunRecord{r}, nil
+			return []record.RunRecord{r}, nil
 		case r.Pipeline == name:
 			ofPipeline = append(ofPipeline, r)
 		case strings.HasPrefix(r.Run, name):

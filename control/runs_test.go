@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 func TestFindRun(t *testing.T) {
@@ -24,8 +24,8 @@ func TestFindRun(t *testing.T) {
 		if strings.Contains(run, ".fit.") {
 			pipeline = "leaf"
 		}
-		record := contract.RunRecord{Run: run, Pipeline: pipeline, Status: spec.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
-		if err := s.PutJSON(t.Context(), activities.RunKey(run), record, store.WriteOptions{}); err != nil {
+		rec := record.RunRecord{Run: run, Pipeline: pipeline, Status: spec.StatusSucceeded, StartedAt: began.Add(time.Duration(i) * time.Hour)}
+		if err := s.PutJSON(t.Context(), record.RunKey(run), rec, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,14 +59,14 @@ func TestFindOpenRun(t *testing.T) {
 		t.Errorf("without runs: got %v", err)
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for i, r := range []contract.RunRecord{ // oldest first
+	for i, r := range []record.RunRecord{ // oldest first
 		{Run: "spam-1", Pipeline: "spam", Status: spec.StatusRunning},
 		{Run: "spam-2", Pipeline: "spam", Status: spec.StatusRunning},
 		{Run: "spam-3", Pipeline: "spam", Status: spec.StatusSucceeded},
 		{Run: "ham-1", Pipeline: "ham", Status: spec.StatusFailed},
 	} {
 		r.StartedAt = began.Add(time.Duration(i) * time.Hour)
-		if err := s.PutJSON(t.Context(), activities.RunKey(r.Run), r, store.WriteOptions{}); err != nil {
+		if err := s.PutJSON(t.Context(), record.RunKey(r.Run), r, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

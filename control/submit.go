@@ -17,7 +17,6 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
@@ -26,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // SubmitRequest names what to run.
@@ -71,7 +71,7 @@ func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
 
 // Compile reads and checks a pipeline, its environment and the parameters given. The error is a *LintError when the files can be read
 // and are wrong.
-func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
+func Compile(req SubmitRequest) (*dsl.Program, record.Submission, error) {
 	program, sub, err := load(req)
 	if err != nil {
 		return nil, sub, err
@@ -83,8 +83,8 @@ func Compile(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
 }
 
 // load is Compile without a look at the parameters.
-func load(req SubmitRequest) (*dsl.Program, contract.Submission, error) {
-	sub := contract.Submission{File: req.PipelineFile, Params: req.Params}
+func load(req SubmitRequest) (*dsl.Program, record.Submission, error) {
+	sub := record.Submission{File: req.PipelineFile, Params: req.Params}
 	pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
 	if err != nil {
 		return nil, sub, err
@@ -143,8 +143,8 @@ func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.R
 }
 
 // reuse says what a run may take over.
-func reuse(graph []spec.Node, from string, only []string, noCache bool) (contract.Reuse, error) {
-	r := contract.Reuse{Only: only, NoCache: noCache}
+func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.Reuse, error) {
+	r := record.Reuse{Only: only, NoCache: noCache}
 	known := map[string]bool{}
 	again := map[string]bool{}
 	for _, node := range graph { // in topological order
@@ -172,7 +172,7 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (contrac
 }
 
 // pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
-func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *contract.Submission) (snapshot Snapshot, err error) {
+func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *record.Submission) (snapshot Snapshot, err error) {
 	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
 		return snapshot, elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
 	}
@@ -185,7 +185,7 @@ func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Prog
 }
 
 // packed is a submission that can be taken elsewhere: where its files lie makes no other run of them.
-func packed(sub contract.Submission) contract.Submission {
+func packed(sub record.Submission) record.Submission {
 	if sub.EnvFile != "" {
 		inside, err := filepath.Rel(filepath.Dir(sub.File), sub.EnvFile)
 		if err != nil || !filepath.IsLocal(inside) {
@@ -206,7 +206,7 @@ func irregular(err error) error {
 }
 
 // keep stores a submission and returns its digest.
-func (s *Session) keep(ctx context.Context, sub contract.Submission) (digest string, err error) {
+func (s *Session) keep(ctx context.Context, sub record.Submission) (digest string, err error) {
 	raw, err := json.Marshal(sub)
 	if err != nil {
 		return "", fmt.Errorf("encode the submission: %w", err)
@@ -231,7 +231,7 @@ type RerunRequest struct {
 // Rerun starts a new run of what another run was submitted with, or of an edited file. Steps that succeeded there and would do the
 // same again are taken over as they are.
 func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error) {
-	old, err := activities.LoadRun(ctx, s.Store, req.Run)
+	old, err := record.LoadRun(ctx, s.Store, req.Run)
 	if err != nil {
 		return Submitted{}, err
 	}
@@ -254,8 +254,8 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 }
 
 // paramsOf are the parameters that a run was given.
-func paramsOf(ctx context.Context, s *store.Store, run contract.RunRecord) (map[string]string, error) {
-	sub, err := activities.LoadSubmission(ctx, s, run.Submission)
+func paramsOf(ctx context.Context, s *store.Store, run record.RunRecord) (map[string]string, error) {
+	sub, err := record.LoadSubmission(ctx, s, run.Submission)
 	return sub.Params, err
 }
 
@@ -308,15 +308,15 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	case !errors.As(err, &gone):
 		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
 	}
-	if _, err := activities.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {
+	if _, err := record.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {
 		return run, false, err // it has ended, so long ago that Temporal has forgotten it
 	}
 	return run, true, StartRun(ctx, s.Client, run)
 }
 
 // beside returns the newest run of a pipeline that has not ended; a zero record when there is none.
-func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunRecord, error) {
-	runs, err := activities.Runs(ctx, s.Store)
+func (s *Session) beside(ctx context.Context, pipeline string) (record.RunRecord, error) {
+	runs, err := record.Runs(ctx, s.Store)
 	for _, r := range runs {
 		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
 			continue
@@ -325,7 +325,7 @@ func (s *Session) beside(ctx context.Context, pipeline string) (contract.RunReco
 			return r, err
 		}
 	}
-	return contract.RunRecord{}, err
+	return record.RunRecord{}, err
 }
 
 // snapshot stores the pipeline's folder, minus what workspace leaves out, and returns what was withheld for the secrets that it seems to hold.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 func newStore(t *testing.T) *store.Store {
@@ -71,20 +72,20 @@ func TestReuse(t *testing.T) {
 	tests := []struct {
 		name, from string
 		only       []string
-		want       contract.Reuse
+		want       record.Reuse
 	}{
-		{"all there is", "", nil, contract.Reuse{}},
-		{"from a step: it and what comes after it is done again", "b", nil, contract.Reuse{Again: []string{"b", "c"}}},
-		{"from the first", "a", nil, contract.Reuse{Again: []string{"a", "b", "c", "d"}}},
+		{"all there is", "", nil, record.Reuse{}},
+		{"from a step: it and what comes after it is done again", "b", nil, record.Reuse{Again: []string{"b", "c"}}},
+		{"from the first", "a", nil, record.Reuse{Again: []string{"a", "b", "c", "d"}}},
 		{
 			"only some: they are done, what comes after them is not", "",
 			[]string{"b", "d"},
-			contract.Reuse{Only: []string{"b", "d"}, Again: []string{"b", "d"}, Needed: []string{"a"}},
+			record.Reuse{Only: []string{"b", "d"}, Again: []string{"b", "d"}, Needed: []string{"a"}},
 		},
 		{
 			"only some, one after the other", "",
 			[]string{"c", "b"},
-			contract.Reuse{Only: []string{"c", "b"}, Again: []string{"b", "c"}, Needed: []string{"a"}},
+			record.Reuse{Only: []string{"c", "b"}, Again: []string{"b", "c"}, Needed: []string{"a"}},
 		},
 	}
 	for _, tt := range tests {

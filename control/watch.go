@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // queryTimeout bounds one question to a workflow: without a worker nobody answers.
@@ -189,23 +190,23 @@ func isRanks(a *workflowpb.PendingActivityInfo) bool {
 
 // Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the
 // workflow could not close is closed here. A server that does not answer is asked again until ctx ends.
-func (s *Session) Wait(ctx context.Context, run string) (contract.RunOutput, error) {
+func (s *Session) Wait(ctx context.Context, run string) (record.RunOutput, error) {
 	waited := s.awaitEnd(ctx, contract.RunWorkflowID(run))
 	if !over(waited) {
-		return contract.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
+		return record.RunOutput{}, fmt.Errorf("wait for run %s: %w", run, cmp.Or(ctx.Err(), waited))
 	}
-	record, err := activities.LoadRun(ctx, activities.Patient(s.Store), run)
+	rec, err := record.LoadRun(ctx, activities.Patient(s.Store), run)
 	if err != nil {
-		return contract.RunOutput{}, errors.Join(err, waited)
+		return record.RunOutput{}, errors.Join(err, waited)
 	}
-	if record.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
-		end := contract.RunOutput{Status: spec.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
+	if rec.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
+		end := record.RunOutput{Status: spec.StatusFailed, Error: contract.Message(waited), ErrorType: contract.ErrorType(waited)}
 		if errors.As(waited, new(*serviceerror.NotFound)) {
 			end.Error, end.ErrorType = unknownRun, contract.ErrInfrastructure
 		}
 		return end, s.closeRecord(ctx, run, end)
 	}
-	return contract.RunOutput{Status: record.Status, Error: record.Error, ErrorType: record.ErrorType}, nil
+	return record.RunOutput{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType}, nil
 }
 
 // awaitPause is the pause before a server that did not answer is asked again. Before that, the client has tried for a minute.

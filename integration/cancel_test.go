@@ -10,11 +10,11 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // canceled is a pipeline whose parts are canceled each by itself.
@@ -57,12 +57,12 @@ func TestCancels(t *testing.T) {
 	const succeeded, failed, skipped, upstream, stopped = spec.StatusSucceeded, spec.StatusFailed, spec.StatusSkipped, spec.StatusUpstream, spec.StatusCanceled
 	type ends = map[string]spec.Status
 	pauses := map[string]pause{"late/page": newPause(), "cut/tidy": newPause()}
-	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		if p, yes := pauses[in.Run+"/"+in.Step]; yes {
-			return contract.StepOutput{}, p.step(ctx)
+			return record.StepOutput{}, p.step(ctx)
 		}
 		if in.Run == "late" && in.Step == "first" {
-			return contract.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
+			return record.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
 		}
 		return noop.Nothing(ctx, in)
 	})
@@ -113,7 +113,7 @@ func TestCancels(t *testing.T) {
 			}
 			_ = run.Get(t.Context(), nil) // its record says it better
 			historytest.Record(t, e.client, run.GetID(), "pipeline-canceled-"+tt.name)
-			record, err := activities.LoadRun(t.Context(), e.store, tt.name)
+			record, err := record.LoadRun(t.Context(), e.store, tt.name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestCancels(t *testing.T) {
 func TestLostLane(t *testing.T) {
 	all := newPause()
 	var once sync.Once
-	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		once.Do(func() { close(all.began) })
 		<-all.goOn
 		return noop.Nothing(ctx, in)
@@ -170,7 +170,7 @@ steps:
 	close(all.goOn)
 	_ = run.Get(t.Context(), nil) // its record says it better
 	historytest.Record(t, e.client, run.GetID(), "pipeline-lost-lane")
-	record, err := activities.LoadRun(t.Context(), e.store, "lost")
+	record, err := record.LoadRun(t.Context(), e.store, "lost")
 	if err != nil {
 		t.Fatal(err)
 	}

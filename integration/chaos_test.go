@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // chaosPipeline has steps whose programs tell a ledger when they begin and end. Each has a lock while it runs, so that two at once are
@@ -171,13 +171,13 @@ func (c *chaos) judge(run string) (repeated int) {
 		c.t.Errorf("run %s ended as %+v: %v", run, out, err)
 		return 0
 	}
-	record, err := activities.LoadRun(ctx, c.session.Store, run)
+	rec, err := record.LoadRun(ctx, c.session.Store, run)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	told := c.ledger("ledger")
 	tokens := map[string]string{}
-	check := func(id string, step contract.StepRecord) {
+	check := func(id string, step record.StepRecord) {
 		ran := told["begin "+run+" "+id]
 		if ran < 1 || ran > 1+len(step.Attempts) || step.Status != spec.StatusSucceeded {
 			c.t.Errorf("%s of %s is %s; its program ran %d times; attempts that failed: %+v", id, run, step.Status, ran, step.Attempts)
@@ -196,13 +196,13 @@ func (c *chaos) judge(run string) (repeated int) {
 			tokens[id] = outputs.Token
 		}
 	}
-	for _, step := range record.Steps {
+	for _, step := range rec.Steps {
 		if step.Step != "each" {
 			check(step.Step, step)
 			continue
 		}
 		for i := range 3 {
-			var one contract.StepRecord
+			var one record.StepRecord
 			if err := c.session.Store.GetJSON(ctx, fmt.Sprintf("instances/%s/each/%d.json", run, i), &one); err != nil {
 				c.t.Fatal(err)
 			}

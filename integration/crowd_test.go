@@ -8,9 +8,9 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestCrowd: many runs at once on the embedded server, whose SQLite file has one writer. All of them end.
@@ -27,7 +27,7 @@ func TestCrowd(t *testing.T) {
 	starting.Wait()
 	startedAfter := time.Since(began)
 	for _, run := range started {
-		var out contract.RunOutput
+		var out record.RunOutput
 		if err := run.Get(t.Context(), &out); err != nil || out.Status != spec.StatusSucceeded {
 			t.Fatalf("%s ended as %+v: %v", run.GetID(), out, err)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // ends is a pipeline with one of everything that has a history of its own.
@@ -52,9 +52,9 @@ finally:
 
 // TestEnds: holds, instances, repeats, approvals and child pipelines on the real server. It records what workflows/ replays.
 func TestEnds(t *testing.T) {
-	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		if in.Step == "fit.7" {
-			return contract.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
+			return record.StepOutput{}, contract.Error(contract.ErrUser, "exit code 1", nil)
 		}
 		return noop.Nothing(ctx, in)
 	})
@@ -86,7 +86,7 @@ func TestEnds(t *testing.T) {
 				e.decide(contract.ApprovalWorkflowID(tt.name, "first"), contract.Decide{Approve: *tt.approve, By: "ann"})
 			}
 			_ = run.Get(t.Context(), nil) // its record says it better
-			record, err := activities.LoadRun(t.Context(), e.store, tt.name)
+			record, err := record.LoadRun(t.Context(), e.store, tt.name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("Temporal's UI says of the instances %q", verdicts)
 	}
 	historytest.Record(t, e.client, contract.LaneWorkflowID("plain", "again", 0), "lane-repeat")
-	historytest.Record(t, e.client, contract.RunWorkflowID(contract.ChildRun("plain", "child", 1)), "pipeline-child")
+	historytest.Record(t, e.client, contract.RunWorkflowID(record.ChildRun("plain", "child", 1)), "pipeline-child")
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -137,7 +137,7 @@ func (e *engine) decide(id string, d contract.Decide) {
 // TestContinued: a run, and a lane, whose histories are continued. Both are recorded, to their end and from there.
 func TestContinued(t *testing.T) {
 	var done atomic.Int64
-	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		done.Add(1)
 		return noop.Nothing(ctx, in)
 	})

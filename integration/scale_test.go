@@ -10,10 +10,9 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/noop"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -50,12 +49,12 @@ func TestScale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			forgetMemory(t)
 			var done atomic.Int64
-			e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+			e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 				done.Add(1)
 				return noop.Nothing(ctx, in)
 			})
 			began := time.Now()
-			var out contract.RunOutput
+			var out record.RunOutput
 			if err := e.start("big", e.submit(source)).Get(t.Context(), &out); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +81,7 @@ func TestCancelAtScale(t *testing.T) {
 	instances := sized(10_000, 500)
 	var done atomic.Int64
 	half := make(chan struct{})
-	e := newEngine(t, func(ctx context.Context, in contract.StepInput) (contract.StepOutput, error) {
+	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		if done.Add(1) == int64(instances)/2 {
 			close(half)
 		}
@@ -101,7 +100,7 @@ func TestCancelAtScale(t *testing.T) {
 		t.Errorf("the run ended with %v, want a cancel", err)
 	}
 	e.awaitNoneOpen()
-	record, err := activities.LoadRun(t.Context(), e.store, "big")
+	record, err := record.LoadRun(t.Context(), e.store, "big")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
@@ -83,7 +84,7 @@ func (b *trainBench) submit(interruptions string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	submission, err := json.Marshal(contract.Submission{
+	submission, err := json.Marshal(record.Submission{
 		File: "p.yaml", EnvFile: "e.yaml", Workspace: workspace,
 		Pipeline: []byte("sluice: pipeline/v1\nname: t\nsteps:\n  fit:\n    train:\n      command: [python3, trainer.py]\n" +
 			"      metrics: [f1]\n      nodes: 2\n      pool: local\n      outputs: {model: {type: model, path: model}}\n"),
@@ -106,7 +107,7 @@ func (b *trainBench) submit(interruptions string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.in = contract.TrainInput{StepInput: contract.StepInput{
+	b.in = contract.TrainInput{StepInput: record.StepInput{
 		Run: "r1", Step: "fit", Kind: spec.KindTrain, Spec: sp, Env: b.env, Workspace: workspace, Submission: digest,
 	}, Retry: spec.Retry{}.WithDefaults()}
 }
@@ -257,7 +258,7 @@ func (b *trainBench) result() outputs {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), testLimit)
 	defer cancel()
-	var out contract.StepOutput
+	var out record.StepOutput
 	if err := b.client.GetWorkflow(ctx, contract.TrainWorkflowID(b.in.Run, b.in.Step), "").Get(ctx, &out); err != nil {
 		b.t.Fatalf("the training failed: %v", err)
 	}
@@ -434,7 +435,7 @@ func (b *trainBench) agentOf(generation, node int) int {
 	return record.Processes[node].PID
 }
 
-func loadOutputs(ctx context.Context, s *store.Store, out contract.StepOutput) (json.RawMessage, error) {
+func loadOutputs(ctx context.Context, s *store.Store, out record.StepOutput) (json.RawMessage, error) {
 	if out.OutputsRef == "" {
 		return out.Outputs, nil
 	}

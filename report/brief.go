@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Brief says in one line what a step handed on; empty when it handed nothing on.
-func Brief(step contract.StepRecord) string {
+func Brief(step record.StepRecord) string {
 	if step.Of > 0 {
 		return step.Summary // its outputs are a list of those of its instances
 	}
@@ -27,7 +27,7 @@ func Brief(step contract.StepRecord) string {
 }
 
 // briefOutputs says what a step's outputs are.
-func briefOutputs(step contract.StepRecord) (parts []string) {
+func briefOutputs(step record.StepRecord) (parts []string) {
 	if len(step.Outputs) == 0 {
 		return nil
 	}
@@ -50,7 +50,7 @@ func briefOutputs(step contract.StepRecord) (parts []string) {
 
 // decode reads a step's outputs as its kind's output struct. What does not fit reads as zero: a record of another version of
 // Sluice still has a report.
-func decode[T any](step contract.StepRecord) T {
+func decode[T any](step record.StepRecord) T {
 	var out T
 	if len(step.Outputs) > 0 {
 		_ = json.Unmarshal(step.Outputs, &out)

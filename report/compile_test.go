@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestEngines: of an engine the page says what it was built on, and where its time goes.
 func TestEngines(t *testing.T) {
 	d := load(t, "promoted")
-	at := slices.IndexFunc(d.Steps, func(s contract.StepRecord) bool { return s.Kind == spec.KindCompile })
+	at := slices.IndexFunc(d.Steps, func(s record.StepRecord) bool { return s.Kind == spec.KindCompile })
 	var out spec.CompileOutput
 	if err := json.Unmarshal(d.Steps[at].Outputs, &out); err != nil {
 		t.Fatal(err)

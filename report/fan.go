@@ -7,21 +7,21 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // fan is a step with instances.
 type fan struct {
-	contract.StepRecord
+	record.StepRecord
 	Instances []instance
 	// More is how many are not listed.
 	More int
 }
 
 type instance struct {
-	contract.StepRecord
+	record.StepRecord
 	ID string
 	// Subject is what the instance is about.
 	Subject []field
@@ -29,7 +29,7 @@ type instance struct {
 	Result  string
 }
 
-func newFan(s contract.StepRecord, all Instances, now time.Time) fan {
+func newFan(s record.StepRecord, all Instances, now time.Time) fan {
 	f := fan{StepRecord: s, More: max(0, all.Total-len(all.Records))}
 	for _, r := range all.Records {
 		one := instance{StepRecord: r, ID: s.Step + "." + strconv.Itoa(r.Index), Subject: subject(r), Seconds: span(r.StartedAt, r.EndedAt, now)}
@@ -41,7 +41,7 @@ func newFan(s contract.StepRecord, all Instances, now time.Time) fan {
 	return f
 }
 
-func subject(r contract.StepRecord) []field {
+func subject(r record.StepRecord) []field {
 	var axes map[string]any
 	if json.Unmarshal(r.Matrix, &axes) == nil {
 		return fields(axes)
@@ -54,19 +54,19 @@ func subject(r contract.StepRecord) []field {
 }
 
 // isList reports whether a step's outputs are a list of those of its instances.
-func isList(s contract.StepRecord) bool {
+func isList(s record.StepRecord) bool {
 	return s.Of > 0 && bytes.HasPrefix(bytes.TrimSpace(s.Outputs), []byte("["))
 }
 
 // decision is a person's word on a step.
 type decision struct {
 	Step string
-	contract.Decision
+	record.Decision
 	Saw []field
 }
 
 // Decided are the words on a gate that held, in the order in which people were asked, or that on an approval.
-func Decided(s contract.StepRecord) []contract.Decision {
+func Decided(s record.StepRecord) []record.Decision {
 	if s.Decision != nil {
 		return append(slices.Clone(s.Earlier), *s.Decision)
 	}
@@ -74,7 +74,7 @@ func Decided(s contract.StepRecord) []contract.Decision {
 	if s.Kind != spec.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
 		return nil
 	}
-	d := contract.Decision{Approved: s.Status == spec.StatusSucceeded, Fields: given}
+	d := record.Decision{Approved: s.Status == spec.StatusSucceeded, Fields: given}
 	d.By, _ = given["by"].(string)
 	d.Reason, _ = given["reason"].(string)
 	if at, ok := given["at"].(string); ok {
@@ -83,5 +83,5 @@ func Decided(s contract.StepRecord) []contract.Decision {
 	for _, fixed := range []string{"by", "reason", "at"} {
 		delete(given, fixed)
 	}
-	return []contract.Decision{d}
+	return []record.Decision{d}
 }

@@ -8,28 +8,29 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestFan: instances are listed with what they are about, decisions with who made them, and the parts of the graph have names.
 func TestFan(t *testing.T) {
 	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	end := noon.Add(time.Minute)
-	step := func(id string, kind spec.Kind, status spec.Status) contract.StepRecord {
-		return contract.StepRecord{Step: id, Kind: kind, Status: status, StartedAt: noon, EndedAt: end}
+	step := func(id string, kind spec.Kind, status spec.Status) record.StepRecord {
+		return record.StepRecord{Step: id, Kind: kind, Status: status, StartedAt: noon, EndedAt: end}
 	}
 	fit := step("fit", spec.KindTrain, spec.StatusSucceeded)
 	fit.Of, fit.Passed, fit.Summary, fit.Outputs = 40, 39, "39 of 40 passed", json.RawMessage(`[{"index": 0}]`)
 	mail := step("mail", spec.KindRun, spec.StatusSucceeded)
-	mail.Decision = &contract.Decision{Approved: true, By: "user:ann", At: noon, Reason: "few <today>"}
+	mail.Decision = &record.Decision{Approved: true, By: "user:ann", At: noon, Reason: "few <today>"}
 	sign := step("sign", spec.KindApproval, spec.StatusFailed)
 	sign.Outputs = json.RawMessage(`{"by": "user:bob", "at": "2026-03-14T12:00:30Z", "reason": "too slow", "tier": "gold"}`)
 	failed := step("fit", spec.KindTrain, spec.StatusFailed)
 	failed.Index, failed.Matrix, failed.Error = 3, json.RawMessage(`{"arch": "cnn"}`), "it diverged\nbadly"
-	failed.Attempts = []contract.Attempt{{StartedAt: noon, EndedAt: end, ErrorType: contract.ErrPreempted, Error: "the node was taken away"}}
+	failed.Attempts = []record.Attempt{{StartedAt: noon, EndedAt: end, ErrorType: contract.ErrPreempted, Error: "the node was taken away"}}
 	page := render(t, Data{
-		Run: contract.RunRecord{
+		Run: record.RunRecord{
 			Run: "spam-1", Pipeline: "spam", Status: spec.StatusFailed, StartedAt: noon, EndedAt: end, CostUSD: 1.5,
-			Reuse: contract.Reuse{From: "spam-0"}, Trigger: spec.TriggerFacts{Name: "nightly"},
+			Reuse: record.Reuse{From: "spam-0"}, Trigger: spec.TriggerFacts{Name: "nightly"},
 			Graph: []spec.Node{
 				{ID: "mail", Kind: spec.KindRun},
 				{ID: "fit", Kind: spec.KindTrain, Fan: spec.FanMatrix, After: []string{"mail"}},
@@ -37,8 +38,8 @@ func TestFan(t *testing.T) {
 				{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
 			},
 		},
-		Steps:     []contract.StepRecord{mail, fit, sign, step("page", spec.KindRun, spec.StatusSucceeded)},
-		Instances: map[string]Instances{"fit": {Records: []contract.StepRecord{failed}, Total: 40}},
+		Steps:     []record.StepRecord{mail, fit, sign, step("page", spec.KindRun, spec.StatusSucceeded)},
+		Instances: map[string]Instances{"fit": {Records: []record.StepRecord{failed}, Total: 40}},
 		Now:       end,
 	})
 	seen := text(t, page)

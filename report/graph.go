@@ -6,10 +6,10 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // The graph's measures, in SVG units.
@@ -54,7 +54,7 @@ type edge struct {
 }
 
 func newGraph(d Data) graph {
-	records := map[string]contract.StepRecord{}
+	records := map[string]record.StepRecord{}
 	for _, s := range d.Steps {
 		records[s.Step] = s
 	}
@@ -95,7 +95,7 @@ func layerNodes(graph []spec.Node) []layered.Node {
 	return nodes
 }
 
-func newNode(n spec.Node, s contract.StepRecord, at xy, d Data) node {
+func newNode(n spec.Node, s record.StepRecord, at xy, d Data) node {
 	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, spec.StatusPending), HasGate: n.HasGate}
 	if s.Of > 0 {
 		out.Kind = fmt.Sprintf("%s ×%d", n.Kind, s.Of)

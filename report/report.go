@@ -15,16 +15,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Data is what a report is made of.
 type Data struct {
-	Run   contract.RunRecord
-	Steps []contract.StepRecord
+	Run   record.RunRecord
+	Steps []record.StepRecord
 	// Curves are the loss curves of training steps, by step.
 	Curves map[string][]Point
 	// Instances are those of fanned-out steps, by step.
@@ -37,7 +37,7 @@ type Data struct {
 
 // Instances are some of a step's, those that did not succeed first. Total is how many have ended.
 type Instances struct {
-	Records []contract.StepRecord
+	Records []record.StepRecord
 	Total   int
 }
 
@@ -89,7 +89,7 @@ func Write(w io.Writer, d Data) error {
 
 // document is the page as the template sees it.
 type document struct {
-	contract.RunRecord
+	record.RunRecord
 	URL      string
 	Now      time.Time
 	Seconds  float64
@@ -118,12 +118,12 @@ type gate struct {
 // failure is an attempt that did not succeed.
 type failure struct {
 	Step string
-	contract.Attempt
+	record.Attempt
 }
 
 // section is a step told in detail; exactly one of the stories is set.
 type section struct {
-	contract.StepRecord
+	record.StepRecord
 	Seconds float64
 	Clean   *cleanStory
 	Train   *trainStory
@@ -152,7 +152,7 @@ func newDocument(d Data) document {
 			doc.Failures = append(doc.Failures, failure{s.Step, a})
 		}
 		if s.Status == spec.StatusFailed && len(s.Attempts) == 0 && s.Verdict == "" {
-			doc.Failures = append(doc.Failures, failure{s.Step, contract.Attempt{
+			doc.Failures = append(doc.Failures, failure{s.Step, record.Attempt{
 				StartedAt: s.StartedAt, EndedAt: s.EndedAt, ErrorType: s.ErrorType, Error: s.Error,
 			}})
 		}
@@ -164,7 +164,7 @@ func newDocument(d Data) document {
 }
 
 // newSection tells what a step measured; nil when it measured nothing.
-func newSection(d Data, s contract.StepRecord) *section {
+func newSection(d Data, s record.StepRecord) *section {
 	if len(s.Outputs) == 0 || isList(s) {
 		return nil
 	}

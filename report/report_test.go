@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 func load(t *testing.T, name string) Data {
@@ -118,7 +118,7 @@ func TestSelfContained(t *testing.T) {
 }
 
 func TestWriteEmpty(t *testing.T) {
-	got := text(t, render(t, Data{Run: contract.RunRecord{Pipeline: "p", Status: spec.StatusRunning}}))
+	got := text(t, render(t, Data{Run: record.RunRecord{Pipeline: "p", Status: spec.StatusRunning}}))
 	if !strings.Contains(got, "p ● running") {
 		t.Error(got)
 	}
@@ -139,7 +139,7 @@ func TestOddRecords(t *testing.T) {
 func TestGraphHasRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := drawGraph(t)
-		g := newGraph(Data{Run: contract.RunRecord{Graph: nodes}})
+		g := newGraph(Data{Run: record.RunRecord{Graph: nodes}})
 		if len(g.Nodes) != len(nodes) {
 			t.Fatalf("%d of %d nodes", len(g.Nodes), len(nodes))
 		}
@@ -186,8 +186,8 @@ func TestTimelineHasRoom(t *testing.T) {
 		after := func(share float64) time.Time { return noon.Add(time.Duration(share * length * float64(time.Second))) }
 		from := rapid.Float64Range(0, 1).Draw(t, "from")
 		line := newTimeline(Data{
-			Run: contract.RunRecord{StartedAt: noon, EndedAt: after(1)},
-			Steps: []contract.StepRecord{{
+			Run: record.RunRecord{StartedAt: noon, EndedAt: after(1)},
+			Steps: []record.StepRecord{{
 				Step: "s", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: after(from), EndedAt: after(rapid.Float64Range(from, 1).Draw(t, "to")),
 			}},
 		})

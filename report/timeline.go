@@ -1,9 +1,9 @@
 package report
 
 import (
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // The timeline's measures.
@@ -65,7 +65,7 @@ func newTimeline(d Data) timeline {
 }
 
 // bars is one bar for a step, or one for each generation of a training.
-func bars(s contract.StepRecord, d Data, x scale) []bar {
+func bars(s record.StepRecord, d Data, x scale) []bar {
 	since := func(from, to float64, class, title string) bar {
 		return bar{X: x.at(from), Width: max(2, x.at(to)-x.at(from)), Class: class, Title: title}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // asking is a pipeline with an approval that has a form, and a step that reads it.
@@ -42,7 +42,7 @@ func awaitWaiting(t *testing.T, s *control.Session, run, step string) contract.A
 	return at
 }
 
-func record(t *testing.T, run activities.Run, step string) contract.StepRecord {
+func recordOf(t *testing.T, run record.Run, step string) record.StepRecord {
 	t.Helper()
 	for _, r := range run.Steps {
 		if r.Step == step {
@@ -50,7 +50,7 @@ func record(t *testing.T, run activities.Run, step string) contract.StepRecord {
 		}
 	}
 	t.Fatalf("%s has no step %s", run.Run, step)
-	return contract.StepRecord{}
+	return record.StepRecord{}
 }
 
 // TestDecide: what may not be is refused with what may, and changes nothing; what may be is kept with who and when.
@@ -90,8 +90,8 @@ func TestDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := contract.Decision{Approved: true, By: "user:ann", Reason: "good numbers", Fields: map[string]any{"tier": "gold"}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(contract.Decision{}, "At")); diff != "" || got.At.IsZero() {
+	want := record.Decision{Approved: true, By: "user:ann", Reason: "good numbers", Fields: map[string]any{"tier": "gold"}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(record.Decision{}, "At")); diff != "" || got.At.IsZero() {
 		t.Errorf("decided at %s (-want +got):\n%s", got.At, diff)
 	}
 	out, ended := wait(t, s, run)
@@ -99,7 +99,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("the run ended as %+v", out)
 	}
 	var outputs map[string]any
-	if err := json.Unmarshal(record(t, ended, "sign").Outputs, &outputs); err != nil {
+	if err := json.Unmarshal(recordOf(t, ended, "sign").Outputs, &outputs); err != nil {
 		t.Fatal(err)
 	}
 	delete(outputs, "at")
@@ -148,7 +148,7 @@ func TestDecideBySignal(t *testing.T) {
 		}
 	}
 	out, ended := wait(t, s, run)
-	if sign := string(record(t, ended, "sign").Outputs); out.Status != spec.StatusSucceeded || !strings.Contains(sign, "user:bob") {
+	if sign := string(recordOf(t, ended, "sign").Outputs); out.Status != spec.StatusSucceeded || !strings.Contains(sign, "user:bob") {
 		t.Errorf("the run ended as %+v, signed %s", out, sign)
 	}
 }
@@ -165,7 +165,7 @@ func TestNobodyDecides(t *testing.T) {
 			if out.Status != want {
 				t.Errorf("the run ended as %+v, want %s", out, want)
 			}
-			if sign := string(record(t, ended, "sign").Outputs); !strings.Contains(sign, `"by":""`) {
+			if sign := string(recordOf(t, ended, "sign").Outputs); !strings.Contains(sign, `"by":""`) {
 				t.Errorf("somebody decided: %s", sign)
 			} else if strings.Contains(sign, `"tier":"gold"`) != (byDefault == "approve") {
 				t.Errorf("the form is %s", sign)
@@ -207,10 +207,10 @@ steps:
 		t.Fatal(err)
 	}
 	out, ended := wait(t, s, run)
-	if fit := record(t, ended, "fit"); out.Status != spec.StatusSucceeded || fit.Of != 3 || fit.Passed != 3 {
+	if fit := recordOf(t, ended, "fit"); out.Status != spec.StatusSucceeded || fit.Of != 3 || fit.Passed != 3 {
 		t.Errorf("the run ended as %+v, the step as %+v", out, fit)
 	}
-	all, total, err := activities.LoadInstances(t.Context(), s.Store, run, "fit", 2)
+	all, total, err := record.LoadInstances(t.Context(), s.Store, run, "fit", 2)
 	if err != nil || total != 3 || len(all) != 2 {
 		t.Fatalf("%d of %d instances, %v", len(all), total, err)
 	}
@@ -257,7 +257,7 @@ steps:
 		t.Fatal(err)
 	}
 	await(t, "the end of the child", func() bool {
-		child, err := activities.LoadRun(t.Context(), s.Store, at.Run)
+		child, err := record.LoadRun(t.Context(), s.Store, at.Run)
 		return err == nil && child.Status == spec.StatusSucceeded
 	})
 }

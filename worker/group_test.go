@@ -68,7 +68,7 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	if diff := cmp.Diff([]spec.Status{spec.StatusCanceled, spec.StatusCanceled, spec.StatusSucceeded}, got); diff != "" {
 		t.Errorf("the second, the first and the third run (-want +got):\n%s", diff)
 	}
-	if tidy, work := record(t, before, "tidy"), record(t, after, "work"); work.StartedAt.Before(tidy.EndedAt) {
+	if tidy, work := recordOf(t, before, "tidy"), recordOf(t, after, "work"); work.StartedAt.Before(tidy.EndedAt) {
 		t.Errorf("the third run began at %v, and the first was done at %v", work.StartedAt, tidy.EndedAt)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // flow has a step that is skipped, one that fails at first, a gate in both its forms, and one that can be made to sleep.
@@ -58,13 +59,13 @@ func TestPipelineRuns(t *testing.T) {
 	tests := []struct {
 		name   string
 		params map[string]string
-		want   contract.RunOutput
+		want   record.RunOutput
 		steps  map[string]spec.Status
 		// verdicts are what Temporal's UI says of the steps' ends.
 		verdicts []string
 	}{{
 		name:  "succeeded",
-		want:  contract.RunOutput{Status: succeeded},
+		want:  record.RunOutput{Status: succeeded},
 		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": succeeded, "after": succeeded, "sorry": skipped},
 		verdicts: []string{
 			"after: succeeded",
@@ -75,7 +76,7 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
-		want:  contract.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: contract.ErrGate},
+		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: contract.ErrGate},
 		steps: map[string]spec.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as failed",
@@ -86,7 +87,7 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "declined", params: map[string]string{"score": "0.6"},
-		want:  contract.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
+		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: contract.ErrGate},
 		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": spec.StatusDeclined, "after": upstream, "sorry": skipped},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as declined",
@@ -97,7 +98,7 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}}
 	pipeline := project(t, flow, nil)
-	runs := map[string]activities.Run{}
+	runs := map[string]record.Run{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			params := map[string]string{"tried": filepath.Join(t.TempDir(), "once")}
@@ -212,22 +213,22 @@ func TestRolloutRuns(t *testing.T) {
 	}
 	tests := []struct {
 		name, model string
-		want        contract.RunOutput
+		want        record.RunOutput
 		out         spec.RolloutOutput
 		verdict     string
 	}{{
 		name: "first", model: onnxtest.Text,
-		want:    contract.RunOutput{Status: spec.StatusSucceeded},
+		want:    record.RunOutput{Status: spec.StatusSucceeded},
 		out:     spec.RolloutOutput{Version: "1", Decision: "promoted"},
 		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "promoted", model: onnxtest.TextClose,
-		want:    contract.RunOutput{Status: spec.StatusSucceeded},
+		want:    record.RunOutput{Status: spec.StatusSucceeded},
 		out:     spec.RolloutOutput{Version: "2", Previous: "1", Decision: "promoted"},
 		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "rolled-back", model: onnxtest.TextWrong,
-		want:    contract.RunOutput{Status: spec.StatusFailed, ErrorType: contract.ErrGate},
+		want:    record.RunOutput{Status: spec.StatusFailed, ErrorType: contract.ErrGate},
 		out:     spec.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
 		verdict: "stage 1 (shadow 100%): abort: ",
 	}}

@@ -6,10 +6,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestLostRunWithLiveChild: the record of a run that Temporal has lost is closed, and those of its children that are lost too, though a
@@ -21,8 +21,8 @@ func TestLostRunWithLiveChild(t *testing.T) {
 	children := []string{run + ".a", run + ".b", run + ".c"}
 	alive := children[1]
 	for _, id := range append(children, run) {
-		record := contract.RunRecord{Run: id, Pipeline: "lost", Status: spec.StatusRunning}
-		if err := s.Store.PutJSON(t.Context(), activities.RunKey(id), record, store.WriteOptions{}); err != nil {
+		rec := record.RunRecord{Run: id, Pipeline: "lost", Status: spec.StatusRunning}
+		if err := s.Store.PutJSON(t.Context(), record.RunKey(id), rec, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,11 +39,11 @@ func TestLostRunWithLiveChild(t *testing.T) {
 	}
 	got := map[string]spec.Status{}
 	for _, id := range append(children, run) {
-		var record contract.RunRecord
-		if err := s.Store.GetJSON(t.Context(), activities.RunKey(id), &record); err != nil {
+		var rec record.RunRecord
+		if err := s.Store.GetJSON(t.Context(), record.RunKey(id), &rec); err != nil {
 			t.Fatal(err)
 		}
-		got[id] = record.Status
+		got[id] = rec.Status
 	}
 	want := map[string]spec.Status{run: spec.StatusFailed, run + ".a": spec.StatusFailed, alive: spec.StatusRunning, run + ".c": spec.StatusFailed}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // guarded does with a secret what programs do. The step `use` holds it while the test looks at the processes.
@@ -127,7 +128,7 @@ func TestSecretsStayInTheStep(t *testing.T) {
 }
 
 // wantSteps compares how the steps of guarded ended.
-func wantSteps(t *testing.T, record activities.Run) {
+func wantSteps(t *testing.T, record record.Run) {
 	t.Helper()
 	type end struct {
 		status        spec.Status

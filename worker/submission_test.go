@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // sleeper is a pipeline that says so and sleeps until it is cancelled.
@@ -30,7 +30,7 @@ func TestSubmit(t *testing.T) {
 	run := submit(t, s, first)
 	t.Cleanup(func() { end(t, s, run.Run) })
 	await(t, "the record of the run", func() bool {
-		_, err := activities.LoadRun(t.Context(), s.Store, run.Run)
+		_, err := record.LoadRun(t.Context(), s.Store, run.Run)
 		return err == nil
 	})
 	if run.Resumed || run.Name != "sleeper" || !strings.HasPrefix(run.Run, "sleeper-") || len(run.Graph) != 2 {
@@ -107,7 +107,7 @@ func TestSubmitRefuses(t *testing.T) {
 		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
 		{"a broken pattern", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
 	}
-	before, err := activities.Runs(t.Context(), s.Store)
+	before, err := record.Runs(t.Context(), s.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestSubmitRefuses(t *testing.T) {
 			}
 		})
 	}
-	after, err := activities.Runs(t.Context(), s.Store)
+	after, err := record.Runs(t.Context(), s.Store)
 	if err != nil || len(after) != len(before) {
 		t.Errorf("%d runs were started, %v", len(after)-len(before), err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // applyTriggers applies the triggers of a pipeline and says what that did.
@@ -54,18 +55,18 @@ func trigger(t *testing.T, s *control.Session, id string) schedule.Trigger {
 }
 
 // runsOf are the records of a pipeline's runs, oldest first.
-func runsOf(t *testing.T, s *control.Session, pipeline string) []contract.RunRecord {
+func runsOf(t *testing.T, s *control.Session, pipeline string) []record.RunRecord {
 	t.Helper()
-	all, err := activities.Runs(t.Context(), s.Store)
+	all, err := record.Runs(t.Context(), s.Store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(all)
-	return slices.DeleteFunc(all, func(r contract.RunRecord) bool { return r.Pipeline != pipeline })
+	return slices.DeleteFunc(all, func(r record.RunRecord) bool { return r.Pipeline != pipeline })
 }
 
-func ended(runs []contract.RunRecord, status spec.Status) int {
-	return len(slices.DeleteFunc(slices.Clone(runs), func(r contract.RunRecord) bool { return r.Status != status }))
+func ended(runs []record.RunRecord, status spec.Status) int {
+	return len(slices.DeleteFunc(slices.Clone(runs), func(r record.RunRecord) bool { return r.Status != status }))
 }
 
 // TestScheduleTrigger: a cron expression with seconds starts runs on the real server, each with a name and the time it is for; applying
@@ -173,7 +174,7 @@ triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 	await(t, "the runs of the past", func() bool {
 		runs := runsOf(t, s, pipeline)
 		return !slices.ContainsFunc(want, func(at string) bool {
-			return !slices.ContainsFunc(runs, func(r contract.RunRecord) bool {
+			return !slices.ContainsFunc(runs, func(r record.RunRecord) bool {
 				return r.Run == pipeline+"-tick-"+at && r.Status == spec.StatusSucceeded
 			})
 		})

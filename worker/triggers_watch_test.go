@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // gauge is one number that Prometheus knows, or may scrape.
@@ -90,11 +91,11 @@ triggers:
 // said is the summary of a run's step say.
 func said(t *testing.T, s *control.Session, run string) string {
 	t.Helper()
-	all, err := activities.LoadRun(t.Context(), s.Store, run)
+	all, err := record.LoadRun(t.Context(), s.Store, run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return record(t, all, "say").Summary
+	return recordOf(t, all, "say").Summary
 }
 
 // moreLooks waits for two more looks of a trigger.

@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // testLimit bounds every wait for a run.
@@ -110,7 +110,7 @@ func submit(t *testing.T, s *control.Session, req control.SubmitRequest) control
 }
 
 // wait waits for the end of a run and returns its records. It may be called in a test's cleanup.
-func wait(t *testing.T, s *control.Session, run string) (contract.RunOutput, activities.Run) {
+func wait(t *testing.T, s *control.Session, run string) (record.RunOutput, record.Run) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testLimit)
 	defer cancel()
@@ -118,7 +118,7 @@ func wait(t *testing.T, s *control.Session, run string) (contract.RunOutput, act
 	if err != nil {
 		t.Fatalf("wait for %s: %v", run, err)
 	}
-	record, err := activities.LoadRun(ctx, s.Store, run)
+	record, err := record.LoadRun(ctx, s.Store, run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func awaitDetail(t *testing.T, s *control.Session, run, step string, wanted func
 }
 
 // statuses are those of a run's steps.
-func statuses(r activities.Run) map[string]spec.Status {
+func statuses(r record.Run) map[string]spec.Status {
 	all := map[string]spec.Status{}
 	for _, step := range r.Steps {
 		all[step.Step] = step.Status

@@ -10,28 +10,29 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // Approval waits until a person decides, by an update that is refused when it is not valid, or by a signal; or until its time is
 // over, when its default decides.
-func Approval(ctx workflow.Context, in contract.ApprovalInput) (contract.Decision, error) {
+func Approval(ctx workflow.Context, in contract.ApprovalInput) (record.Decision, error) {
 	a := &approval{state: contract.ApprovalState{ApprovalInput: in, Since: workflow.Now(ctx)}}
 	timeout := in.Limit()
 	if timeout > 0 {
 		a.state.Until = a.state.Since.Add(timeout)
 	}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, a.query); err != nil {
-		return contract.Decision{}, err
+		return record.Decision{}, err
 	}
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.DecideUpdate, a.decide, workflow.UpdateHandlerOptions{Validator: a.validate})
 	if err != nil {
-		return contract.Decision{}, err
+		return record.Decision{}, err
 	}
 	a.listen(ctx)
 	workflow.SetCurrentDetails(ctx, a.details())
 	if err := a.wait(ctx, timeout); err != nil {
-		return contract.Decision{}, err
+		return record.Decision{}, err
 	}
 	workflow.SetCurrentDetails(ctx, a.details())
 	// An update that came in at the last moment is answered before the workflow ends.
@@ -54,7 +55,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	}
 	inTime, err := durable.Await(ctx, timeout, "timeout of "+a.state.Step, decided)
 	if err == nil && !inTime {
-		d := &contract.Decision{
+		d := &record.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),
 			Reason: "nobody decided within " + spec.Duration(timeout).String(),
 		}
@@ -84,8 +85,8 @@ func (a *approval) validate(d contract.Decide) error {
 	return nil
 }
 
-func (a *approval) decide(ctx workflow.Context, d contract.Decide) (contract.Decision, error) {
-	decision := contract.Decision{Approved: d.Approve, By: d.By, At: workflow.Now(ctx), Reason: d.Reason}
+func (a *approval) decide(ctx workflow.Context, d contract.Decide) (record.Decision, error) {
+	decision := record.Decision{Approved: d.Approve, By: d.By, At: workflow.Now(ctx), Reason: d.Reason}
 	if d.Approve {
 		var err error
 		if decision.Fields, err = a.state.Approval.CheckFields(d.Fields); err != nil {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // answer takes what becomes of an update.
 type answer struct {
 	rejected error
-	decision contract.Decision
+	decision record.Decision
 	err      error
 }
 
@@ -23,7 +24,7 @@ func (a *answer) Accept()          {}
 func (a *answer) Reject(err error) { a.rejected = err }
 func (a *answer) Complete(success any, err error) {
 	a.err = err
-	if d, ok := success.(contract.Decision); ok {
+	if d, ok := success.(record.Decision); ok {
 		a.decision = d
 	}
 }
@@ -44,11 +45,11 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 		name     string
 		given    []contract.Decide // one a minute, by update
 		rejected []string
-		want     contract.Decision
+		want     record.Decision
 	}{{
 		name: "approved", given: []contract.Decide{approve},
 		rejected: []string{""},
-		want:     contract.Decision{Approved: true, By: "user:ann", Reason: "fine", Fields: map[string]any{"share": 0.5}},
+		want:     record.Decision{Approved: true, By: "user:ann", Reason: "fine", Fields: map[string]any{"share": 0.5}},
 	}, {
 		name: "what is not valid changes nothing",
 		given: []contract.Decide{
@@ -62,7 +63,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 			"say who decides: `by` is empty", "user:eve may not decide; those who may: user:ann, user:bob",
 			"share", "share", "",
 		},
-		want: contract.Decision{By: "user:bob", Reason: "not now"},
+		want: record.Decision{By: "user:bob", Reason: "not now"},
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 				env.RegisterDelayedCallback(func() { env.UpdateWorkflow(contract.DecideUpdate, strconv.Itoa(i), &answers[i], d) }, time.Duration(i+1)*time.Minute)
 			}
 			env.ExecuteWorkflow(contract.ApprovalWorkflow, question())
-			var got contract.Decision
+			var got record.Decision
 			if err := env.GetWorkflowResult(&got); err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 
 // TestSecondDecision: one that comes in when the workflow has not yet come to its end.
 func TestSecondDecision(t *testing.T) {
-	for want, decided := range map[string]contract.Decision{
+	for want, decided := range map[string]record.Decision{
 		"it is decided already: rejected by user:bob":                          {By: "user:bob"},
 		"it is decided already: approved by user:bob: fine":                    {By: "user:bob", Approved: true, Reason: "fine"},
 		"it is decided already: rejected by default: nobody decided within 1h": {Reason: "nobody decided within 1h"},
@@ -111,7 +112,7 @@ func TestApprovalBySignal(t *testing.T) {
 	signal(time.Minute, contract.Decide{By: "user:eve"})
 	signal(2*time.Minute, contract.Decide{By: "user:ann", Reason: "no"})
 	env.ExecuteWorkflow(contract.ApprovalWorkflow, question())
-	var got contract.Decision
+	var got record.Decision
 	if err := env.GetWorkflowResult(&got); err != nil || got.Approved || got.By != "user:ann" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -124,11 +125,11 @@ func TestApprovalTimesOut(t *testing.T) {
 		env := (&world{}).environment(t)
 		began := env.Now()
 		env.ExecuteWorkflow(contract.ApprovalWorkflow, in)
-		var got contract.Decision
+		var got record.Decision
 		if err := env.GetWorkflowResult(&got); err != nil {
 			t.Fatal(err)
 		}
-		want := contract.Decision{Approved: approved, Reason: "nobody decided within 1h"}
+		want := record.Decision{Approved: approved, Reason: "nobody decided within 1h"}
 		if took := got.At.Sub(began).Round(time.Minute); took != time.Hour {
 			t.Errorf("decided after %v, want an hour", took)
 		}
@@ -230,7 +231,7 @@ A decision was refused: the field ` + "`share`" + ` (a double) must be given`
 	if diff := cmp.Diff(want, a.details()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	a = approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &contract.Decision{By: "user:bob", Reason: "not now"}}}
+	a = approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &record.Decision{By: "user:bob", Reason: "not now"}}}
 	if got := a.details(); !strings.HasSuffix(got, "rejected by user:bob: not now") {
 		t.Errorf("decided:\n%s", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -19,7 +20,7 @@ const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
 // enter takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
 // to wait, or it was cancelled while it waited. errLongHistory says that it is to go on waiting in a new history.
-func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
+func (r *run) enter(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
 		return nil, nil
@@ -49,7 +50,7 @@ func (r *run) enter(ctx workflow.Context) (out *contract.RunOutput, err error) {
 			return r.turnedAway(ctx, contract.Error(contract.ErrInvalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
 		case by != "":
-			end := contract.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
 			return &end, r.close(ctx, &end)
 		case long:
 			return nil, durable.ErrLong
@@ -114,10 +115,10 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 }
 
 // turnedAway ends a run that was cancelled while it waited, or that cannot get a turn.
-func (r *run) turnedAway(ctx workflow.Context, err error) (*contract.RunOutput, error) {
+func (r *run) turnedAway(ctx workflow.Context, err error) (*record.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
-		out = contract.RunOutput{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+		out = record.RunOutput{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.leave(closing)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -33,7 +34,7 @@ func activityOf(kind spec.Kind) string {
 }
 
 // execute makes one attempt.
-func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out contract.StepOutput, err error) {
+func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out record.StepOutput, err error) {
 	in, id := resolved.Step, j.in.ID()
 	summary := durable.Summary(string(j.node.Kind)+" "+id+attemptOf(j.state.Attempt), resolved.Summary)
 	if activityOf(j.node.Kind) == "" {
@@ -86,7 +87,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 }
 
 // task is what the activity of a step is asked to do. It names the run and its submission once.
-func (j *job) task(ctx workflow.Context, in contract.StepInput, end contract.JudgeInput) contract.PerformInput {
+func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.JudgeInput) contract.PerformInput {
 	task := contract.PerformInput{StepInput: in, Ends: j.journal.hand()}
 	if j.journal == nil { // the record is waited for
 		return task
@@ -117,13 +118,13 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 }
 
 // descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
-func (j *job) descend(ctx workflow.Context, in contract.StepInput, summary string) (contract.StepOutput, error) {
+func (j *job) descend(ctx workflow.Context, in record.StepInput, summary string) (record.StepOutput, error) {
 	var run contract.RunInput
 	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
 	if err := durable.Local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
-	var out contract.RunOutput
+	var out record.RunOutput
 	err := j.within(ctx, func(ctx workflow.Context) error {
 		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
 		j.cost = j.cost.Add(contract.CostOf(err)).Add(contract.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
@@ -209,7 +210,7 @@ func late(timeout time.Duration) error {
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	end.Status, end.Error, end.ErrorType = spec.StatusFailed, contract.Message(err), contract.ErrorType(err)
 	if end.Kind != spec.KindPipeline { // of a child run that failed only the cost is kept
-		end.Output = contract.StepOutput{Outputs: contract.Outputs(err)}
+		end.Output = record.StepOutput{Outputs: contract.Outputs(err)}
 	}
 	switch {
 	case durable.WorkerLost(err):

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // What a child run costs is the parent's to pay, however the child ended.
@@ -59,27 +60,27 @@ func TestChildWithoutSuccess(t *testing.T) {
 		sub   spec.Node
 		child spec.Status
 		want  map[string]spec.Status
-		run   contract.RunOutput
+		run   record.RunOutput
 	}{
 		{
 			"canceled", sub, spec.StatusCanceled,
 			map[string]spec.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
-			contract.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
+			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
 		},
 		{
 			"canceled and forgiven", forgiven, spec.StatusCanceled,
 			map[string]spec.Status{"sub": "failed", "next": "skipped", "rescue": "succeeded", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: spec.StatusSucceeded},
+			record.RunOutput{Status: spec.StatusSucceeded},
 		},
 		{
 			"turned away", sub, spec.StatusSkipped,
 			map[string]spec.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: spec.StatusSkipped, Error: "sub: run x holds the group `g`"},
+			record.RunOutput{Status: spec.StatusSkipped, Error: "sub: run x holds the group `g`"},
 		},
 		{
 			"turned away and forgiven", forgiven, spec.StatusSkipped,
 			map[string]spec.Status{"sub": "skipped", "next": "skipped", "rescue": "skipped", "page": "skipped", "tidy": "succeeded"},
-			contract.RunOutput{Status: spec.StatusSucceeded},
+			record.RunOutput{Status: spec.StatusSucceeded},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // wide makes a step with instances.
@@ -204,7 +205,7 @@ func TestLaneContinuesAsNew(t *testing.T) {
 	const of = 300
 	step := wide("fit", spec.FanForeach)
 	start := contract.LaneInput{
-		ResolveInput: contract.ResolveInput{At: contract.At{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
+		ResolveInput: contract.ResolveInput{At: record.At{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
 		Allowed: 2, Every: 1,
 	}
 	t.Run("to its end", func(t *testing.T) {
@@ -274,7 +275,7 @@ func TestLaneTellsSparingly(t *testing.T) {
 		return out, workflow.ExecuteChildWorkflow(ctx, contract.LaneWorkflow, in).Get(ctx, &out)
 	}, workflow.RegisterOptions{Name: "parent"})
 	env.ExecuteWorkflow("parent", contract.LaneInput{
-		ResolveInput: contract.ResolveInput{At: contract.At{Run: "r", Step: "fit"}}, Node: step, To: 1000, Window: 10, Every: 50,
+		ResolveInput: contract.ResolveInput{At: record.At{Run: "r", Step: "fit"}}, Node: step, To: 1000, Window: 10, Every: 50,
 	})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)

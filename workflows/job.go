@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -101,7 +102,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		if end.Status == spec.StatusSkipped { // nothing was tried
 			return
 		}
-		end.Attempts = append(end.Attempts, contract.Attempt{
+		end.Attempts = append(end.Attempts, record.Attempt{
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})
 		pause, again := budget.Again(err)
@@ -178,12 +179,12 @@ func (j *job) follow(ctx workflow.Context) []contract.ResolveInput {
 }
 
 // ask waits for a person.
-func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contract.Decision, error) {
+func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record.Decision, error) {
 	j.state.Status = spec.StatusHold
 	j.journal.write(ctx)
 	j.held(ctx, &question)
 	j.show(ctx)
-	var decision contract.Decision
+	var decision record.Decision
 	id := contract.ApprovalWorkflowID(j.in.Run, j.in.ID())
 	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a person: "+j.in.ID(), question, &decision)
 	j.state.Status = spec.StatusRunning
@@ -191,10 +192,10 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (contra
 }
 
 // approve performs an approval step: its outputs are who decided, when and why, beside the fields of the form.
-func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (contract.StepOutput, error) {
+func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (record.StepOutput, error) {
 	decision, err := j.ask(ctx, question)
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	fields := decision.Fields
 	if fields == nil {
@@ -203,12 +204,12 @@ func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (co
 	fields["by"], fields["at"], fields["reason"] = decision.By, decision.At, decision.Reason
 	outputs, err := json.Marshal(fields)
 	if err != nil {
-		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
+		return record.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
 	}
 	if !decision.Approved {
-		return contract.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, decision.String(), outputs)
+		return record.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, decision.String(), outputs)
 	}
-	return contract.StepOutput{Outputs: outputs}, nil
+	return record.StepOutput{Outputs: outputs}, nil
 }
 
 // timeout is the bound of one attempt.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -151,7 +152,7 @@ func (l *lane) work(ctx workflow.Context) {
 // about names an instance to the engine's activities.
 func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 	in := l.in.ResolveInput
-	in.Instance = &contract.Instance{Index: index, List: l.in.List}
+	in.Instance = &record.Instance{Index: index, List: l.in.List}
 	in.Now = workflow.Now(ctx)
 	return in
 }

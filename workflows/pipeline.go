@@ -13,20 +13,21 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
 // happened. A cancel stops the main steps; another one stops the section that is under way. The workflow fails with the first failed
 // step's error type, and ends as cancelled when its main steps were; a declined or skipped run succeeds.
-func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
+func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	r := newRun(ctx, in)
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
-		return contract.RunOutput{}, err
+		return record.RunOutput{}, err
 	}
 	if in.Carried == nil {
 		if err := r.begin(ctx); err != nil {
-			return contract.RunOutput{}, err
+			return record.RunOutput{}, err
 		}
 	}
 	if in.Carried == nil || in.Carried.Queued {
@@ -34,7 +35,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 		case errors.Is(err, durable.ErrLong):
 			next := r.carry(ctx)
 			next.Carried.Queued = true
-			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
+			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
 		case out != nil:
 			return *out, err
 		}
@@ -62,7 +63,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, e
 			if r.lost != nil {
 				break
 			}
-			return contract.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
+			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
 		}
 	}
 	return r.finish(ctx)
@@ -185,8 +186,8 @@ func (r *run) begin(ctx workflow.Context) error {
 }
 
 // situation is what steps after the main ones may ask for.
-func (r *run) situation(ctx workflow.Context, section spec.Section) contract.Situation {
-	s := contract.Situation{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
+func (r *run) situation(ctx workflow.Context, section spec.Section) record.Situation {
+	s := record.Situation{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	if section != spec.SectionMain {
 		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
 	}
@@ -228,7 +229,7 @@ func (r *run) sync(ctx workflow.Context) {
 }
 
 // finish closes the run's record and turns the steps' ends into the run's.
-func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
+func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	r.sync(ctx)
 	out := r.outcome(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -251,7 +252,7 @@ func (r *run) finish(ctx workflow.Context) (contract.RunOutput, error) {
 }
 
 // close writes the end of the run where people look for it.
-func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
+func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	in := contract.FinishInput{
 		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.cost.USD, RunOutput: *out,
 	}
@@ -265,8 +266,8 @@ func (r *run) close(ctx workflow.Context, out *contract.RunOutput) error {
 }
 
 // outcome is the run's end as far as it is known.
-func (r *run) outcome(ctx workflow.Context) contract.RunOutput {
-	out := contract.RunOutput{Status: spec.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
+func (r *run) outcome(ctx workflow.Context) record.RunOutput {
+	out := record.RunOutput{Status: spec.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	switch {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, contract.Message(r.lost), contract.ErrorType(r.lost)

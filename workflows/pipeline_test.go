@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // world plays the activities: a step does what its entry says, and the judge takes it at its word.
@@ -52,7 +53,7 @@ type world struct {
 	clock        int
 	began, ended map[string]int
 	final        map[string]spec.Status
-	finished     contract.RunOutput
+	finished     record.RunOutput
 }
 
 // tester is a test, or a check of a property.
@@ -77,7 +78,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
 	register(contract.ChildActivity, func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
-		return contract.RunInput{Run: contract.ChildRun(in.Run, in.Step, in.Attempt), Name: "child", Graph: w.descends}, nil
+		return contract.RunInput{Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: "child", Graph: w.descends}, nil
 	})
 	register(contract.ResolveActivity, w.resolve)
 	register(contract.SyncActivity, w.sync)
@@ -86,7 +87,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register(contract.GatherActivity, w.gather)
 	register(contract.RunActivity, w.run)
 	register(contract.JudgeActivity, w.judge)
-	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (contract.RunOutput, error) {
+	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (record.RunOutput, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.finished = in.RunOutput
@@ -95,12 +96,12 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
+func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	switch w.children[in.Run] {
 	case spec.StatusCanceled:
-		return contract.RunOutput{}, temporal.NewCanceledError()
+		return record.RunOutput{}, temporal.NewCanceledError()
 	case spec.StatusSkipped:
-		return contract.RunOutput{Status: spec.StatusSkipped, Error: "run x holds the group `g`"}, nil
+		return record.RunOutput{Status: spec.StatusSkipped, Error: "run x holds the group `g`"}, nil
 	default:
 		return Pipeline(ctx, in)
 	}
@@ -136,9 +137,9 @@ func (w *world) resolved(in contract.ResolveInput) *contract.Resolved {
 		return &contract.Resolved{Skip: "its `when` was false"}
 	}
 	if run := w.hits[in.Step]; run != "" {
-		return &contract.Resolved{Hit: run, Output: contract.StepOutput{Outputs: json.RawMessage(`{}`)}}
+		return &contract.Resolved{Hit: run, Output: record.StepOutput{Outputs: json.RawMessage(`{}`)}}
 	}
-	return &contract.Resolved{Step: contract.StepInput{Run: in.Run, Step: in.ID(), Kind: spec.KindRun}}
+	return &contract.Resolved{Step: record.StepInput{Run: in.Run, Step: in.ID(), Kind: spec.KindRun}}
 }
 
 // run does a step, and judges it unless it is one that publishes.
@@ -257,7 +258,7 @@ func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.Jud
 }
 
 // statuses runs a graph and returns how each step and the run ended.
-func (w *world) statuses(t *testing.T, graph []spec.Node) (map[string]spec.Status, contract.RunOutput) {
+func (w *world) statuses(t *testing.T, graph []spec.Node) (map[string]spec.Status, record.RunOutput) {
 	t.Helper()
 	env := w.environment(t)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph})

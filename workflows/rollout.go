@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -27,10 +28,10 @@ const (
 
 // Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a
 // time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
-func Rollout(ctx workflow.Context, in contract.RolloutInput) (contract.StepOutput, error) {
+func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
 	r := &rollout{in: in.StepInput, at: contract.RolloutCarried{State: contract.RolloutState{Phase: "loading"}}}
 	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
-		return contract.StepOutput{}, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
+		return record.StepOutput{}, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
 	}
 	r.at.State.Stages = len(r.spec.Stages)
 	if in.Carried != nil {
@@ -38,24 +39,24 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (contract.StepOutpu
 	}
 	err := workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
 	if err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	if in.Carried == nil {
 		if err := r.order(ctx, contract.RolloutOpenActivity, "load "+r.spec.Target, r.in, &r.at.Opened); err != nil {
-			return contract.StepOutput{}, err
+			return record.StepOutput{}, err
 		}
 		r.at.Revision, r.at.State.Version = r.at.Opened.Revision, r.at.Opened.Version
 	}
 	reason, failed := r.stages(ctx, in.Carried != nil)
 	if errors.Is(failed, durable.ErrLong) {
-		return contract.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Carried: &r.at})
+		return record.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Carried: &r.at})
 	}
 	return r.settle(ctx, reason, failed)
 }
 
 // rollout is the state of one rollout workflow.
 type rollout struct {
-	in   contract.StepInput
+	in   record.StepInput
 	spec spec.Rollout
 	// at is what the next history would begin with.
 	at contract.RolloutCarried
@@ -227,7 +228,7 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 }
 
 // settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
-func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (contract.StepOutput, error) {
+func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (record.StepOutput, error) {
 	if reason == "" {
 		if failed = r.end(ctx, ""); failed != nil {
 			reason = "it could not be promoted: " + contract.Message(failed)
@@ -236,7 +237,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (con
 	promote := reason == ""
 	if !promote {
 		if err := r.end(ctx, reason); err != nil {
-			return contract.StepOutput{}, err
+			return record.StepOutput{}, err
 		}
 	}
 	r.at.State.Phase = "done"
@@ -250,15 +251,15 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (con
 	r.show(ctx)
 	raw, err := json.Marshal(out)
 	if err != nil {
-		return contract.StepOutput{}, fmt.Errorf("encode the rollout's outputs: %w", err)
+		return record.StepOutput{}, fmt.Errorf("encode the rollout's outputs: %w", err)
 	}
 	switch {
 	case promote:
-		return contract.StepOutput{Outputs: raw}, nil
+		return record.StepOutput{Outputs: raw}, nil
 	case failed != nil:
-		return contract.StepOutput{}, failed
+		return record.StepOutput{}, failed
 	default:
-		return contract.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, "rolled back: "+reason, raw)
+		return record.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, "rolled back: "+reason, raw)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // target plays a serving target and writes down what was ordered, in order.
@@ -59,7 +60,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 	replaying := make(chan struct{})
 	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	register(contract.RolloutOpenActivity, func(context.Context, contract.StepInput) (contract.RolloutOpened, error) {
+	register(contract.RolloutOpenActivity, func(context.Context, record.StepInput) (contract.RolloutOpened, error) {
 		f.note("load")
 		return contract.RolloutOpened{Version: "2", Previous: f.previous, Revision: 1}, f.fails("load")
 	})
@@ -110,8 +111,8 @@ func (f *target) roll(env *testsuite.TestWorkflowEnvironment, sp spec.Rollout) (
 	if err != nil {
 		return spec.RolloutOutput{}, err
 	}
-	env.ExecuteWorkflow(contract.RolloutWorkflow, contract.StepInput{Run: "r", Step: "ship", Spec: raw})
-	var step contract.StepOutput
+	env.ExecuteWorkflow(contract.RolloutWorkflow, record.StepInput{Run: "r", Step: "ship", Spec: raw})
+	var step record.StepOutput
 	var out spec.RolloutOutput
 	if err := env.GetWorkflowError(); err != nil {
 		if kept := contract.Outputs(err); kept != nil {
@@ -205,7 +206,7 @@ func TestRolloutGoesOnInANewHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := contract.RolloutInput{StepInput: contract.StepInput{Run: "r", Step: "ship", Spec: spec}}
+	in := contract.RolloutInput{StepInput: record.StepInput{Run: "r", Step: "ship", Spec: spec}}
 	histories := 0
 	for histories < 10 {
 		histories++

@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -119,7 +120,7 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 func (r *run) about(ctx workflow.Context, i int) contract.ResolveInput {
 	node := r.in.Graph[i]
 	return contract.ResolveInput{
-		At:        contract.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: workflow.Now(ctx)},
+		At:        record.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: workflow.Now(ctx)},
 		Reuse:     r.in.Reuse,
 		Situation: r.situation(ctx, node.Section),
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -37,12 +38,12 @@ func watch(t *testing.T, sights ...sight) watched {
 	env := flowtest.New()
 	var got watched
 	env.RegisterWorkflowWithOptions(Watch, workflow.RegisterOptions{Name: contract.WatchWorkflow})
-	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
+	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 		if id := workflow.GetInfo(ctx).WorkflowExecution.ID; id != contract.RunWorkflowID(in.Run) {
 			t.Errorf("run %s has the workflow ID %s", in.Run, id)
 		}
 		got.runs = append(got.runs, in)
-		return contract.RunOutput{}, workflow.Sleep(ctx, time.Hour) // the watch does not wait for it
+		return record.RunOutput{}, workflow.Sleep(ctx, time.Hour) // the watch does not wait for it
 	}, workflow.RegisterOptions{Name: contract.PipelineWorkflow})
 	began := env.Now()
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.WatchInput) (contract.Look, error) {

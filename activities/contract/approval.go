@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // DecideUpdate is the update, and the signal, by which a person decides on an approval or on a gate that holds. It takes a Decide.
@@ -60,39 +61,11 @@ type Decide struct {
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
-// Decision is what was decided, by whom and when. By is empty when nobody did in time.
-type Decision struct {
-	Approved bool           `json:"approved"`
-	By       string         `json:"by,omitempty"`
-	At       time.Time      `json:"at"`
-	Reason   string         `json:"reason,omitempty"`
-	Fields   map[string]any `json:"fields,omitempty"`
-	// Check is that of ApprovalInput.
-	Check int `json:"check,omitempty"`
-}
-
-// String is the decision in one line: what, by whom and why.
-func (d Decision) String() string {
-	line := "rejected"
-	if d.Approved {
-		line = "approved"
-	}
-	if d.By == "" {
-		line += " by default"
-	} else {
-		line += " by " + d.By
-	}
-	if d.Reason != "" {
-		line += ": " + d.Reason
-	}
-	return line
-}
-
 // ApprovalState answers StateQuery.
 type ApprovalState struct {
 	ApprovalInput
 	Since time.Time `json:"since"`
 	// Until is when the default decides; zero: never.
-	Until    time.Time `json:"until,omitzero"`
-	Decision *Decision `json:"decision,omitempty"`
+	Until    time.Time        `json:"until,omitzero"`
+	Decision *record.Decision `json:"decision,omitempty"`
 }

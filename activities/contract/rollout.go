@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Activity types of a rollout.
@@ -18,7 +19,7 @@ const (
 
 // RolloutInput starts a rollout workflow.
 type RolloutInput struct {
-	StepInput
+	record.StepInput
 	// Carried is what an earlier part of the rollout hands over when its history has become long.
 	Carried *RolloutCarried `json:"carried,omitempty"`
 }
@@ -52,17 +53,17 @@ type RolloutOpened struct {
 // RolloutTraffic asks for a share of traffic. The change is a compare-and-set on Revision: an order that arrives late, after
 // another was carried out, changes nothing.
 type RolloutTraffic struct {
-	Step     StepInput  `json:"step"`
-	Version  string     `json:"version"`
-	Revision int64      `json:"revision"`
-	Weight   spec.Share `json:"weight"`
-	Shadow   spec.Share `json:"shadow"`
+	Step     record.StepInput `json:"step"`
+	Version  string           `json:"version"`
+	Revision int64            `json:"revision"`
+	Weight   spec.Share       `json:"weight"`
+	Shadow   spec.Share       `json:"shadow"`
 }
 
 // RolloutReplay sends a dataset's rows to the target for as long as the rollout lasts.
 type RolloutReplay struct {
-	Step    StepInput    `json:"step"`
-	Traffic spec.Traffic `json:"traffic"`
+	Step    record.StepInput `json:"step"`
+	Traffic spec.Traffic     `json:"traffic"`
 	// Sent is how many rows were sent before.
 	Sent int64 `json:"sent,omitempty"`
 }
@@ -74,12 +75,12 @@ type RolloutReplayed struct {
 
 // RolloutLook asks for looks at a stage, one after the other, until one decides or For has passed.
 type RolloutLook struct {
-	Step     StepInput  `json:"step"`
-	Version  string     `json:"version"`
-	Previous string     `json:"previous"`
-	Stage    spec.Stage `json:"stage"`
-	Stages   int        `json:"stages"` // how many the rollout has
-	Tests    spec.Tests `json:"tests"`
+	Step     record.StepInput `json:"step"`
+	Version  string           `json:"version"`
+	Previous string           `json:"previous"`
+	Stage    spec.Stage       `json:"stage"`
+	Stages   int              `json:"stages"` // how many the rollout has
+	Tests    spec.Tests       `json:"tests"`
 	// Revision of the routing document that gave the stage its traffic.
 	Revision int64 `json:"revision"`
 	// Elapsed seconds of the stage when the activity is asked.
@@ -100,10 +101,10 @@ type RolloutLooked struct {
 
 // RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before.
 type RolloutSettle struct {
-	Step    StepInput     `json:"step"`
-	Opened  RolloutOpened `json:"opened"`
-	Promote bool          `json:"promote"`
-	Reason  string        `json:"reason"`
+	Step    record.StepInput `json:"step"`
+	Opened  RolloutOpened    `json:"opened"`
+	Promote bool             `json:"promote"`
+	Reason  string           `json:"reason"`
 }
 
 // RolloutTrafficSet is the routing document's revision after a change.

@@ -3,13 +3,11 @@
 package contract
 
 import (
-	"encoding/json"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TaskQueue is the queue that every Sluice worker polls. HostQueue is that of trainings and rollouts: the nodes of a local pool and the
@@ -67,26 +65,6 @@ func TrainWorkflowID(run, step string) string { return "train/" + run + "/" + st
 // RolloutWorkflowID is the workflow ID of a rollout: one at a time per target.
 func RolloutWorkflowID(target string) string { return "rollout/" + target }
 
-// Submission is what was submitted, whole: nothing is read from the submitter's disk later. It lives in the store by digest.
-type Submission struct {
-	// File and EnvFile are the names of the submitter's files in the workspace, for messages and for what no step depends on. An
-	// environment outside it is ../NAME.
-	File     string `json:"file"`
-	Pipeline []byte `json:"pipeline"`
-	// Inline: the pipeline is written within that of a parent, and File is only what it is called.
-	Inline      bool   `json:"inline,omitempty"`
-	EnvFile     string `json:"env_file"`
-	Environment []byte `json:"environment,omitempty"`
-	// Params are the values given, before defaults.
-	Params map[string]string `json:"params,omitempty"`
-	// Values are what a parent run gives in place of Params.
-	Values map[string]any `json:"values,omitempty"`
-	// Parents are the names of the documents of parent runs. Like File and EnvFile they lie in the workspace, and no step depends on them
-	// as on a file.
-	Parents   []string     `json:"parents,omitempty"`
-	Workspace artifact.Ref `json:"workspace"`
-}
-
 // RunInput starts a pipeline workflow.
 type RunInput struct {
 	// Run is the run's ID. A schedule leaves it empty: it is then what the workflow ID says.
@@ -94,28 +72,14 @@ type RunInput struct {
 	Name       string `json:"name"`
 	Submission string `json:"submission"` // digest
 	// Graph in topological order: the main steps, then those of on_failure, then those of finally.
-	Graph []spec.Node `json:"graph"`
-	Reuse Reuse       `json:"reuse,omitzero"`
+	Graph []spec.Node  `json:"graph"`
+	Reuse record.Reuse `json:"reuse,omitzero"`
 	// BudgetUSD is what is left of the budget of the run above, for a child: its own may be smaller. 0: there is none above.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Carried is what an earlier part of the run hands over when its history has become long.
 	Carried *RunCarried `json:"carried,omitempty"`
-}
-
-// Reuse says which results of earlier runs a run may take over.
-type Reuse struct {
-	// From is the run whose finished steps are taken over as they are, when what they would do has not changed since.
-	From string `json:"from,omitempty"`
-	// Again names steps that are done whatever there is to take over.
-	Again []string `json:"again,omitempty"`
-	// Only, when not empty, names the steps that are done; the others must be there to take over, or are skipped.
-	Only []string `json:"only,omitempty"`
-	// Needed are steps left out by Only that those in it wait for: a run without their results would do nothing.
-	Needed []string `json:"needed,omitempty"`
-	// NoCache turns the step cache off.
-	NoCache bool `json:"no_cache,omitempty"`
 }
 
 // RunCarried is the state of a run between two of its workflow's histories.
@@ -143,19 +107,6 @@ type RunCarried struct {
 	Models   []string `json:"models,omitempty"`
 }
 
-// RunOutput is a pipeline workflow's result.
-type RunOutput struct {
-	Status spec.Status `json:"status"`
-	// Error is the first failure, for people; ErrorType its type.
-	Error     string `json:"error,omitempty"`
-	ErrorType string `json:"error_type,omitempty"`
-	// Outputs are the pipeline's, and CostUSD what it cost: for the step of a parent run.
-	Outputs StepOutput `json:"outputs,omitzero"`
-	CostUSD float64    `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
-	CostUnknown bool `json:"cost_unknown,omitempty"`
-}
-
 // BeginInput opens the run's record.
 type BeginInput struct {
 	RunInput
@@ -175,66 +126,14 @@ type Begun struct {
 	Notify []string `json:"notify,omitempty"`
 }
 
-// At names what a local activity of the engine is about: a step of a run, or an instance of one.
-type At struct {
-	Run        string `json:"run,omitempty"`
-	Submission string `json:"submission,omitempty"`
-	Step       string `json:"step"`
-	// Instance is set for one of a fanned-out step.
-	Instance *Instance `json:"instance,omitempty"`
-	Now      time.Time `json:"now"` // of the step, by the workflow's clock
-}
-
-// Instance names one instance of a fanned-out step.
-type Instance struct {
-	Index int `json:"index"`
-	// List is the blob of all instances, as Expand made it; empty for a repeated step.
-	List string `json:"list,omitempty"`
-}
-
-// ID is how the step or the instance is called in workflow IDs, folders and logs: fit, or fit.3.
-func (a At) ID() string {
-	if a.Instance == nil {
-		return a.Step
-	}
-	return a.Step + "." + strconv.Itoa(a.Instance.Index)
-}
-
-// SplitStep is the inverse of At.ID: a step, and the instance's index, or -1.
-func SplitStep(id string) (step string, index int) {
-	step, number, isInstance := strings.Cut(id, ".")
-	if n, err := strconv.Atoi(number); isInstance && err == nil {
-		return step, n
-	}
-	return step, -1
-}
-
-// ChildRun is the run of a child pipeline's attempt.
-func ChildRun(run, step string, attempt int) string {
-	id := run + "." + step
-	if attempt > 1 {
-		id += "-" + strconv.Itoa(attempt)
-	}
-	return id
-}
-
 // ResolveInput asks what a step is to do now.
 type ResolveInput struct {
-	At
-	Reuse Reuse `json:"reuse,omitzero"`
+	record.At
+	Reuse record.Reuse `json:"reuse,omitzero"`
 	// Situation of the run, for the steps of on_failure and finally.
-	Situation
+	record.Situation
 	// Ends are of earlier steps, whose records are to be written first.
 	Ends []JudgeInput `json:"ends,omitempty"`
-}
-
-// Situation is what steps that run after the end of the main ones may ask for.
-type Situation struct {
-	Status  spec.Status       `json:"status,omitempty"`
-	Failed  []spec.FailedStep `json:"failed,omitempty"`
-	CostUSD float64           `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
-	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
 // Resolved is what a step is to do.
@@ -242,10 +141,10 @@ type Resolved struct {
 	// Skip: the step's `when` was false, or Reuse.Only leaves it out.
 	Skip string `json:"skip,omitempty"`
 	// Step is the input of the step's activity or child.
-	Step StepInput `json:"step"`
+	Step record.StepInput `json:"step"`
 	// Hit is the run, and Output the result, of an earlier execution that did the same.
-	Hit    string     `json:"hit,omitempty"`
-	Output StepOutput `json:"output,omitzero"`
+	Hit    string            `json:"hit,omitempty"`
+	Output record.StepOutput `json:"output,omitzero"`
 	// Key is the step's cache key, Summary its own line.
 	Key     string `json:"key,omitempty"`
 	Summary string `json:"summary,omitempty"`
@@ -261,29 +160,10 @@ type Expanded struct {
 	Of   int    `json:"of"`
 }
 
-// StepInput is what the activity or child workflow of a step is given.
-type StepInput struct {
-	Run string `json:"run"`
-	// Step is the step's ID, with the instance's number behind a dot where it has any.
-	Step string    `json:"step"`
-	Kind spec.Kind `json:"kind"`
-	// Spec is the resolved spec of the kind, inline, or by digest when it is large.
-	Spec    json.RawMessage   `json:"spec,omitempty"`
-	SpecRef string            `json:"spec_ref,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are variables with the names of the secrets they take; values never travel.
-	Secrets   map[string]string `json:"secrets,omitempty"`
-	Workspace artifact.Ref      `json:"workspace"`
-	// Submission names the environment the step's pools and targets are looked up in.
-	Submission string `json:"submission"`
-	// Fresh: nothing that was made before may take the place of doing it.
-	Fresh bool `json:"fresh,omitempty"`
-}
-
 // PerformInput is what the activity of a step is given, when doing it takes no more than one: beside what is to be done, how a success
 // is judged by whoever did it, which spares the workflow a task of its own.
 type PerformInput struct {
-	StepInput
+	record.StepInput
 	// Judge is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
 	// step judged.
 	Judge *JudgeInput `json:"judge,omitempty"`
@@ -293,42 +173,25 @@ type PerformInput struct {
 
 // Performed is what that activity returns.
 type Performed struct {
-	StepOutput
+	record.StepOutput
 	// Judged is the word on it, of which nothing is written yet. Nil when it was not judged.
 	Judged *Judged `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
 	Rows *spec.Rows `json:"rows,omitempty"`
 }
 
-// StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.
-type StepOutput struct {
-	Outputs    json.RawMessage `json:"outputs,omitempty"`
-	OutputsRef string          `json:"outputs_ref,omitempty"`
-}
-
-// IsZero reports whether there are no outputs.
-func (o StepOutput) IsZero() bool { return o.Outputs == nil && o.OutputsRef == "" }
-
 // ChildInput asks for the run of a child pipeline; the activity returns its RunInput.
 type ChildInput struct {
-	StepInput
-	Attempt int   `json:"attempt"`
-	Reuse   Reuse `json:"reuse,omitzero"`
+	record.StepInput
+	Attempt int          `json:"attempt"`
+	Reuse   record.Reuse `json:"reuse,omitzero"`
 	// BudgetUSD is what the child may cost; 0: any sum.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 }
 
-// Attempt is one try of a step that did not succeed.
-type Attempt struct {
-	StartedAt time.Time `json:"started_at"`
-	EndedAt   time.Time `json:"ended_at"`
-	ErrorType string    `json:"error_type"`
-	Error     string    `json:"error"`
-}
-
 // Tries is what was tried of a step, or an instance, before the history of its workflow was long.
 type Tries struct {
-	Attempts []Attempt `json:"attempts"`
+	Attempts []record.Attempt `json:"attempts"`
 	// Used and Lost count those that were charged to the step's retries, and those whose worker died.
 	Used int `json:"used,omitempty"`
 	Lost int `json:"lost,omitempty"`
@@ -340,8 +203,8 @@ type Tries struct {
 
 // JudgeInput ends a step: it judges the gate, writes the step's record and publishes.
 type JudgeInput struct {
-	At
-	Situation
+	record.At
+	record.Situation
 	Kind spec.Kind `json:"kind"`
 	// Key is the step's cache key, Line its own summary.
 	Key  string `json:"key,omitempty"`
@@ -353,17 +216,17 @@ type JudgeInput struct {
 	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
 	Volatile bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
-	Status    spec.Status `json:"status,omitempty"`
-	Output    StepOutput  `json:"output,omitzero"`
-	Error     string      `json:"error,omitempty"`
-	ErrorType string      `json:"error_type,omitempty"`
-	Attempts  []Attempt   `json:"attempts,omitempty"`
-	EndedAt   time.Time   `json:"ended_at,omitzero"`
+	Status    spec.Status       `json:"status,omitempty"`
+	Output    record.StepOutput `json:"output,omitzero"`
+	Error     string            `json:"error,omitempty"`
+	ErrorType string            `json:"error_type,omitempty"`
+	Attempts  []record.Attempt  `json:"attempts,omitempty"`
+	EndedAt   time.Time         `json:"ended_at,omitzero"`
 	// ReusedFrom is the run whose outputs these are.
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
-	Decision *Decision  `json:"decision,omitempty"`
-	Earlier  []Decision `json:"earlier_decisions,omitempty"`
+	Decision *record.Decision  `json:"decision,omitempty"`
+	Earlier  []record.Decision `json:"earlier_decisions,omitempty"`
 	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
 	Next []ResolveInput `json:"next,omitempty"`
 	// Ends: as in ResolveInput.
@@ -382,7 +245,7 @@ type Judged struct {
 	// Hold is set with StatusHold: who is asked, and what.
 	Hold *ApprovalInput `json:"hold,omitempty"`
 	// Published are the versions that the step published.
-	Published []Version `json:"published,omitempty"`
+	Published []record.Version `json:"published,omitempty"`
 	// Next are the resolved steps of JudgeInput.Next, nil for those that have to be resolved by themselves.
 	Next []*Resolved `json:"next,omitempty"`
 	// Done: a repeated step needs no further iteration.
@@ -393,16 +256,10 @@ type Judged struct {
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
-// Version is a published dataset or model.
-type Version struct {
-	Type artifact.Type `json:"type"`
-	Name string        `json:"name"`
-}
-
 // SyncInput makes the records of steps durable.
 type SyncInput struct {
-	Run  string `json:"run"`
-	Ends []At   `json:"ends"`
+	Run  string      `json:"run"`
+	Ends []record.At `json:"ends"`
 }
 
 // RecordInput writes the records of steps that have ended, in this order; also such that the death of the machine has undone.
@@ -425,75 +282,5 @@ type FinishInput struct {
 	Submission string    `json:"submission"`
 	EndedAt    time.Time `json:"ended_at"`
 	CostUSD    float64   `json:"cost_usd,omitempty"`
-	RunOutput
-}
-
-// RunRecord is runs/<run>/run.json.
-type RunRecord struct {
-	Run string `json:"run"`
-	// Execution is that of BeginInput; empty in records of older versions.
-	Execution string `json:"execution,omitempty"`
-	// Home names the Temporal server that has the run's workflow, among those whose runs are in one store; empty in records of older versions.
-	Home        string            `json:"home,omitempty"`
-	Pipeline    string            `json:"pipeline"`
-	Submission  string            `json:"submission"`
-	Status      spec.Status       `json:"status"`
-	Error       string            `json:"error,omitempty"`
-	ErrorType   string            `json:"error_type,omitempty"`
-	StartedAt   time.Time         `json:"started_at"`
-	EndedAt     time.Time         `json:"ended_at,omitzero"`
-	Params      map[string]any    `json:"params,omitempty"`
-	Graph       []spec.Node       `json:"graph"`
-	Outputs     map[string]any    `json:"outputs,omitempty"`
-	Reuse       Reuse             `json:"reuse,omitzero"`
-	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
-	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
-	CostUSD     float64           `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
-	CostUnknown bool `json:"cost_unknown,omitempty"`
-	// Last and Serving are the runs that `last` and `serving.<target>` meant, read once at the start.
-	Last    string            `json:"last,omitempty"`
-	Serving map[string]string `json:"serving,omitempty"`
-	// Datasets and Models are the versions that published names meant, read at the same time.
-	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
-	Models   map[string]artifact.Ref `json:"models,omitempty"`
-}
-
-// StepRecord is runs/<run>/steps/<step>.json.
-type StepRecord struct {
-	Step      string          `json:"step"`
-	Kind      spec.Kind       `json:"kind"`
-	Status    spec.Status     `json:"status"`
-	Error     string          `json:"error,omitempty"`
-	ErrorType string          `json:"error_type,omitempty"`
-	StartedAt time.Time       `json:"started_at,omitzero"`
-	EndedAt   time.Time       `json:"ended_at,omitzero"`
-	Outputs   json.RawMessage `json:"outputs,omitempty"`
-	// OutputsRef is the blob of the outputs of a step with very many instances, in place of Outputs.
-	OutputsRef string       `json:"outputs_ref,omitempty"`
-	Verdict    spec.Verdict `json:"verdict,omitempty"`
-	Checks     []spec.Check `json:"checks,omitempty"`
-	Attempts   []Attempt    `json:"attempts,omitempty"`
-	Published  []string     `json:"published,omitempty"`
-	// ReusedFrom is the run whose result was taken over.
-	ReusedFrom string `json:"reused_from,omitempty"`
-	// Key is the cache key of what was done, Parts the digests of what it is made of.
-	Key   string            `json:"key,omitempty"`
-	Parts map[string]string `json:"parts,omitempty"`
-	// Index is that of an instance, counted from 0; Of is how many instances a fanned-out step had, Passed how many of them passed.
-	Index  int `json:"index,omitempty"`
-	Of     int `json:"of,omitempty"`
-	Passed int `json:"passed,omitempty"`
-	// Matrix or Item is what an instance is about.
-	Matrix json.RawMessage `json:"matrix,omitempty"`
-	Item   json.RawMessage `json:"item,omitempty"`
-	// Decision and Earlier are those of JudgeInput.
-	Decision *Decision  `json:"decision,omitempty"`
-	Earlier  []Decision `json:"earlier_decisions,omitempty"`
-	CostUSD  float64    `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
-	CostUnknown bool   `json:"cost_unknown,omitempty"`
-	Summary     string `json:"summary,omitempty"`
-	// ChildRun is the run of a step of kind pipeline, for those who look at it; it is not stored.
-	ChildRun string `json:"-"`
+	record.RunOutput
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -53,7 +54,7 @@ const (
 
 // TrainInput starts a train workflow. It retries by itself, since the next try goes on from the last checkpoint.
 type TrainInput struct {
-	StepInput
+	record.StepInput
 	Retry spec.Retry `json:"retry,omitzero"`
 	// Timeout bounds one attempt; generations that end by preemption belong to the same attempt. 0: none.
 	Timeout spec.Duration `json:"timeout,omitempty"`
@@ -85,7 +86,7 @@ type TrainCarried struct {
 
 // PlanInput asks what gang a step needs, and by when it has to be done.
 type PlanInput struct {
-	StepInput
+	record.StepInput
 	// BeganAt is when the step began.
 	BeganAt time.Time `json:"began_at"`
 }
@@ -195,8 +196,8 @@ type ReleaseInput struct {
 
 // PrepareInput makes a node ready: workspace, inputs, resume.
 type PrepareInput struct {
-	Protocol int       `json:"protocol"`
-	Step     StepInput `json:"step"`
+	Protocol int              `json:"protocol"`
+	Step     record.StepInput `json:"step"`
 	// Generation with what it resumes from.
 	Seal checkpoint.Seal `json:"seal"`
 	Node int             `json:"node"`
@@ -277,7 +278,7 @@ type StopInput struct {
 
 // CollectInput turns the end of a training into the step's result; the activity returns a StepOutput.
 type CollectInput struct {
-	StepInput
+	record.StepInput
 	Generations []spec.Generation `json:"generations"`
 	Outputs     map[string]any    `json:"outputs"`
 	Metrics     string            `json:"metrics"`

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Trigger is a trigger on the server and what became of it.
@@ -112,15 +113,15 @@ func (s *Schedules) Describe(ctx context.Context, id string) (Trigger, error) {
 
 // triggered looks up how a run went. One without a record has only just been started, or waits for a worker.
 func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (Run, error) {
-	var record contract.RunRecord
-	err := s.Store.GetJSON(ctx, activities.RunKey(run), &record)
+	var rec record.RunRecord
+	err := s.Store.GetJSON(ctx, record.RunKey(run), &rec)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Run{Run: run, At: at, Status: spec.StatusPending}, nil
 	case err != nil:
 		return Run{}, err
 	}
-	return Run{Run: run, At: record.StartedAt, Status: record.Status, Error: record.Error}, nil
+	return Run{Run: run, At: rec.StartedAt, Status: rec.Status, Error: rec.Error}, nil
 }
 
 // watched adds what a trigger that watches saw and did.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -181,6 +182,6 @@ func checkProtocol(number int) error {
 }
 
 // keyOf is the generation that a step's input and number name.
-func keyOf(in contract.StepInput, generation int) training.Key {
+func keyOf(in record.StepInput, generation int) training.Key {
 	return training.Key{Run: in.Run, Step: in.Step, Generation: generation}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -114,7 +115,7 @@ func (p *prepared) makeDirs(c Config) error {
 }
 
 // layOut brings workspace, inputs and secrets to the node.
-func (n *node) layOut(ctx context.Context, p *prepared, in contract.StepInput) error {
+func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) error {
 	secrets, withhold, err := n.secrets(ctx, in)
 	if err != nil {
 		return err
@@ -174,7 +175,7 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	return errors.Join(err, f.Close())
 }
 
-func loadSpec(ctx context.Context, s *store.Store, in contract.StepInput, spec *spec.Train) error {
+func loadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec *spec.Train) error {
 	raw := []byte(in.Spec)
 	if in.SpecRef != "" {
 		blob, err := s.Blob(ctx, in.SpecRef)

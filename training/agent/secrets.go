@@ -14,10 +14,11 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // secrets finds the values of the step's secrets, on this node, and names the variables that hold any.
-func (n *node) secrets(ctx context.Context, in contract.StepInput) (secret.Values, []string, error) {
+func (n *node) secrets(ctx context.Context, in record.StepInput) (secret.Values, []string, error) {
 	env, err := n.environment(ctx, in.Submission)
 	if err != nil {
 		return secret.Values{}, nil, err
@@ -32,7 +33,7 @@ func (n *node) environment(ctx context.Context, submission string) (*spec.Enviro
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "read the submission: "+err.Error(), err)
 	}
-	var sub contract.Submission
+	var sub record.Submission
 	err = errors.Join(json.NewDecoder(io.LimitReader(blob, maxSpec)).Decode(&sub), blob.Close())
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "read the submission: "+err.Error(), err)

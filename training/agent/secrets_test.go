@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -24,7 +25,7 @@ import (
 const hidden = "deep/quartz+9471 sphinx?vow"
 
 // secretive is a node whose environment has a secret, and a step's input for it.
-func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInput) {
+func secretive(t *testing.T, secrets map[string]string) (*node, record.StepInput) {
 	t.Helper()
 	t.Setenv("DEEP_TOKEN", hidden)
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
@@ -35,7 +36,7 @@ func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInp
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(contract.Submission{
+	raw, err := json.Marshal(record.Submission{
 		EnvFile: "e.yaml", Environment: []byte("sluice: environment/v1\nname: test\nsecrets: {token: {env: DEEP_TOKEN}, nowhere: {env: NOT_SET_AT_ALL}}\n"),
 	})
 	if err != nil {
@@ -50,11 +51,11 @@ func secretive(t *testing.T, secrets map[string]string) (*node, contract.StepInp
 		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
 		store:  s, log: slog.Default(), resolver: secret.NewResolver(), stallFloor: stallFloor,
 	}
-	return n, contract.StepInput{Run: "r", Step: "s", Kind: spec.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
+	return n, record.StepInput{Run: "r", Step: "s", Kind: spec.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
 }
 
 // lay prepares a generation that runs a script.
-func (n *node) lay(t *testing.T, in contract.StepInput, program string) (*prepared, error) {
+func (n *node) lay(t *testing.T, in record.StepInput, program string) (*prepared, error) {
 	t.Helper()
 	p := &prepared{key: keyOf(in, 1), seal: checkpoint.Seal{Generation: 1}}
 	p.spec.Command = spec.Command{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -27,17 +28,17 @@ const maxFalseStarts = 5
 // Train trains on a gang of nodes that may go away at any moment. It lives in generations: seal what to resume from, acquire a gang,
 // run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
 // crash, a hang or the user's error is charged to the step's retries. Cancelled, it stops the ranks and releases the gang first.
-func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
+func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
 	t := &train{in: in, carried: in.Carried, notices: workflow.GetSignalChannel(ctx, contract.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	if t.carried.BeganAt.IsZero() {
 		t.carried.BeganAt = workflow.Now(ctx)
 	}
 	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt}
 	if err := durable.Local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
-		return contract.StepOutput{}, err
+		return record.StepOutput{}, err
 	}
 	if t.carried.AttemptAt.IsZero() {
 		t.carried.AttemptAt = workflow.Now(ctx)
@@ -48,18 +49,18 @@ func Train(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, e
 		end, err := t.generation(ctx)
 		switch {
 		case errors.Is(err, durable.ErrLong):
-			return contract.StepOutput{}, t.goOn(ctx)
+			return record.StepOutput{}, t.goOn(ctx)
 		case err != nil:
-			return contract.StepOutput{}, t.withCost(err)
+			return record.StepOutput{}, t.withCost(err)
 		case end.how == spec.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
 			t.dropNext(ctx)
-			return contract.StepOutput{}, t.withCost(err)
+			return record.StepOutput{}, t.withCost(err)
 		}
 		if durable.IsLong(ctx, durable.LongBySuggestion) {
-			return contract.StepOutput{}, t.goOn(ctx)
+			return record.StepOutput{}, t.goOn(ctx)
 		}
 	}
 }
@@ -222,9 +223,9 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 }
 
 // collect makes the step's result of the last generation's.
-func (t *train) collect(ctx workflow.Context, end trainEnd) (contract.StepOutput, error) {
+func (t *train) collect(ctx workflow.Context, end trainEnd) (record.StepOutput, error) {
 	t.enter(ctx, "collecting")
-	var out contract.StepOutput
+	var out record.StepOutput
 	in := contract.CollectInput{
 		StepInput: t.in.StepInput, Generations: t.carried.Generations, Outputs: end.outputs, Metrics: end.metrics,
 		Late: !t.plan.Deadline.IsZero() && t.current.EndedAt.After(t.plan.Deadline),

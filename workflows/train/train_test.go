@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/workflows/durable"
@@ -141,8 +142,8 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			}
 			return s.ranks(in.Generation)
 		},
-		contract.CollectActivity: func(context.Context, contract.CollectInput) (contract.StepOutput, error) {
-			return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+		contract.CollectActivity: func(context.Context, contract.CollectInput) (record.StepOutput, error) {
+			return record.StepOutput{Outputs: []byte(`{}`)}, nil
 		},
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
@@ -184,7 +185,7 @@ func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry spec.Retry) error {
 	t.Helper()
 	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
-		StepInput: contract.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Carried: s.carried,
+		StepInput: record.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Carried: s.carried,
 	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
@@ -415,9 +416,9 @@ func TestTrainMovesToSpot(t *testing.T) {
 	env := s.environment(t)
 	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
 	var collected contract.CollectInput
-	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (record.StepOutput, error) {
 		collected = in
-		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+		return record.StepOutput{Outputs: []byte(`{}`)}, nil
 	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
 	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
@@ -455,9 +456,9 @@ func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 		return s.release(ctx, in)
 	}, activity.RegisterOptions{Name: contract.ReleaseActivity, DisableAlreadyRegisteredCheck: true})
 	var collected contract.CollectInput
-	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (contract.StepOutput, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (record.StepOutput, error) {
 		collected = in
-		return contract.StepOutput{Outputs: []byte(`{}`)}, nil
+		return record.StepOutput{Outputs: []byte(`{}`)}, nil
 	}, activity.RegisterOptions{Name: contract.CollectActivity, DisableAlreadyRegisteredCheck: true})
 	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
@@ -531,7 +532,7 @@ func TestTrainTellsLess(t *testing.T) {
 		var told []string
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			err := workflow.ExecuteChildWorkflow(ctx, contract.TrainWorkflow, contract.TrainInput{
-				StepInput: contract.StepInput{Run: "r", Step: "fit"}, Unheard: unheard,
+				StepInput: record.StepInput{Run: "r", Step: "fit"}, Unheard: unheard,
 				Retry: spec.Retry{Attempts: 100, Backoff: spec.Duration(time.Millisecond), MaxBackoff: spec.Duration(time.Millisecond)}.WithDefaults(),
 			}).Get(ctx, nil)
 			var note contract.Note
@@ -575,7 +576,7 @@ func TestScoutGrowsQuiet(t *testing.T) {
 		env.SetCurrentHistoryLength(int(length.Add(grows)))
 	})
 	env.SetOnTimerFiredListener(func(string) { pauses.Add(1) })
-	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (contract.StepOutput, error) {
+	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
 		return Train(durable.Hasten(ctx, 1000), in)
 	}, workflow.RegisterOptions{Name: contract.TrainWorkflow, DisableAlreadyRegisteredCheck: true})
 	if err := s.train(t, env, spec.Retry{}); err != nil {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 func newDataCheckout() *cobra.Command {
@@ -74,7 +74,7 @@ did not have before.`,
 			if err != nil {
 				return err
 			}
-			if err := activities.PointTo(cmd.Context(), s, v, time.Now().UTC()); err != nil {
+			if err := registry.PointTo(cmd.Context(), s, v, time.Now().UTC()); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)
@@ -116,7 +116,7 @@ which is said. What could be the digits of a version cannot be a tag. With --del
 			if _, err := findVersion(cmd.Context(), s, name, tag); err != nil {
 				return err
 			}
-			return activities.DeleteTag(cmd.Context(), s, name, tag)
+			return registry.DeleteTag(cmd.Context(), s, name, tag)
 		}
 		v, err := findData(cmd.Context(), s, name)
 		if err != nil {
@@ -136,11 +136,11 @@ which is said. What could be the digits of a version cannot be a tag. With --del
 var digitsForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,64}$`, leastDigits))
 
 // putTag gives a version a tag, and returns the digest of the version that had it, if one had.
-func putTag(ctx context.Context, s *store.Store, v activities.Published, tag string) (was string, err error) {
+func putTag(ctx context.Context, s *store.Store, v registry.Published, tag string) (was string, err error) {
 	if digitsForm.MatchString(tag) {
 		return "", kit.Invalidf("%q cannot be a tag: it could be the beginning of a version\nhelp: put in anything but the digits 0-9 and a-f", tag)
 	}
-	tags, err := activities.Tags(ctx, s, v.Name)
+	tags, err := registry.Tags(ctx, s, v.Name)
 	if err != nil {
 		return "", err
 	}
@@ -149,5 +149,5 @@ func putTag(ctx context.Context, s *store.Store, v activities.Published, tag str
 			was = t.Digest
 		}
 	}
-	return was, activities.PutTag(ctx, s, activities.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
+	return was, registry.PutTag(ctx, s, registry.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
 }

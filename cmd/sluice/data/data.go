@@ -12,13 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // NewData makes `sluice data`.
@@ -67,7 +67,7 @@ func shortVersion(digest string) string {
 }
 
 // findData makes out the dataset that an argument means.
-func findData(ctx context.Context, s *store.Store, text string) (activities.Published, error) {
+func findData(ctx context.Context, s *store.Store, text string) (registry.Published, error) {
 	if run, step, ok := strings.Cut(text, "/"); ok {
 		return outputOf(ctx, s, run, step)
 	}
@@ -75,9 +75,9 @@ func findData(ctx context.Context, s *store.Store, text string) (activities.Publ
 	if versioned {
 		return findVersion(ctx, s, name, version)
 	}
-	current, err := activities.Current(ctx, s, artifact.Dataset)
+	current, err := registry.Current(ctx, s, artifact.Dataset)
 	if err != nil {
-		return activities.Published{}, err
+		return registry.Published{}, err
 	}
 	v, ok := current[name]
 	if !ok {
@@ -95,15 +95,15 @@ func unknownDataset(name string, known []string) error {
 }
 
 // findVersion finds a version of a name by tag or by the beginning of its digest.
-func findVersion(ctx context.Context, s *store.Store, name, version string) (found activities.Published, err error) {
-	all, err := activities.Versions(ctx, s, artifact.Dataset, name)
+func findVersion(ctx context.Context, s *store.Store, name, version string) (found registry.Published, err error) {
+	all, err := registry.Versions(ctx, s, artifact.Dataset, name)
 	if err != nil {
 		return found, err
 	}
 	if len(all) == 0 {
 		return found, unknownDataset(name, nil)
 	}
-	tags, err := activities.Tags(ctx, s, name)
+	tags, err := registry.Tags(ctx, s, name)
 	if err != nil {
 		return found, err
 	}
@@ -131,13 +131,13 @@ func findVersion(ctx context.Context, s *store.Store, name, version string) (fou
 }
 
 // outputOf is a dataset that a step of a run handed on.
-func outputOf(ctx context.Context, s *store.Store, name, step string) (v activities.Published, err error) {
+func outputOf(ctx context.Context, s *store.Store, name, step string) (v registry.Published, err error) {
 	run, err := control.FindRun(ctx, s, name)
 	if err != nil {
 		return v, err
 	}
 	step, output, _ := strings.Cut(step, ".")
-	record := contract.StepRecord{Step: step}
+	record := record.StepRecord{Step: step}
 	for _, r := range run.Steps {
 		if r.Step == step {
 			record = r
@@ -170,7 +170,7 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v activit
 		}
 		return v, kit.Invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 	}
-	v = activities.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
+	v = registry.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
 	if raw, ok := outputs["statistics"]; ok && output == mainOutput {
 		err = json.Unmarshal(raw, &v.Statistics)
 	}

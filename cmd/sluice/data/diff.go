@@ -26,6 +26,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // dataDiff is how two datasets differ, as `data diff` shows it.
@@ -79,7 +80,7 @@ compared whole: none is changed. Rows are read as a stream; needed are 33 bytes 
 	return cmd
 }
 
-func diffData(ctx context.Context, s *store.Store, older, newer activities.Published, key []string) (dataDiff, error) {
+func diffData(ctx context.Context, s *store.Store, older, newer registry.Published, key []string) (dataDiff, error) {
 	d := dataDiff{Older: older.Artifact.Digest, Newer: newer.Artifact.Digest, Equal: older.Artifact.Digest == newer.Artifact.Digest}
 	before, err := describeData(ctx, s, older)
 	if err != nil {
@@ -112,7 +113,7 @@ func diffData(ctx context.Context, s *store.Store, older, newer activities.Publi
 const maxLine = 64 << 20
 
 // rowsOf reads the rows of a dataset.
-func rowsOf(ctx context.Context, s *store.Store, v activities.Published) profile.Rows {
+func rowsOf(ctx context.Context, s *store.Store, v registry.Published) profile.Rows {
 	return func(yield func([]byte) error) error {
 		manifest, err := s.Manifest(ctx, v.Artifact)
 		if err != nil {

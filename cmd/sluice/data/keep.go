@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
@@ -19,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
@@ -137,7 +137,7 @@ func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err e
 }
 
 func noneOpen(ctx context.Context, s *store.Store) error {
-	runs, err := activities.Runs(ctx, s)
+	runs, err := record.Runs(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // listedData is a version as `data ls` shows it.
@@ -44,16 +45,16 @@ type listedData struct {
 
 // listData lists the versions of a name, or the current ones of all names.
 func listData(ctx context.Context, s *store.Store, name string) ([]listedData, error) {
-	current, err := activities.Current(ctx, s, artifact.Dataset)
+	current, err := registry.Current(ctx, s, artifact.Dataset)
 	if err != nil {
 		return nil, err
 	}
-	var all []activities.Published
+	var all []registry.Published
 	for _, n := range slices.Sorted(maps.Keys(current)) {
 		if name != "" && n != name {
 			continue
 		}
-		versions, err := activities.Versions(ctx, s, artifact.Dataset, n)
+		versions, err := registry.Versions(ctx, s, artifact.Dataset, n)
 		if err != nil {
 			return nil, err
 		}
@@ -80,11 +81,11 @@ func listData(ctx context.Context, s *store.Store, name string) ([]listedData, e
 	return listed, nil
 }
 
-func describeData(ctx context.Context, s *store.Store, v activities.Published) (listedData, error) {
+func describeData(ctx context.Context, s *store.Store, v registry.Published) (listedData, error) {
 	l := listedData{
 		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
-	tags, err := activities.Tags(ctx, s, v.Name)
+	tags, err := registry.Tags(ctx, s, v.Name)
 	if err != nil {
 		return l, err
 	}
@@ -209,12 +210,12 @@ datasets they were given, and the step's spec. With --format json everything is 
 	return cmd
 }
 
-func showData(ctx context.Context, s *store.Store, v activities.Published) (shownData, error) {
+func showData(ctx context.Context, s *store.Store, v registry.Published) (shownData, error) {
 	listed, err := describeData(ctx, s, v)
 	if err != nil {
 		return shownData{}, err
 	}
-	current, err := activities.Current(ctx, s, artifact.Dataset)
+	current, err := registry.Current(ctx, s, artifact.Dataset)
 	if err != nil {
 		return shownData{}, err
 	}

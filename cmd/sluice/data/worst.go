@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // fewFiles is how many source files of a dataset are listed: those that lost the largest share of their rows.
@@ -24,7 +24,7 @@ const fewFiles = 5
 
 // worstFiles are the source files of a version that lost the largest shares of their rows. There are none when the account of the step
 // that made it is no longer there, or it lost nothing.
-func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]account.FileAccount, error) {
+func worstFiles(ctx context.Context, s *store.Store, v registry.Published) ([]account.FileAccount, error) {
 	outputs, err := outputsOf(ctx, s, v)
 	if err != nil || outputs.Account.IsZero() {
 		return nil, err
@@ -55,22 +55,22 @@ func worstFiles(ctx context.Context, s *store.Store, v activities.Published) ([]
 }
 
 // outputsOf reads what the clean step that made a version handed on.
-func outputsOf(ctx context.Context, s *store.Store, v activities.Published) (out spec.CleanOutput, err error) {
-	id, index := contract.SplitStep(v.Step)
-	var record contract.StepRecord
+func outputsOf(ctx context.Context, s *store.Store, v registry.Published) (out spec.CleanOutput, err error) {
+	id, index := record.SplitStep(v.Step)
+	var rec record.StepRecord
 	if index >= 0 {
-		record, err = activities.LoadInstance(ctx, s, v.Run, id, index)
+		rec, err = record.LoadInstance(ctx, s, v.Run, id, index)
 	} else {
-		var run activities.Run
-		run, err = activities.LoadRun(ctx, s, v.Run)
-		if at := slices.IndexFunc(run.Steps, func(r contract.StepRecord) bool { return r.Step == id }); at >= 0 {
-			record = run.Steps[at]
+		var run record.Run
+		run, err = record.LoadRun(ctx, s, v.Run)
+		if at := slices.IndexFunc(run.Steps, func(r record.StepRecord) bool { return r.Step == id }); at >= 0 {
+			rec = run.Steps[at]
 		}
 	}
-	if err != nil || record.Kind != spec.KindClean || len(record.Outputs) == 0 {
+	if err != nil || rec.Kind != spec.KindClean || len(rec.Outputs) == 0 {
 		return out, err
 	}
-	return out, json.Unmarshal(record.Outputs, &out)
+	return out, json.Unmarshal(rec.Outputs, &out)
 }
 
 func lostShare(a account.FileAccount) float64 { return 1 - float64(a.Kept)/float64(max(a.Read, 1)) }

@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // The exit codes, by error type. They are part of the command line's contract.
@@ -57,7 +58,7 @@ var codeOf = map[string]int{
 }
 
 // CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
-func CodeOfRun(out contract.RunOutput) int {
+func CodeOfRun(out record.RunOutput) int {
 	switch out.Status {
 	case spec.StatusSucceeded, spec.StatusDeclined, spec.StatusSkipped:
 		return ExitOK

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestCodeOfRun: only what went well has the exit code 0.
@@ -24,7 +25,7 @@ func TestCodeOfRun(t *testing.T) {
 		{spec.StatusCanceled, contract.ErrCanceled, ExitCanceled},
 	}
 	for _, test := range tests {
-		if got := CodeOfRun(contract.RunOutput{Status: test.status, ErrorType: test.errType}); got != test.want {
+		if got := CodeOfRun(record.RunOutput{Status: test.status, ErrorType: test.errType}); got != test.want {
 			t.Errorf("%s, %q: exit code %d, want %d", test.status, test.errType, got, test.want)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // ErrNoRuns says that nothing was ever run with a state folder.
@@ -35,7 +35,7 @@ func CompleteRuns(cmd *cobra.Command, args []string, prefix string) ([]string, c
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	runs, err := activities.Runs(cmd.Context(), s)
+	runs, err := record.Runs(cmd.Context(), s)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

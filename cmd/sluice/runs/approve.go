@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // NewApprove makes `sluice approve`.
@@ -109,7 +110,7 @@ func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, 
 		return view.JSON(out, struct {
 			Run  string `json:"run"`
 			Step string `json:"step"`
-			contract.Decision
+			record.Decision
 		}{at.Run, at.Step, decision})
 	}
 	if err := view.ThemeOf(out).Decided(out, at.Run, at.Step, decision); err != nil || s.Holder == nil {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -39,10 +39,10 @@ func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *
 }
 
 // findRun reads the run that the first argument names; without one, the newest.
-func findRun(cmd *cobra.Command, args []string) (activities.Run, error) {
+func findRun(cmd *cobra.Command, args []string) (record.Run, error) {
 	s, err := kit.OpenStore(cmd)
 	if err != nil {
-		return activities.Run{}, err
+		return record.Run{}, err
 	}
 	name := ""
 	if len(args) > 0 {
@@ -53,7 +53,7 @@ func findRun(cmd *cobra.Command, args []string) (activities.Run, error) {
 
 // findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one
 // instance of it, fit.3, and is empty when none is named.
-func findStep(cmd *cobra.Command, args []string) (run activities.Run, step string, err error) {
+func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, err error) {
 	switch len(args) {
 	case 2:
 		step = args[1]
@@ -76,8 +76,8 @@ func findStep(cmd *cobra.Command, args []string) (run activities.Run, step strin
 }
 
 // hasStep reports whether a run has a step, or the step of an instance.
-func hasStep(run activities.Run, id string) bool {
-	step, index := contract.SplitStep(id)
+func hasStep(run record.Run, id string) bool {
+	step, index := record.SplitStep(id)
 	return slices.ContainsFunc(run.Graph, func(n spec.Node) bool {
 		return n.ID == step && (index < 0 || n.Fan != spec.FanNone)
 	})

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
@@ -22,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -186,7 +186,7 @@ type look struct {
 }
 
 type ending struct {
-	out contract.RunOutput
+	out record.RunOutput
 	err error
 }
 
@@ -313,11 +313,11 @@ func (f *follower) unattended(ctx context.Context, step contract.StepState) stri
 // brief is what a step that succeeded handed on; until its record can be read, what the run says of it.
 func (f *follower) brief(ctx context.Context, step contract.StepState) string {
 	if _, known := f.briefs[step.ID]; !known {
-		var record contract.StepRecord
-		if f.session.Store.GetJSON(ctx, activities.StepKey(f.sub.Run, step.ID), &record) != nil {
+		var rec record.StepRecord
+		if f.session.Store.GetJSON(ctx, record.StepKey(f.sub.Run, step.ID), &rec) != nil {
 			return step.Summary
 		}
-		f.briefs[step.ID] = report.Brief(record)
+		f.briefs[step.ID] = report.Brief(rec)
 	}
 	return cmp.Or(f.briefs[step.ID], step.Summary)
 }
@@ -421,7 +421,7 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 	if end.err != nil {
 		return end.err
 	}
-	run, err := activities.LoadRun(ctx, f.session.Store, f.sub.Run)
+	run, err := record.LoadRun(ctx, f.session.Store, f.sub.Run)
 	if err != nil {
 		return err
 	}
@@ -438,7 +438,7 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 }
 
 // sum writes the summary in place of the table, or under the log.
-func (f *follower) sum(run activities.Run, end contract.RunOutput) error {
+func (f *follower) sum(run record.Run, end record.RunOutput) error {
 	now := time.Now()
 	var err error
 	if f.live != nil {

@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // askedRuns is how many open runs `list` asks what they wait for, the newest.
@@ -34,10 +33,10 @@ with --children; ` + "`sluice show`" + ` of the parent names it.`,
 	cmd.Flags().BoolVar(&children, "children", false, "list the runs of child pipelines too")
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var runs []contract.RunRecord
+		var runs []record.RunRecord
 		s, err := kit.OpenStore(cmd)
 		if err == nil {
-			runs, err = activities.Runs(cmd.Context(), s)
+			runs, err = record.Runs(cmd.Context(), s)
 		}
 		if err != nil && !errors.Is(err, kit.ErrNoRuns) {
 			return err
@@ -56,7 +55,7 @@ with --children; ` + "`sluice show`" + ` of the parent names it.`,
 }
 
 // withWaiting asks the newest open runs what they wait for, where a Sluice carries them.
-func withWaiting(ctx context.Context, state string, runs []contract.RunRecord) []view.Listed {
+func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []view.Listed {
 	listed := make([]view.Listed, len(runs))
 	var open []int
 	for i, r := range runs {

@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // followEvery spaces looks at logs that are still written.
@@ -77,8 +77,8 @@ agents of a training say of themselves is in the state folder, under logs.`,
 }
 
 // inChild turns a step of kind pipeline into its child's run, whole.
-func inChild(cmd *cobra.Command, run activities.Run, step string) (activities.Run, string, error) {
-	id, index := contract.SplitStep(step)
+func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, string, error) {
+	id, index := record.SplitStep(step)
 	i := slices.IndexFunc(run.Graph, func(n spec.Node) bool { return n.ID == id && n.Kind == spec.KindPipeline })
 	if step == "" || i < 0 {
 		return run, step, nil
@@ -98,7 +98,7 @@ func inChild(cmd *cobra.Command, run activities.Run, step string) (activities.Ru
 	case v.Step.ChildRun == "":
 		return run, step, contract.Error(contract.ErrInvalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
 	}
-	child, err := activities.LoadRun(cmd.Context(), s, v.Step.ChildRun)
+	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
 	return child, "", err
 }
 
@@ -126,7 +126,7 @@ func (l *logs) children(cmd *cobra.Command) error {
 // logs copies a run's log files, each from where it was left.
 type logs struct {
 	dir, step string // dir holds a folder a run
-	run       activities.Run
+	run       record.Run
 	out       io.Writer
 	read      map[string]int64 // bytes copied, by file
 	last      string           // the file copied last
@@ -137,7 +137,7 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 	again := time.NewTicker(followEvery)
 	defer again.Stop()
 	for {
-		run, err := activities.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
+		run, err := record.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (l *logs) copy() error {
 	for i, node := range l.run.Graph {
 		from := cmp.Or(l.run.Steps[i].ReusedFrom, l.run.Run) // whose program it was
 		patterns := []string{node.ID, node.ID + ".*"}        // the step, and its instances
-		if id, index := contract.SplitStep(l.step); l.step != "" && id != node.ID {
+		if id, index := record.SplitStep(l.step); l.step != "" && id != node.ID {
 			continue
 		} else if index >= 0 {
 			patterns = []string{l.step}

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // NewReport makes `sluice report`.
@@ -77,11 +77,11 @@ func reportFile(cmd *cobra.Command, run string) (string, error) {
 const reportedInstances = 500
 
 // collect reads what a report needs beside the run's records.
-func collect(ctx context.Context, s *store.Store, run activities.Run) (report.Data, error) {
+func collect(ctx context.Context, s *store.Store, run record.Run) (report.Data, error) {
 	data := report.Data{Run: run.RunRecord, Steps: run.Steps, Curves: map[string][]report.Point{}, Instances: map[string]report.Instances{}, Now: time.Now()}
 	for _, step := range run.Steps {
 		if step.Of > 0 {
-			all, total, err := activities.LoadInstances(ctx, s, run.Run, step.Step, reportedInstances)
+			all, total, err := record.LoadInstances(ctx, s, run.Run, step.Step, reportedInstances)
 			if err != nil {
 				return data, err
 			}

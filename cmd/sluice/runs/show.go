@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -89,7 +90,7 @@ Records are kept in the store: nothing need be running.`,
 const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`"
 
 // showStep shows a step, or an instance of one.
-func showStep(cmd *cobra.Command, format string, run activities.Run, id string, doing map[string]view.Detail) error {
+func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {
 	s, err := kit.OpenStore(cmd)
 	if err != nil {
 		return err
@@ -110,8 +111,8 @@ func showStep(cmd *cobra.Command, format string, run activities.Run, id string, 
 	return view.ThemeOf(out).Step(out, v, time.Now())
 }
 
-func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, limit int) (view.StepView, error) {
-	step, index := contract.SplitStep(id)
+func viewOf(ctx context.Context, s *store.Store, run record.Run, id string, limit int) (view.StepView, error) {
+	step, index := record.SplitStep(id)
 	v := view.StepView{Run: run.RunRecord}
 	for i, node := range run.Graph {
 		if node.ID == step {
@@ -120,7 +121,7 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 	}
 	var err error
 	if index >= 0 {
-		v.Step, err = activities.LoadInstance(ctx, s, run.Run, step, index)
+		v.Step, err = record.LoadInstance(ctx, s, run.Run, step, index)
 		v.Step.Step = id
 		if err == nil && v.Step.Status == spec.StatusPending && v.Step.Kind == "" && run.Status != spec.StatusRunning {
 			err = contract.Error(contract.ErrInvalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
@@ -131,7 +132,7 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 	if v.Node.Fan == spec.FanNone {
 		return v, activities.NameChild(ctx, s, run.Run, id, &v.Step)
 	}
-	v.Instances, v.Total, err = activities.LoadInstances(ctx, s, run.Run, step, limit)
+	v.Instances, v.Total, err = record.LoadInstances(ctx, s, run.Run, step, limit)
 	for i := range v.Instances {
 		one := &v.Instances[i]
 		err = errors.Join(err, activities.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
@@ -140,7 +141,7 @@ func viewOf(ctx context.Context, s *store.Store, run activities.Run, id string, 
 }
 
 // nameChildren fills in the runs of a run's child pipelines.
-func nameChildren(cmd *cobra.Command, run activities.Run) error {
+func nameChildren(cmd *cobra.Command, run record.Run) error {
 	s, err := kit.OpenStore(cmd)
 	for i := range run.Steps {
 		if err == nil {
@@ -161,7 +162,7 @@ type live struct {
 }
 
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person.
-func refresh(ctx context.Context, state string, run activities.Run) live {
+func refresh(ctx context.Context, state string, run record.Run) live {
 	s, leave, carried := attach(ctx, state)
 	if s == nil {
 		return live{carried: carried}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // TestShowProfile: of a wide dataset the columns that moved most are shown, one line each, and nothing of the rest.
@@ -27,7 +27,7 @@ func TestShowProfile(t *testing.T) {
 	var b strings.Builder
 	v := StepView{
 		Node: spec.Node{ID: "mail", Kind: spec.KindClean},
-		Step: contract.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusSucceeded, Outputs: raw},
+		Step: record.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusSucceeded, Outputs: raw},
 	}
 	if err := (Theme{}).Step(&b, v, noon); err != nil {
 		t.Fatal(err)

@@ -12,27 +12,27 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // StepView is one step of a run with its instances, where it has any.
 type StepView struct {
-	Run  contract.RunRecord
+	Run  record.RunRecord
 	Node spec.Node
-	Step contract.StepRecord
+	Step record.StepRecord
 	// Instances that have ended, those that did not succeed first; there are Total of them.
-	Instances []contract.StepRecord
+	Instances []record.StepRecord
 	Total     int
 	Doing     Detail
 }
 
 // instanceID is how an instance is called: fit.3.
-func instanceID(s contract.StepRecord) string { return s.Step + "." + strconv.Itoa(s.Index) }
+func instanceID(s record.StepRecord) string { return s.Step + "." + strconv.Itoa(s.Index) }
 
 // subject says what an instance is about: "arch = cnn", or its item.
-func subject(s contract.StepRecord) string {
+func subject(s record.StepRecord) string {
 	var axes map[string]any
 	if json.Unmarshal(s.Matrix, &axes) == nil && axes != nil {
 		return fields(axes)
@@ -56,7 +56,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 	}
 	out.line(t.paint(bold, v.Step.Step), "  ", t.paint(cyan, kind), "  ", v.Run.Run)
 	out.line()
-	summary := Summary{Steps: []contract.StepRecord{v.Step}, Doing: map[string]Detail{v.Step.Step: v.Doing}, Attempts: true}
+	summary := Summary{Steps: []record.StepRecord{v.Step}, Doing: map[string]Detail{v.Step.Step: v.Doing}, Attempts: true}
 	t.summaryStep(out, t.summaryHead(out, summary.Steps), v.Step, summary, now)
 	if v.Total > 0 {
 		t.instances(out, v, now)
@@ -69,7 +69,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 
 func (t Theme) instances(out *writer, v StepView, now time.Time) {
 	out.line()
-	named := make([]contract.StepRecord, len(v.Instances))
+	named := make([]record.StepRecord, len(v.Instances))
 	for i, s := range v.Instances {
 		named[i] = s
 		named[i].Step = instanceID(s)

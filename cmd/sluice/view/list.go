@@ -7,11 +7,12 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Listed is a run as `sluice list` shows it.
 type Listed struct {
-	contract.RunRecord
+	record.RunRecord
 	// Waits is what the run waits for before it begins.
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.

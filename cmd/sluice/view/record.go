@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Record is a run as `sluice show --format json` prints it.
@@ -62,8 +63,8 @@ type Step struct {
 	// ChildRun is the run of a step of kind pipeline.
 	ChildRun string `json:"child_run,omitempty"`
 	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
-	Decision *contract.Decision  `json:"decision,omitempty"`
-	Earlier  []contract.Decision `json:"earlier_decisions,omitempty"`
+	Decision *record.Decision  `json:"decision,omitempty"`
+	Earlier  []record.Decision `json:"earlier_decisions,omitempty"`
 	// Fan says how the step has instances, Of how many, and Passed how many of them passed.
 	Fan    spec.Fan `json:"fan,omitempty"`
 	Of     int      `json:"of,omitempty"`
@@ -84,12 +85,12 @@ type Instance struct {
 type Attempts struct {
 	Total int `json:"total"`
 	// ByErrorType counts those that did not succeed.
-	ByErrorType map[string]int     `json:"by_error_type"`
-	Failed      []contract.Attempt `json:"failed,omitempty"`
+	ByErrorType map[string]int   `json:"by_error_type"`
+	Failed      []record.Attempt `json:"failed,omitempty"`
 }
 
 // NewRecord puts a run's records together.
-func NewRecord(run contract.RunRecord, steps []contract.StepRecord, waiting []contract.ApprovalState, now time.Time) Record {
+func NewRecord(run record.RunRecord, steps []record.StepRecord, waiting []contract.ApprovalState, now time.Time) Record {
 	r := Record{
 		Run: run.Run, Pipeline: run.Pipeline, Status: run.Status, Error: run.Error, ErrorType: run.ErrorType,
 		StartedAt: run.StartedAt, EndedAt: run.EndedAt, Seconds: seconds(run.StartedAt, run.EndedAt, now),
@@ -123,11 +124,11 @@ func NewStep(v StepView, now time.Time) any {
 	return step
 }
 
-func newInstance(s contract.StepRecord, node spec.Node, now time.Time) Instance {
+func newInstance(s record.StepRecord, node spec.Node, now time.Time) Instance {
 	return Instance{Index: s.Index, Matrix: s.Matrix, Item: s.Item, Step: newStep(s, node, now)}
 }
 
-func newStep(s contract.StepRecord, node spec.Node, now time.Time) Step {
+func newStep(s record.StepRecord, node spec.Node, now time.Time) Step {
 	attempts := Attempts{ByErrorType: map[string]int{}, Failed: s.Attempts, Total: len(s.Attempts)}
 	for _, a := range s.Attempts {
 		attempts.ByErrorType[a.ErrorType]++
@@ -154,7 +155,7 @@ func seconds(from, to, now time.Time) float64 {
 }
 
 // Overlay puts where a run is now over the records it has written so far.
-func Overlay(steps []contract.StepRecord, state contract.RunState) {
+func Overlay(steps []record.StepRecord, state contract.RunState) {
 	now := make(map[string]contract.StepState, len(state.Steps))
 	for _, s := range state.Steps {
 		now[s.ID] = s
@@ -167,7 +168,7 @@ func Overlay(steps []contract.StepRecord, state contract.RunState) {
 }
 
 // Ended is how the steps of a run ended, as rows: a run may end between two looks at it.
-func Ended(steps []contract.StepRecord) []Row {
+func Ended(steps []record.StepRecord) []Row {
 	rows := make([]Row, len(steps))
 	for i, s := range steps {
 		rows[i].StepState = contract.StepState{
@@ -186,7 +187,7 @@ func JSON(w io.Writer, v any) error {
 }
 
 // Show writes a run for people.
-func (t Theme) Show(w io.Writer, run contract.RunRecord, s Summary, waiting []contract.ApprovalState, now time.Time) error {
+func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []contract.ApprovalState, now time.Time) error {
 	out := writer{w: w}
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)

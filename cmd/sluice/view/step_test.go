@@ -11,12 +11,13 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // fanned is a run with instances, a gate that held, and what runs after the main steps.
-func fanned() (contract.RunRecord, []contract.StepRecord) {
+func fanned() (record.RunRecord, []record.StepRecord) {
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
-	run := contract.RunRecord{
+	run := record.RunRecord{
 		Run: "spam-1", Pipeline: "spam", Status: spec.StatusFailed, Error: "sign: rejected by user:ann: too slow", StartedAt: noon, EndedAt: at(90),
 		CostUSD: 1.25, Trigger: spec.TriggerFacts{Name: "nightly", Kind: "schedule"},
 		Graph: []spec.Node{
@@ -27,11 +28,11 @@ func fanned() (contract.RunRecord, []contract.StepRecord) {
 			{ID: "tidy", Kind: spec.KindRun, Section: spec.SectionFinally},
 		},
 	}
-	return run, []contract.StepRecord{
+	return run, []record.StepRecord{
 		{
 			Step: "mail", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: noon, EndedAt: at(3), ReusedFrom: "spam-0",
 			Outputs: json.RawMessage(`{"rows": 12}`), Checks: []spec.Check{{Expression: "rows > 20", Verdict: spec.VerdictFail, OnFail: spec.OnFailHold, Values: map[string]any{"rows": 12}}},
-			Decision: &contract.Decision{Approved: true, By: "user:ann", At: at(2), Reason: "few today"},
+			Decision: &record.Decision{Approved: true, By: "user:ann", At: at(2), Reason: "few today"},
 		},
 		{
 			Step: "fit", Kind: spec.KindTrain, Status: spec.StatusSucceeded, StartedAt: at(3), EndedAt: at(60), Of: 3, Passed: 2,
@@ -44,25 +45,25 @@ func fanned() (contract.RunRecord, []contract.StepRecord) {
 		{Step: "page", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
 		{
 			Step: "tidy", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
-			Attempts: []contract.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: contract.ErrInfrastructure, Error: "the worker that ran it stopped answering"}},
+			Attempts: []record.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: contract.ErrInfrastructure, Error: "the worker that ran it stopped answering"}},
 		},
 	}
 }
 
 // instances are those of fit, as LoadInstances orders them.
-func instances() []contract.StepRecord {
-	one := func(index int, status spec.Status, message string) contract.StepRecord {
-		return contract.StepRecord{
+func instances() []record.StepRecord {
+	one := func(index int, status spec.Status, message string) record.StepRecord {
+		return record.StepRecord{
 			Step: "fit", Kind: spec.KindTrain, Index: index, Status: status, Error: message, StartedAt: noon, EndedAt: noon.Add(time.Second),
 			Matrix: json.RawMessage(`{"arch": "cnn", "size": ` + string(rune('0'+index)) + `}`),
 		}
 	}
 	failed := one(1, spec.StatusFailed, "it diverged")
-	failed.Attempts = []contract.Attempt{
+	failed.Attempts = []record.Attempt{
 		{StartedAt: noon, EndedAt: noon.Add(time.Second), ErrorType: contract.ErrPreempted, Error: "the node was taken away"},
 		{StartedAt: noon, EndedAt: noon.Add(2 * time.Second), ErrorType: contract.ErrUser, Error: "it diverged"},
 	}
-	return []contract.StepRecord{failed, one(0, spec.StatusSucceeded, ""), one(2, spec.StatusSucceeded, "")}
+	return []record.StepRecord{failed, one(0, spec.StatusSucceeded, ""), one(2, spec.StatusSucceeded, "")}
 }
 
 // waits is a question with a form.
@@ -95,8 +96,8 @@ func TestShowFanned(t *testing.T) {
 		return Theme{}.Runs(w, []Listed{{RunRecord: open, Waiting: []contract.ApprovalState{waits()}}, {RunRecord: open, Waits: "another run holds the group `spam`"}}, noon)
 	})
 	golden(t, "decided", func(w io.Writer) error {
-		d := contract.Decision{Approved: true, By: "user:ann", Reason: "good", Fields: map[string]any{"tier": "gold"}}
-		return errors.Join(Theme{}.Decided(w, "spam-1", "sign", d), Theme{}.Decided(w, "spam-1", "sign", contract.Decision{Reason: "nobody came"}))
+		d := record.Decision{Approved: true, By: "user:ann", Reason: "good", Fields: map[string]any{"tier": "gold"}}
+		return errors.Join(Theme{}.Decided(w, "spam-1", "sign", d), Theme{}.Decided(w, "spam-1", "sign", record.Decision{Reason: "nobody came"}))
 	})
 }
 

@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Summary is the steps of a run as a table.
 type Summary struct {
 	Graph []spec.Node
-	Steps []contract.StepRecord
+	Steps []record.StepRecord
 	// Doing is what running steps say of themselves, by step.
 	Doing map[string]Detail
 	// Attempts adds each attempt that did not succeed, with its reason.
@@ -47,7 +47,7 @@ func (t Theme) Summary(w io.Writer, s Summary, now time.Time) error {
 // statusWidth is that of the column with the status.
 const statusWidth = len("succeeded") + 2
 
-func (t Theme) summaryHead(out *writer, steps []contract.StepRecord) (ids int) {
+func (t Theme) summaryHead(out *writer, steps []record.StepRecord) (ids int) {
 	ids = len("step")
 	for _, s := range steps {
 		ids = max(ids, len(s.Step))
@@ -57,7 +57,7 @@ func (t Theme) summaryHead(out *writer, steps []contract.StepRecord) (ids int) {
 }
 
 // summaryStep writes one step's line, and under it its gate, who decided, its attempts and the rest of its error.
-func (t Theme) summaryStep(out *writer, ids int, s contract.StepRecord, of Summary, now time.Time) {
+func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary, now time.Time) {
 	glyph, style := mark(s.Status)
 	out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), statusWidth)), "  ",
 		lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
@@ -98,7 +98,7 @@ func why(status spec.Status, text string) string {
 }
 
 // result is what a step handed on, or why it did not.
-func result(s contract.StepRecord) string {
+func result(s record.StepRecord) string {
 	var parts []string
 	if s.Matrix != nil || s.Item != nil {
 		parts = append(parts, subject(s))
@@ -130,7 +130,7 @@ func result(s contract.StepRecord) string {
 }
 
 // Ending is the last line of a run: "spam-filter: succeeded".
-func (t Theme) Ending(w io.Writer, pipeline string, end contract.RunOutput) error {
+func (t Theme) Ending(w io.Writer, pipeline string, end record.RunOutput) error {
 	out := writer{w: w}
 	_, style := mark(end.Status)
 	line := pipeline + ": " + t.paint(style, word(end.Status))

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
@@ -49,19 +50,19 @@ func golden(t *testing.T, name string, write func(w io.Writer) error) {
 	}
 }
 
-// record is a run as the report's fixtures have it.
-type record struct {
-	Run   contract.RunRecord
-	Steps []contract.StepRecord
+// recordOf is a run as the report's fixtures have it.
+type recordOf struct {
+	Run   record.RunRecord
+	Steps []record.StepRecord
 }
 
-func load(t *testing.T, name string) record {
+func load(t *testing.T, name string) recordOf {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "report", "testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r record
+	var r recordOf
 	if err := json.Unmarshal(raw, &r); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestSummary(t *testing.T) {
 	for _, name := range []string{"promoted", "rolledback", "failed"} {
 		r := load(t, name)
 		golden(t, "summary-"+name, func(w io.Writer) error {
-			end := contract.RunOutput{Status: r.Run.Status, Error: r.Run.Error, ErrorType: r.Run.ErrorType}
+			end := record.RunOutput{Status: r.Run.Status, Error: r.Run.Error, ErrorType: r.Run.ErrorType}
 			return errors.Join(Theme{}.Summary(w, Summary{Graph: r.Run.Graph, Steps: r.Steps}, noon), Theme{}.Ending(w, r.Run.Pipeline, end))
 		})
 	}
@@ -80,7 +81,7 @@ func TestSummary(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	r := load(t, "failed")
-	r.Steps[1] = contract.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusRunning, StartedAt: noon.Add(-time.Second)}
+	r.Steps[1] = record.StepRecord{Step: "mail", Kind: spec.KindClean, Status: spec.StatusRunning, StartedAt: noon.Add(-time.Second)}
 	var b bytes.Buffer
 	if err := (Theme{}).Show(&b, r.Run, Summary{Steps: r.Steps, Doing: map[string]Detail{"mail": {Text: "kept 12 rows\nand more"}}}, nil, noon); err != nil {
 		t.Fatal(err)
@@ -123,11 +124,11 @@ func TestRecord(t *testing.T) {
 }
 
 func TestOverlay(t *testing.T) {
-	steps := []contract.StepRecord{{Step: "a", Status: spec.StatusSucceeded}, {Step: "b", Status: spec.StatusPending}, {Step: "c", Status: spec.StatusPending}}
+	steps := []record.StepRecord{{Step: "a", Status: spec.StatusSucceeded}, {Step: "b", Status: spec.StatusPending}, {Step: "c", Status: spec.StatusPending}}
 	Overlay(steps, contract.RunState{Steps: []contract.StepState{
 		{ID: "a", Status: spec.StatusRunning}, {ID: "b", Status: spec.StatusRunning, StartedAt: noon}, {ID: "c", Status: spec.StatusPending},
 	}})
-	want := []contract.StepRecord{
+	want := []record.StepRecord{
 		{Step: "a", Status: spec.StatusSucceeded}, {Step: "b", Status: spec.StatusRunning, StartedAt: noon}, {Step: "c", Status: spec.StatusPending},
 	}
 	if diff := cmp.Diff(want, steps); diff != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Waiting writes what waits for a person: whom, until when, for what, and the command that decides.
@@ -63,7 +64,7 @@ func form(a contract.ApprovalState) string {
 }
 
 // Decided says what was decided.
-func (t Theme) Decided(w io.Writer, run, step string, d contract.Decision) error {
+func (t Theme) Decided(w io.Writer, run, step string, d record.Decision) error {
 	out := writer{w: w}
 	style := red
 	if d.Approved {
@@ -78,7 +79,7 @@ func (t Theme) Decided(w io.Writer, run, step string, d contract.Decision) error
 }
 
 // decision is one line: approved or rejected, by whom and why.
-func decision(d contract.Decision) string {
+func decision(d record.Decision) string {
 	d.Reason = human.Line(d.Reason)
 	return human.Printable(d.String())
 }

@@ -19,15 +19,16 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows"
 )
 
 // Step does what a `run` step does.
-type Step func(context.Context, contract.StepInput) (contract.StepOutput, error)
+type Step func(context.Context, record.StepInput) (record.StepOutput, error)
 
 // Nothing does nothing; its outputs are n, which is 1.
-func Nothing(context.Context, contract.StepInput) (contract.StepOutput, error) {
-	return contract.StepOutput{Outputs: json.RawMessage(`{"n":1}`)}, nil
+func Nothing(context.Context, record.StepInput) (record.StepOutput, error) {
+	return record.StepOutput{Outputs: json.RawMessage(`{"n":1}`)}, nil
 }
 
 // Worker makes a worker with the engine's workflows and activities, in which step takes the place of the users' programs.
@@ -54,7 +55,7 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 
 // Submit stores a pipeline, and returns the input of runs of it that take nothing over from earlier ones.
 func Submit(ctx context.Context, s *store.Store, source string) (contract.RunInput, error) {
-	sub := contract.Submission{File: "pipeline.yaml", Pipeline: []byte(source)}
+	sub := record.Submission{File: "pipeline.yaml", Pipeline: []byte(source)}
 	program, diags := dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, document.File{}, nil)
 	if program == nil {
 		return contract.RunInput{}, errors.New(diags.Text(false))
@@ -65,6 +66,6 @@ func Submit(ctx context.Context, s *store.Store, source string) (contract.RunInp
 	}
 	digest, _, err := s.PutBlob(ctx, bytes.NewReader(raw))
 	return contract.RunInput{
-		Name: program.Pipeline().Name, Submission: digest, Graph: program.Graph(), Reuse: contract.Reuse{NoCache: true},
+		Name: program.Pipeline().Name, Submission: digest, Graph: program.Graph(), Reuse: record.Reuse{NoCache: true},
 	}, err
 }

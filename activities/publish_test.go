@@ -8,6 +8,8 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
 )
 
 // A result that is taken over was made by another run, and long ago maybe: it is published where the name never had it, as what that run
@@ -27,16 +29,16 @@ steps:
 		at.Now = now
 		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
 			At: at, Kind: spec.KindRun, Status: spec.StatusSucceeded, ReusedFrom: from,
-			Output: contract.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
+			Output: record.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return word
 	}
-	current := func() Published {
+	current := func() registry.Published {
 		t.Helper()
-		all, err := Current(t.Context(), b.engine.Store, artifact.Dataset)
+		all, err := registry.Current(t.Context(), b.engine.Store, artifact.Dataset)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +54,7 @@ steps:
 	if word := end("again", "elsewhere", "d1", day.Add(2*time.Hour)); len(word.Published) != 0 || current().Artifact.Digest != "d2" {
 		t.Errorf("taken over, an old version is published: %+v, current is %s", word.Published, current().Artifact.Digest)
 	}
-	all, err := Versions(t.Context(), b.engine.Store, artifact.Dataset, "letters")
+	all, err := registry.Versions(t.Context(), b.engine.Store, artifact.Dataset, "letters")
 	if err != nil || len(all) != 2 {
 		t.Errorf("%d versions, %v; want the two that were made", len(all), err)
 	}

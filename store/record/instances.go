@@ -1,4 +1,4 @@
-package activities
+package record
 
 import (
 	"context"
@@ -8,19 +8,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
 // LoadInstances reads the records of those of a fanned-out step's instances that have ended, at most limit of them: those that did not
 // succeed first, each kind in the order of their indices. total is how many have ended.
-func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit int) (records []contract.StepRecord, total int, err error) {
+func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit int) (records []StepRecord, total int, err error) {
 	indices, err := instancesOf(ctx, s, run, step)
 	if err != nil {
 		return nil, 0, err
 	}
-	all := make([]contract.StepRecord, len(indices))
+	all := make([]StepRecord, len(indices))
 	err = store.Each(ctx, len(indices), func(ctx context.Context, i int) (err error) {
 		all[i], err = LoadInstance(ctx, s, run, step, indices[i])
 		return err
@@ -28,7 +27,7 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 	if err != nil {
 		return nil, 0, err
 	}
-	var well []contract.StepRecord
+	var well []StepRecord
 	for _, record := range all {
 		switch {
 		case record.Status != spec.StatusSucceeded && len(records) < limit:
@@ -42,10 +41,10 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 }
 
 // LoadInstance reads the record of one instance; one that has not ended is pending.
-func LoadInstance(ctx context.Context, s *store.Store, run, step string, index int) (contract.StepRecord, error) {
-	at := contract.At{Run: run, Step: step, Instance: &contract.Instance{Index: index}}
-	record := contract.StepRecord{Step: step, Index: index, Status: spec.StatusPending}
-	if err := s.GetJSON(ctx, recordKey(at), &record); err != nil && !errors.Is(err, store.ErrNotFound) {
+func LoadInstance(ctx context.Context, s *store.Store, run, step string, index int) (StepRecord, error) {
+	at := At{Run: run, Step: step, Instance: &Instance{Index: index}}
+	record := StepRecord{Step: step, Index: index, Status: spec.StatusPending}
+	if err := s.GetJSON(ctx, Key(at), &record); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return record, fmt.Errorf("the record of %s: %w", at.ID(), err)
 	}
 	return record, nil

@@ -1,4 +1,4 @@
-package activities
+package registry
 
 import (
 	"bytes"
@@ -53,10 +53,10 @@ func versionsPrefix(typ artifact.Type, name string) string {
 	return "registry/" + string(typ) + "/" + name + "/"
 }
 
-// putVersion registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
+// Publish registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
 // name to another version and this one is none that he had not seen. A result that was taken over is left alone when the name ever had
 // that version: nothing was made. It reports whether the version is registered, and says why another one stays current; nothing where none does.
-func putVersion(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
+func Publish(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
 	known, err := hasVersion(ctx, s, v)
 	if err != nil || known && v.By != "" {
 		return false, "", err
@@ -110,8 +110,8 @@ func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string
 	return all, err
 }
 
-// newestVersions returns the current version of every published name.
-func newestVersions(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
+// CurrentRefs returns the current version of every published name.
+func CurrentRefs(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
 	current, err := Current(ctx, s, typ)
 	all := make(map[string]artifact.Ref, len(current))
 	for name, v := range current {
@@ -132,8 +132,8 @@ func Versions(ctx context.Context, s *store.Store, typ artifact.Type, name strin
 	return all, err
 }
 
-// lineage adds to a version what it was made from and how: the inputs in the resolved spec of the step, and that spec.
-func lineage(ctx context.Context, s *store.Store, resolved json.RawMessage, outputs map[string]json.RawMessage, v *Published) error {
+// AddLineage adds to a version what it was made from and how: the inputs in the resolved spec of the step, and that spec.
+func AddLineage(ctx context.Context, s *store.Store, resolved json.RawMessage, outputs map[string]json.RawMessage, v *Published) error {
 	var spec struct {
 		Inputs map[string]artifact.Ref `json:"inputs"`
 	}

@@ -1,0 +1,31 @@
+package record
+
+import "time"
+
+// Decision is what was decided, by whom and when. By is empty when nobody did in time.
+type Decision struct {
+	Approved bool           `json:"approved"`
+	By       string         `json:"by,omitempty"`
+	At       time.Time      `json:"at"`
+	Reason   string         `json:"reason,omitempty"`
+	Fields   map[string]any `json:"fields,omitempty"`
+	// Check is that of ApprovalInput.
+	Check int `json:"check,omitempty"`
+}
+
+// String is the decision in one line: what, by whom and why.
+func (d Decision) String() string {
+	line := "rejected"
+	if d.Approved {
+		line = "approved"
+	}
+	if d.By == "" {
+		line += " by default"
+	} else {
+		line += " by " + d.By
+	}
+	if d.Reason != "" {
+		line += ": " + d.Reason
+	}
+	return line
+}

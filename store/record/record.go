@@ -1,0 +1,117 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store"
+)
+
+// RunKey is where a run's record is in the store.
+func RunKey(run string) string { return "runs/" + run + "/run.json" }
+
+// StepKey is where a step's record is.
+func StepKey(run, step string) string { return "runs/" + run + "/steps/" + step + ".json" }
+
+// Key is where the record of a step, or of an instance of one, is. Instances lie apart: there may be many, and whoever lists
+// runs does not want them.
+func Key(at At) string {
+	if at.Instance == nil {
+		return StepKey(at.Run, at.Step)
+	}
+	return fmt.Sprintf("instances/%s/%s/%d.json", at.Run, at.Step, at.Instance.Index)
+}
+
+// AcceptedKey is where the last accepted run of a pipeline is named.
+func AcceptedKey(pipeline string) string { return "accepted/" + pipeline + ".json" }
+
+// Run is a run's record with those of its steps, in graph order.
+type Run struct {
+	RunRecord
+	Steps []StepRecord `json:"steps"`
+}
+
+// LoadRun reads a run's records. Steps that have not ended have none in the store; they are pending here.
+func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
+	var r Run
+	if err := s.GetJSON(ctx, RunKey(run), &r.RunRecord); err != nil {
+		return r, fmt.Errorf("run %s: %w", run, err)
+	}
+	r.Steps = make([]StepRecord, len(r.Graph))
+	return r, store.Each(ctx, len(r.Graph), func(ctx context.Context, i int) error {
+		node := r.Graph[i]
+		r.Steps[i] = StepRecord{Step: node.ID, Kind: node.Kind, Status: spec.StatusPending}
+		err := s.GetJSON(ctx, StepKey(run, node.ID), &r.Steps[i])
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Runs reads the records of all runs, newest first.
+func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
+	all, err := store.RecordsIn[RunRecord](ctx, s, "runs/", func(key string) bool { return strings.HasSuffix(key, "/run.json") })
+	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
+	return all, err
+}
+
+// Accept makes a run its pipeline's last accepted one, unless a newer one is already.
+func Accept(ctx context.Context, s *store.Store, record RunRecord) error {
+	var newest RunRecord
+	key := AcceptedKey(record.Pipeline)
+	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if newest.EndedAt.After(record.EndedAt) {
+		return nil
+	}
+	return s.PutJSON(ctx, key, RunRecord{Run: record.Run, EndedAt: record.EndedAt}, store.WriteOptions{})
+}
+
+func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (string, error) {
+	var newest RunRecord
+	if err := s.GetJSON(ctx, AcceptedKey(pipeline), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	return newest.Run, nil
+}
+
+// LoadSubmission returns what was submitted under a digest.
+func LoadSubmission(ctx context.Context, s *store.Store, digest string) (sub Submission, err error) {
+	if err := ReadBlob(ctx, s, digest, &sub); err != nil {
+		return sub, fmt.Errorf("submission %s: %w", digest, err)
+	}
+	return sub, nil
+}
+
+// StoreOutputs makes outputs small enough for history.
+func StoreOutputs(ctx context.Context, s *store.Store, outputs any) (StepOutput, error) {
+	raw, err := json.Marshal(outputs)
+	if err != nil {
+		return StepOutput{}, fmt.Errorf("encode outputs: %w", err)
+	}
+	if len(raw) <= InlineLimit {
+		return StepOutput{Outputs: raw}, nil
+	}
+	digest, _, err := s.PutBlob(ctx, bytes.NewReader(raw))
+	return StepOutput{OutputsRef: digest}, err
+}
+
+// LoadOutputs is the inverse of StoreOutputs.
+func LoadOutputs(ctx context.Context, s *store.Store, out StepOutput) (json.RawMessage, error) {
+	if out.OutputsRef == "" {
+		return out.Outputs, nil
+	}
+	var raw json.RawMessage
+	if err := ReadBlob(ctx, s, out.OutputsRef, &raw); err != nil {
+		return nil, fmt.Errorf("outputs %s: %w", out.OutputsRef, err)
+	}
+	return raw, nil
+}
