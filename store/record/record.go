@@ -1,3 +1,4 @@
+// Package record is what the store keeps of runs: what was submitted, a record for each run, step and instance, and where they lie.
 package record
 
 import (
@@ -75,6 +76,7 @@ func Accept(ctx context.Context, s *store.Store, record RunRecord) error {
 	return s.PutJSON(ctx, key, RunRecord{Run: record.Run, EndedAt: record.EndedAt}, store.WriteOptions{})
 }
 
+// LastAccepted is the last accepted run of a pipeline; empty where there is none.
 func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (string, error) {
 	var newest RunRecord
 	if err := s.GetJSON(ctx, AcceptedKey(pipeline), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -1,3 +1,4 @@
+// Package registry is what datasets and models have been published under which names: versions, which of them is current, and tags.
 package registry
 
 import (
