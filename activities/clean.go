@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Cleaner holds the activity of the clean kind.
@@ -246,9 +247,9 @@ func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err 
 	return digest, err
 }
 
-func cleanProgress(p *pipelines.Progress) contract.Progress {
+func cleanProgress(p *pipelines.Progress) protocol.Progress {
 	if p == nil {
-		return contract.Progress{Text: "bringing the input", Share: -1}
+		return protocol.Progress{Text: "bringing the input", Share: -1}
 	}
-	return contract.Progress{Text: p.String(), Share: p.Done}
+	return protocol.Progress{Text: p.String(), Share: p.Done}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Compiler holds the activity of the compile kind.
@@ -39,7 +40,7 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	defer cleanup()
 	var says atomic.Value
 	says.Store("bringing the model")
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: says.Load().(string), Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: says.Load().(string), Share: -1} })
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
 		Store: c.Store, Python: c.python(), Executable: c.Executable, Progress: func(text string) { says.Store(text) },

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
@@ -69,7 +70,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		at.Instance = &record.Instance{Index: i}
 		if i%gathered == 0 {
 			heartbeat.Show(ctx, func() any {
-				return contract.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
+				return protocol.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
 			})
 			var err error
 			if some, err = e.readInstances(ctx, in.At, i, min(i+gathered, in.Of)); err != nil {

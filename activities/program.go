@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -78,7 +79,7 @@ func (p *Programs) perform(
 	ctx context.Context, in record.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
 ) (record.StepOutput, error) {
 	said := proc.NewTail(1)
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: said.String(), Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: said.String(), Share: -1} })
 	env, err := p.Engine.environment(ctx, in.Submission)
 	if err != nil {
 		return record.StepOutput{}, err

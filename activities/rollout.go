@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Rollouts holds the activities of the rollout kind.
@@ -52,7 +53,7 @@ func (r *Rollouts) target(ctx context.Context, in record.StepInput) (serving.Tar
 func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.RolloutOpened, error) {
 	var loading atomic.Value
 	loading.Store("loading the model")
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: loading.Load().(string), Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: loading.Load().(string), Share: -1} })
 	target, spec, err := r.target(ctx, in)
 	switch {
 	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
@@ -116,7 +117,7 @@ func (r *Rollouts) force(ctx context.Context, target serving.Target, split servi
 
 // Traffic gives the candidate the share of a stage.
 func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "moving traffic", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "moving traffic", Share: -1} })
 	target, _, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
@@ -164,7 +165,7 @@ type ReleaseRecord struct {
 
 // Settle ends a rollout. Traffic is moved first and the record written after: what users get matters more than what we know of it.
 func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "settling", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "settling", Share: -1} })
 	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
 		return err

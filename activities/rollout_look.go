@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/rollout"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // Look judges a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
 // that is lost and done again judges the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "judging", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "judging", Share: -1} })
 	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutLooked{}, err

@@ -16,11 +16,12 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Replayed is the heartbeat of a replay: how many rows were sent, from which another worker goes on.
 type Replayed struct {
-	contract.Progress
+	protocol.Progress
 	Sent int64 `json:"sent"`
 }
 
@@ -36,7 +37,7 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 	sent.Store(before.Sent)
 	heartbeat.Show(ctx, func() any {
 		n := sent.Load()
-		return Replayed{Sent: n, Progress: contract.Progress{Text: fmt.Sprintf("%d requests replayed", n), Share: -1}}
+		return Replayed{Sent: n, Progress: protocol.Progress{Text: fmt.Sprintf("%d requests replayed", n), Share: -1}}
 	})
 	target, spec, err := r.target(ctx, in.Step) // it may have to be served by this process now
 	if err != nil {

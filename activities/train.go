@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Trainings holds the worker's activities of the train kind.
@@ -30,7 +31,7 @@ type Trainings struct {
 	LogDir string
 	// Gauges take what is known of gangs while they are watched, and Progress asks the nodes of a training for it. Gauges may be nil.
 	Gauges   *prom.Gauges
-	Progress func(ctx context.Context, workflow string) ([]contract.TrainProgress, error)
+	Progress func(ctx context.Context, workflow string) ([]protocol.TrainProgress, error)
 	// Pool opens a pool as its environment describes it. It returns the same pool for the same name and spec.
 	Pool func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error)
 }
@@ -107,7 +108,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 
 // Seal opens a generation and says how far the one before it came.
 func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.SealOutput, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "sealing", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "sealing", Share: -1} })
 	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, in.Unusable)
 	if err != nil || in.Generation == 1 {
 		return contract.SealOutput{Seal: seal}, err

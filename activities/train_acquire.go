@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // firstPause is how soon what there was none of is asked for again; the pauses double up to the tick.
@@ -28,7 +29,7 @@ const maxPause = 10 * time.Second
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
 	var text atomic.Value
 	text.Store("asking for nodes")
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: text.Load().(string), Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: text.Load().(string), Share: -1} })
 	heard := time.Now() // of any pool
 	over := time.NewTimer(in.Patience)
 	defer over.Stop()
@@ -121,7 +122,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 
 // Watch returns when a node of a gang is gone.
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "watching the nodes", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "watching the nodes", Share: -1} })
 	defer t.prune(ctx, in.Key, in.Keep)()
 	defer t.keepGauges(ctx, in)()
 	pool, err := t.pool(ctx, in.Submission, in.Pool)
@@ -137,7 +138,7 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 
 // Release gives a gang back.
 func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "releasing nodes", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "releasing nodes", Share: -1} })
 	begun := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := t.releaseIn(ctx, in)

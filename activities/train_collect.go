@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // curvePoints is how many points of the loss curve are kept.
@@ -30,7 +31,7 @@ type curvePoint struct {
 // Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
 // them once, whatever was lost and repeated on the way.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
-	heartbeat.Show(ctx, func() any { return contract.Progress{Text: "collecting the outputs", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
 	var spec spec.Train
 	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return record.StepOutput{}, err

@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // gaugesEvery is how often a gang's nodes are asked how far they are: their GPUs are read as often.
@@ -53,7 +54,7 @@ func (t *Trainings) keepGauges(ctx context.Context, in contract.GangInput) (end 
 }
 
 // gangSamples is what is exported of a gang whose nodes say this.
-func gangSamples(in contract.GangInput, nodes []contract.TrainProgress) []telemetry.Sample {
+func gangSamples(in contract.GangInput, nodes []protocol.TrainProgress) []telemetry.Sample {
 	pool, count := in.Pool, float64(len(in.Gang.Nodes))
 	samples := []telemetry.Sample{{Metric: telemetry.GangNodes, Value: count, Labels: []string{pool, in.Gang.Capacity}}}
 	if price := in.Gang.USDPerHour; price > 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // What is known of a gang is exported while it is watched, with what its nodes said last, and nothing of it afterwards.
@@ -26,12 +27,12 @@ func TestGangGauges(t *testing.T) {
 	gauges := prom.NewGauges(telemetry.Trainings())
 	half := 0.5
 	asked, during := make(chan struct{}, 1), ""
-	trainings := &Trainings{Gauges: gauges, Progress: func(_ context.Context, workflow string) ([]contract.TrainProgress, error) {
+	trainings := &Trainings{Gauges: gauges, Progress: func(_ context.Context, workflow string) ([]protocol.TrainProgress, error) {
 		asked <- struct{}{}
 		if workflow == "" {
 			return nil, errors.New("of no workflow")
 		}
-		return []contract.TrainProgress{
+		return []protocol.TrainProgress{
 			{Generation: 2, Node: 0, StepsPerSecond: 7, GPUs: []gpu.Reading{{UUID: "GPU-a", Index: 3, Utilization: &half, MemoryUsed: 5, Temperature: 60}}},
 			{Generation: 2, Node: 1, StepsPerSecond: 7},
 			{Generation: 1, Node: 0, StepsPerSecond: 1000}, // of the gang before

@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Patient returns the store for activities: one that is away is waited for, which their heartbeats say meanwhile.
@@ -18,7 +19,7 @@ func Patient(s *store.Store) *store.Store {
 		}
 		activity.GetLogger(ctx).Warn("waiting for the store", "store", s.URL(), "error", why)
 		return heartbeat.Instead(ctx, func() any {
-			return contract.Progress{Text: "waiting for the store: " + why.Error(), Share: -1}
+			return protocol.Progress{Text: "waiting for the store: " + why.Error(), Share: -1}
 		})
 	}})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // queryTimeout bounds one question to a workflow: without a worker nobody answers.
@@ -42,10 +43,10 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 // Detail is what a running step says of itself now.
 type Detail struct {
 	// Text and Share are the step's own progress line; Share is negative when unknown.
-	contract.Progress
+	protocol.Progress
 	Train *contract.TrainState
 	// TrainNodes is what the nodes of a training said last.
-	TrainNodes []contract.TrainProgress
+	TrainNodes []protocol.TrainProgress
 	Rollout    *contract.RolloutState
 	// Child is where the run of a child pipeline is.
 	Child *contract.RunState
@@ -79,7 +80,7 @@ const (
 
 // instances asks some of those of a fanned-out step.
 func (s *Session) instances(ctx context.Context, run string, step contract.StepState) (Detail, error) {
-	d := Detail{Progress: contract.Progress{Share: float64(step.Done) / float64(step.Of)}}
+	d := Detail{Progress: protocol.Progress{Share: float64(step.Done) / float64(step.Of)}}
 	lanes, err := s.lanes(ctx, run, step.ID, shownLanes)
 	if err != nil {
 		return d, err
@@ -90,7 +91,7 @@ func (s *Session) instances(ctx context.Context, run string, step contract.StepS
 			if len(d.Instances) == shownInstances {
 				continue
 			}
-			one := InstanceDetail{StepState: at, Detail: Detail{Progress: contract.Progress{Share: -1}}}
+			one := InstanceDetail{StepState: at, Detail: Detail{Progress: protocol.Progress{Share: -1}}}
 			if at.Status == spec.StatusRunning {
 				if detail, err := s.detail(ctx, l.id, at); err == nil { // else it has only just begun, or ended
 					one.Detail = detail
@@ -104,7 +105,7 @@ func (s *Session) instances(ctx context.Context, run string, step contract.StepS
 
 // detail asks a step, or an instance of one, that workflow does.
 func (s *Session) detail(ctx context.Context, workflow string, step contract.StepState) (Detail, error) {
-	d := Detail{Progress: contract.Progress{Share: -1}}
+	d := Detail{Progress: protocol.Progress{Share: -1}}
 	switch {
 	case step.Child == "":
 		id := contract.ActivityID(step.ID, step.Attempt)
@@ -164,7 +165,7 @@ func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
 }
 
 // TrainProgress is what the nodes of a training said last.
-func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []contract.TrainProgress, err error) {
+func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []protocol.TrainProgress, err error) {
 	pending, err := s.pending(ctx, workflow)
 	if err != nil {
 		return nil, err
@@ -173,7 +174,7 @@ func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []con
 		if !isRanks(a) || len(a.GetHeartbeatDetails().GetPayloads()) == 0 {
 			continue
 		}
-		var p contract.TrainProgress
+		var p protocol.TrainProgress
 		if err := s.details(a, &p); err != nil {
 			return nil, err
 		}
@@ -185,7 +186,7 @@ func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []con
 // isRanks reports whether an activity is the ranks of a node, which may have been attached to.
 func isRanks(a *workflowpb.PendingActivityInfo) bool {
 	name := a.GetActivityType().GetName()
-	return name == contract.RunRanksActivity || name == contract.AttachActivity
+	return name == protocol.RunRanksActivity || name == protocol.AttachActivity
 }
 
 // Wait returns how a run ended, when it has. What counts is the run's record, which does not depend on Temporal's retention; one that the

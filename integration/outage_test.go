@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // soakVariable, in the environment, makes TestOutages stop each thing at every stage, for 90 s each: `make soak`.
@@ -161,7 +162,7 @@ func (o *outages) hold(run, step string) (release func()) {
 		switch step {
 		case "fit": // in the midst of training, with a checkpoint to resume from
 			detail, err := o.session.Detail(o.t.Context(), run, at)
-			return err == nil && slices.ContainsFunc(detail.TrainNodes, func(p contract.TrainProgress) bool { return p.CommittedStep > 0 })
+			return err == nil && slices.ContainsFunc(detail.TrainNodes, func(p protocol.TrainProgress) bool { return p.CommittedStep > 0 })
 		case "ship": // in the midst of a canary
 			doc, err := routing.Current(o.t.Context(), o.store(), "spam")
 			release, _ := doc.Release("2")

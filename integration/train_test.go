@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 func TestTrainUndisturbed(t *testing.T) {
@@ -173,7 +174,7 @@ func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
 	b.awaitSteps(5)
 	pid := b.agentOf(1, 1)
 	kill(t, pid, syscall.SIGSTOP)
-	b.await("an attempt to attach", func() bool { return b.pending(contract.AttachActivity) })
+	b.await("an attempt to attach", func() bool { return b.pending(protocol.AttachActivity) })
 	kill(t, pid, syscall.SIGCONT)
 	o := b.result()
 	b.checkAccount(o)

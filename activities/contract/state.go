@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/metrics"
-	"github.com/sluiceml/sluice/training/gpu"
 )
 
 // StateQuery is answered by every workflow of a run with where it is now: RunState by the pipeline's, TrainState by a training
@@ -38,13 +36,6 @@ type StepState struct {
 	Done int `json:"done,omitempty"`
 }
 
-// Progress is what a long activity says of itself in its heartbeat details: one line and, where known, a share done.
-type Progress struct {
-	Text string `json:"text"`
-	// Share done, 0 to 1; negative when unknown.
-	Share float64 `json:"share"`
-}
-
 // TrainState is where a training step is. Step and loss are not in it: they travel in heartbeats, see TrainProgress.
 type TrainState struct {
 	Generation int `json:"generation"`
@@ -54,21 +45,6 @@ type TrainState struct {
 	Nodes []string `json:"nodes"`
 	// Ended are the generations that are over.
 	Ended []spec.Generation `json:"ended"`
-}
-
-// TrainProgress is what a node's RunRanks activity says in its heartbeat details.
-type TrainProgress struct {
-	Generation     int            `json:"generation"`
-	Node           int            `json:"node"`
-	Step           int64          `json:"step"`
-	Of             int64          `json:"of"`
-	Loss           metrics.Number `json:"loss"`
-	StepsPerSecond float64        `json:"steps_per_second"`
-	CommittedStep  int64          `json:"committed_step"`
-	// GPUs are the newest readings of those that the node has.
-	GPUs []gpu.Reading `json:"gpus,omitempty"`
-	// Idle says that they are hardly used, while they are, where the step wants to know.
-	Idle string `json:"idle,omitempty"`
 }
 
 // RolloutState is where a rollout is.

@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Run serves one node until ctx ends, or it has had nothing to do for too long. Every process it started is gone when it returns. s is
@@ -83,10 +84,10 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 }
 
 func (n *node) register(r worker.ActivityRegistry) {
-	r.RegisterActivityWithOptions(n.Prepare, activity.RegisterOptions{Name: contract.PrepareActivity})
-	r.RegisterActivityWithOptions(n.RunRanks, activity.RegisterOptions{Name: contract.RunRanksActivity})
-	r.RegisterActivityWithOptions(n.Attach, activity.RegisterOptions{Name: contract.AttachActivity})
-	r.RegisterActivityWithOptions(n.Stop, activity.RegisterOptions{Name: contract.StopActivity})
+	r.RegisterActivityWithOptions(n.Prepare, activity.RegisterOptions{Name: protocol.PrepareActivity})
+	r.RegisterActivityWithOptions(n.RunRanks, activity.RegisterOptions{Name: protocol.RunRanksActivity})
+	r.RegisterActivityWithOptions(n.Attach, activity.RegisterOptions{Name: protocol.AttachActivity})
+	r.RegisterActivityWithOptions(n.Stop, activity.RegisterOptions{Name: protocol.StopActivity})
 }
 
 // clientOptions say how to reach Temporal: by the pool's token, else by Temporal's own environment variables.

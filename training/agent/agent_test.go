@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/nvml"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // TestMain lets this test's own executable watch ranks, as the agent's does.
@@ -72,7 +73,7 @@ func TestRankEnvironment(t *testing.T) {
 		folder: &script.Folder{Argv: []string{"/bin/fit"}, Output: "/n/output", Env: []string{"RANK=9", "MINE=1", "SLUICE_STORE=file:///s", "SLUICE_TEMPORAL_TOKEN=secret"}},
 		dirs:   dirs{checkpoints: "/n/checkpoints", resume: "/n/resume", metrics: "/l/m"}, resumeFrom: "/n/resume",
 	}
-	in := contract.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
+	in := protocol.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
 	want := []string{
 		"GLOO_SOCKET_IFNAME=lo", "GROUP_RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=20001",
 		"MINE=1", "NODE_RANK=1", "OMP_NUM_THREADS=4", "RANK=1", "SLUICE_CHECKPOINT_DIR=/n/checkpoints", "SLUICE_CHECKPOINT_EVERY=1m30s",
@@ -132,21 +133,21 @@ func TestLinkTree(t *testing.T) {
 }
 
 func TestProtocolMismatchIsRefused(t *testing.T) {
-	err := checkProtocol(contract.AgentProtocol + 1)
+	err := checkProtocol(protocol.AgentProtocol + 1)
 	if contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "same release") {
 		t.Errorf("another protocol: %v, want a refusal that says what to do", err)
 	}
-	if err := checkProtocol(contract.AgentProtocol); err != nil {
+	if err := checkProtocol(protocol.AgentProtocol); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestStopMayOvertakeTheStart(t *testing.T) {
 	n := &node{prepared: &prepared{key: training.Key{Generation: 2}}}
-	if err := n.Stop(t.Context(), contract.StopInput{Generation: 2}); err != nil {
+	if err := n.Stop(t.Context(), protocol.StopInput{Generation: 2}); err != nil {
 		t.Fatal(err)
 	}
-	ended, err := n.RunRanks(t.Context(), contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 2})
+	ended, err := n.RunRanks(t.Context(), protocol.RunRanksInput{Protocol: protocol.AgentProtocol, Generation: 2})
 	if err != nil || !ended.Stopped || ended.Code != exitStopped {
 		t.Errorf("ranks that were stopped before their start: %+v, %v", ended, err)
 	}

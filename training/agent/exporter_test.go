@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // An agent answers Prometheus with what it knows of its node; another on the same port goes on without, and says so.
@@ -42,7 +42,7 @@ func TestExport(t *testing.T) {
 		`sluice_node_commits_total{outcome="committed"} 1`, "sluice_node_commit_bytes_total 1000", "sluice_node_notice_timestamp_seconds 1.9e+09",
 		`sluice_node_gpu_utilization_ratio{gpu="1",uuid="GPU-a"} 0.5`,
 	)
-	n.ranks.ended = contract.RanksEnded{}
+	n.ranks.ended = protocol.RanksEnded{}
 	close(n.ranks.done)
 	if text := page(t, address); strings.Contains(text, "sluice_node_step ") || strings.Contains(text, "sluice_node_gpu") {
 		t.Errorf("of ranks that have ended there is\n%s", text)

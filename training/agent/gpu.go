@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/helper"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -91,7 +91,7 @@ func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 	w.idle.add(report.At, share)
 	if why := w.idle.why(); why != "" && w.idle.limit.Action == spec.IdleRelease && !w.released {
 		w.released = true
-		w.notify(ctx, contract.Notice{Cause: contract.CauseIdle, Reason: why})
+		w.notify(ctx, protocol.Notice{Cause: protocol.CauseIdle, Reason: why})
 	}
 }
 
@@ -107,7 +107,7 @@ func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	if err := writeWhole(filepath.Join(w.r.node.config.Dir, FaultFile), event); err != nil {
 		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
 	}
-	w.notify(ctx, contract.Notice{Cause: contract.CauseFault, Reason: event.String()})
+	w.notify(ctx, protocol.Notice{Cause: protocol.CauseFault, Reason: event.String()})
 }
 
 // forget drops what is out of date when the GPUs are not watched any more.
@@ -118,7 +118,7 @@ func (w *gpuWatch) forget() {
 }
 
 // notify sends the train workflow a notice, again and again until it has taken it or the ranks have ended.
-func (w *gpuWatch) notify(ctx context.Context, notice contract.Notice) {
+func (w *gpuWatch) notify(ctx context.Context, notice protocol.Notice) {
 	notice.Generation, notice.Node = w.r.key.Generation, w.r.p.index
 	w.tasks.Go(func() {
 		for {

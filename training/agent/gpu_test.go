@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
@@ -22,16 +21,17 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // notices is a Temporal that takes signals to train workflows.
 type notices struct {
 	client.Client
-	sent chan contract.Notice
+	sent chan protocol.Notice
 }
 
 func (s notices) SignalWorkflow(_ context.Context, _, _, _ string, arg any) error {
-	s.sent <- arg.(contract.Notice)
+	s.sent <- arg.(protocol.Notice)
 	return nil
 }
 
@@ -54,13 +54,13 @@ func (w *warnings) String() string {
 }
 
 // gpuNode is a node with the GPUs 2 and 3 of gputest's machine, or with no helper, that runs a program.
-func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks, chan contract.Notice, *warnings) {
+func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks, chan protocol.Notice, *warnings) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, log, sent := t.TempDir(), &warnings{}, make(chan contract.Notice, 10)
+	dir, log, sent := t.TempDir(), &warnings{}, make(chan protocol.Notice, 10)
 	n := &node{
 		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1", GPUs: gputest.UUIDs(2, 3), GPUHelper: helperPath}, store: s,
 		client: notices{sent: sent}, log: slog.New(slog.NewTextHandler(log, nil)), stallFloor: time.Minute,
@@ -72,7 +72,7 @@ func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks,
 	}
 	p.folder = &script.Folder{Argv: []string{"sh", "-c", program}, Work: dir, Output: dir, Env: []string{"PATH=" + os.Getenv("PATH")}}
 	n.prepared = p
-	r, err := n.launch(contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
+	r, err := n.launch(protocol.RunRanksInput{Protocol: protocol.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +81,14 @@ func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks,
 }
 
 // awaitNotice is the next that the workflow is sent.
-func awaitNotice(t *testing.T, sent chan contract.Notice) contract.Notice {
+func awaitNotice(t *testing.T, sent chan protocol.Notice) protocol.Notice {
 	t.Helper()
 	select {
 	case n := <-sent:
 		return n
 	case <-time.After(time.Minute):
 		t.Fatal("the workflow was told nothing")
-		return contract.Notice{}
+		return protocol.Notice{}
 	}
 }
 
@@ -103,7 +103,7 @@ func TestGPUFault(t *testing.T) {
 	gputest.Raise(t, machine, 5, 79)
 	gputest.Raise(t, machine, 2, 31)
 	gputest.Raise(t, machine, 3, 119)
-	want := contract.Notice{Generation: 1, Cause: contract.CauseFault, Reason: broken}
+	want := protocol.Notice{Generation: 1, Cause: protocol.CauseFault, Reason: broken}
 	if diff := cmp.Diff(want, awaitNotice(t, sent)); diff != "" {
 		t.Errorf("notice (-want +got):\n%s", diff)
 	}
@@ -165,7 +165,7 @@ func TestGPUReadings(t *testing.T) {
 		t.Errorf("heartbeats say %+v", p)
 	}
 	gputest.SetUtilization(t, machine, 4)
-	if n := awaitNotice(t, sent); n.Cause != contract.CauseIdle || !strings.Contains(n.Reason, "of the last 300ms, less than 30%") {
+	if n := awaitNotice(t, sent); n.Cause != protocol.CauseIdle || !strings.Contains(n.Reason, "of the last 300ms, less than 30%") {
 		t.Errorf("notice %+v", n)
 	}
 	r.kill()

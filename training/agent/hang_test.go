@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // hanging makes steps until it is told to hang: then it hears no SIGTERM, and a process of its own has left for another session.
@@ -51,7 +51,7 @@ func TestHang(t *testing.T) {
 		Env: []string{"PATH=" + os.Getenv("PATH"), "SLUICE_METRICS=" + p.dirs.metrics, "SLUICE_OUTPUT_DIR=" + dir},
 	}
 	n.prepared = p
-	r, err := n.launch(contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
+	r, err := n.launch(protocol.RunRanksInput{Protocol: protocol.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}

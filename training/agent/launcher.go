@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // launch is how the ranks of a node are started.
@@ -30,7 +30,7 @@ func (l launch) watched() bool { return l.dir != "" }
 // launchOf says how the node's command is started. self is the agent's own program, which watches each rank of a launcher: it keeps how
 // the rank ended, which launchers make an exit code of their own of, and gives ranks that are told to stop the time they are due, which
 // launchers do not.
-func launchOf(p *prepared, in contract.RunRanksInput, self string) (launch, error) {
+func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, error) {
 	rank, nodes, port := strconv.Itoa(p.index), strconv.Itoa(in.Nodes), strconv.Itoa(in.MasterPort)
 	command := p.folder.Argv
 	if !strings.Contains(command[0], "/") {

@@ -16,12 +16,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // gang is nodes that this test's process plays the agents of.
@@ -53,8 +53,8 @@ func startGang(t *testing.T, nodes int, spec spec.Train, text string) gang {
 			Argv: []string{"sh", "-c", text}, Work: dir, Output: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
 		}
 		n.prepared = p
-		r, err := n.launch(contract.RunRanksInput{
-			Protocol: contract.AgentProtocol, Generation: 1, Node: i, Nodes: nodes, MasterAddress: "127.0.0.1", MasterPort: port,
+		r, err := n.launch(protocol.RunRanksInput{
+			Protocol: protocol.AgentProtocol, Generation: 1, Node: i, Nodes: nodes, MasterAddress: "127.0.0.1", MasterPort: port,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +84,7 @@ func (g gang) await(t *testing.T, node int, path string) {
 	}
 }
 
-func (g gang) end(t *testing.T, node int) contract.RanksEnded {
+func (g gang) end(t *testing.T, node int) protocol.RanksEnded {
 	t.Helper()
 	select {
 	case <-g.ranks[node].done:
@@ -135,7 +135,7 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 		}
 	}
 	for i, n := range g.nodes {
-		if err := n.Stop(t.Context(), contract.StopInput{Generation: 1, Grace: 20 * time.Second}); err != nil {
+		if err := n.Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: 20 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		end := g.end(t, i)
@@ -185,7 +185,7 @@ func TestMPI(t *testing.T) {
 	for _, local := range []string{"0", "1", "2"} {
 		g.await(t, 0, "ranks/"+startedFiles+local)
 	}
-	if err := g.nodes[0].Stop(t.Context(), contract.StopInput{Generation: 1, Grace: 20 * time.Second}); err != nil {
+	if err := g.nodes[0].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: 20 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	if end := g.end(t, 0); end.Code != exitStopped || !end.Stopped || end.Ranks != 3 || end.CommittedStep != 7 {
@@ -273,7 +273,7 @@ func TestPatience(t *testing.T) {
 
 func TestTensorFlowConfig(t *testing.T) {
 	p := &prepared{index: 1, spec: spec.Train{Launcher: spec.LauncherTensorFlow}, folder: &script.Folder{Argv: []string{"/bin/fit"}}}
-	l, err := launchOf(p, contract.RunRanksInput{Nodes: 2, Peers: []string{"10.0.0.1:20001", "10.0.0.2:20002"}}, "/bin/agent")
+	l, err := launchOf(p, protocol.RunRanksInput{Nodes: 2, Peers: []string{"10.0.0.1:20001", "10.0.0.2:20002"}}, "/bin/agent")
 	if err != nil {
 		t.Fatal(err)
 	}

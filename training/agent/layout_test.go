@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // place writes files into a folder; a name with a slash at its end is a folder.
@@ -153,7 +153,7 @@ func TestHalfACheckpointIsNeverCommitted(t *testing.T) {
 			t.Fatalf("committed step %d, want 5; it said:\n%s", r.commits.committed(), r.said.tail)
 		}
 	}
-	if err := g.nodes[0].Stop(t.Context(), contract.StopInput{Generation: 1, Grace: 10 * time.Second}); err != nil {
+	if err := g.nodes[0].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: 10 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	if end := g.end(t, 0); end.Code != exitStopped || end.CommittedStep != 5 || end.CommitError != "" {

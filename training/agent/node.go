@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -51,15 +52,15 @@ type node struct {
 }
 
 // RunRanks starts the node's ranks and returns how they ended, after what they left has been committed. It has one attempt.
-func (n *node) RunRanks(ctx context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+func (n *node) RunRanks(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 	if err := checkProtocol(in.Protocol); err != nil {
-		return contract.RanksEnded{}, err
+		return protocol.RanksEnded{}, err
 	}
 	r, err := n.launch(in)
 	if errors.Is(err, errHalted) {
-		return contract.RanksEnded{Code: exitStopped, Stopped: true, EndedAt: time.Now()}, nil
+		return protocol.RanksEnded{Code: exitStopped, Stopped: true, EndedAt: time.Now()}, nil
 	} else if err != nil {
-		return contract.RanksEnded{}, err
+		return protocol.RanksEnded{}, err
 	}
 	return n.await(ctx, r)
 }
@@ -71,21 +72,21 @@ const exitStopped = 143
 var errHalted = errors.New("stopped before it was started")
 
 // Attach goes on waiting for ranks whose activity the server gave up.
-func (n *node) Attach(ctx context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+func (n *node) Attach(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 	if err := checkProtocol(in.Protocol); err != nil {
-		return contract.RanksEnded{}, err
+		return protocol.RanksEnded{}, err
 	}
 	n.mu.Lock()
 	r := n.ranks
 	n.mu.Unlock()
 	if r == nil || r.key.Generation != in.Generation {
-		return contract.RanksEnded{}, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
+		return protocol.RanksEnded{}, contract.Error(contract.ErrInfrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
 	}
 	return n.await(ctx, r)
 }
 
 // Stop ends the ranks and returns when they have gone. Ranks that have not been started will not be.
-func (n *node) Stop(ctx context.Context, in contract.StopInput) error {
+func (n *node) Stop(ctx context.Context, in protocol.StopInput) error {
 	n.mu.Lock()
 	n.halted = max(n.halted, in.Generation)
 	r := n.ranks
@@ -108,7 +109,7 @@ func (n *node) shutdown() {
 }
 
 // launch starts the ranks that were prepared, once.
-func (n *node) launch(in contract.RunRanksInput) (*ranks, error) {
+func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -129,7 +130,7 @@ func (n *node) launch(in contract.RunRanksInput) (*ranks, error) {
 
 // await returns how the ranks ended. A cancel stops them first. Ranks whose activity the server has given up get a while in which Attach
 // may take them over.
-func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error) {
+func (n *node) await(ctx context.Context, r *ranks) (protocol.RanksEnded, error) {
 	n.mu.Lock()
 	n.holder++
 	holder := n.holder
@@ -142,7 +143,7 @@ func (n *node) await(ctx context.Context, r *ranks) (contract.RanksEnded, error)
 	case <-ctx.Done():
 	}
 	if heartbeat.GivenUp(ctx) {
-		return contract.RanksEnded{}, n.orphan(ctx, holder, r)
+		return protocol.RanksEnded{}, n.orphan(ctx, holder, r)
 	}
 	r.stop(context.Background(), stopTimeout)
 	<-r.done
@@ -174,11 +175,11 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 var errGivenUp = errors.New("the server has given up this activity")
 
 func checkProtocol(number int) error {
-	if number == contract.AgentProtocol {
+	if number == protocol.AgentProtocol {
 		return nil
 	}
 	return contract.Error(contract.ErrInvalid, fmt.Sprintf(
-		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, contract.AgentProtocol), nil)
+		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, protocol.AgentProtocol), nil)
 }
 
 // keyOf is the generation that a step's input and number name.

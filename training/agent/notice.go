@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // NoticeFile appears in the node's folder when the node is going to be taken away: JSON, {"until": RFC 3339 time}.
@@ -58,12 +58,12 @@ func (n *node) passOn(ctx context.Context, notice NodeNotice) error {
 	if p == nil {
 		return errors.New("the node has not been prepared")
 	}
-	return n.signal(ctx, p.workflow, contract.Notice{Generation: p.key.Generation, Node: p.index, Until: notice.Until})
+	return n.signal(ctx, p.workflow, protocol.Notice{Generation: p.key.Generation, Node: p.index, Until: notice.Until})
 }
 
 // signal tells a train workflow something of the node.
-func (n *node) signal(ctx context.Context, workflow string, notice contract.Notice) error {
+func (n *node) signal(ctx context.Context, workflow string, notice protocol.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return n.client.SignalWorkflow(ctx, workflow, "", contract.NoticeSignal, notice)
+	return n.client.SignalWorkflow(ctx, workflow, "", protocol.NoticeSignal, notice)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // maxSpec bounds a resolved spec that is read from the store.
@@ -49,8 +50,8 @@ type dirs struct {
 }
 
 // Prepare fetches what the ranks need. Tried again, it starts anew.
-func (n *node) Prepare(ctx context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
-	var out contract.PrepareOutput
+func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
+	var out protocol.PrepareOutput
 	if err := checkProtocol(in.Protocol); err != nil {
 		return out, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -59,12 +60,12 @@ type ranks struct {
 	refusal error // why the node ended its ranks itself; supervise's
 
 	done  chan struct{} // closed when ended and err are set
-	ended contract.RanksEnded
+	ended protocol.RanksEnded
 	err   error
 }
 
 // startRanks starts the node's rank and watches over it until it has ended.
-func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error) {
+func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error) {
 	file, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, contract.Error(contract.ErrInfrastructure, "open the rank's log: "+err.Error(), err)
@@ -87,7 +88,7 @@ func startRanks(n *node, p *prepared, in contract.RunRanksInput) (*ranks, error)
 	return r, nil
 }
 
-func (r *ranks) start(c Config, in contract.RunRanksInput) error {
+func (r *ranks) start(c Config, in protocol.RunRanksInput) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -226,10 +227,10 @@ func (r *ranks) wasTold() bool {
 	return !r.stopped.IsZero()
 }
 
-func (r *ranks) ending(end rankEnd, commitErr error) contract.RanksEnded {
+func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := contract.RanksEnded{
+	e := protocol.RanksEnded{
 		// A rank that had ended when it was told to was not stopped: it may be why the others were.
 		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
 		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
@@ -314,9 +315,9 @@ func (r *ranks) tell() error {
 func (r *ranks) kill() { r.stop(context.Background(), 0) }
 
 // progress is what a heartbeat says.
-func (r *ranks) progress() contract.TrainProgress {
+func (r *ranks) progress() protocol.TrainProgress {
 	m := r.metrics.state()
-	p := contract.TrainProgress{
+	p := protocol.TrainProgress{
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const hidden = "deep/quartz+9471 sphinx?vow"
@@ -106,7 +107,7 @@ func TestRanksKeepSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.prepared = p
-			r, err := n.launch(contract.RunRanksInput{Protocol: contract.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
+			r, err := n.launch(protocol.RunRanksInput{Protocol: protocol.AgentProtocol, Generation: 1, Nodes: 1, MasterAddress: "127.0.0.1"})
 			if err != nil {
 				t.Fatal(err)
 			}

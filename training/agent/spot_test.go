@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/ec2/imds/imdstest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // signals is a client that takes signals and does nothing else.
@@ -44,7 +44,7 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 	go n.hearNotice(ctx)
 	until := time.Now().Add(2 * time.Minute).UTC().Truncate(time.Second)
 	service.Interrupt(until)
-	want := signalTaken{"train/r1/fit", contract.NoticeSignal, contract.Notice{Generation: 3, Node: 1, Until: until}}
+	want := signalTaken{"train/r1/fit", protocol.NoticeSignal, protocol.Notice{Generation: 3, Node: 1, Until: until}}
 	select {
 	case got := <-taken:
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // exitStopped is the exit code by which a script says that it was stopped and has left a checkpoint.
@@ -142,7 +143,7 @@ func (l *life) wasLost(end *trainEnd) bool {
 }
 
 // first returns the node whose ranks ended first of those that cond holds for, or -1.
-func (l *life) first(cond func(contract.RanksEnded) bool) int {
+func (l *life) first(cond func(protocol.RanksEnded) bool) int {
 	at := -1
 	for i := range l.nodes {
 		n := &l.nodes[i]
@@ -159,7 +160,7 @@ const together = 500 * time.Millisecond
 
 // failedBefore reports whether a failed before b. Of ranks that ended together it is the one that fell silent first: its peers had
 // their own complaint to print.
-func failedBefore(a, b contract.RanksEnded) bool {
+func failedBefore(a, b protocol.RanksEnded) bool {
 	if a.EndedAt.Sub(b.EndedAt).Abs() < together && !a.SaidAt.IsZero() && !b.SaidAt.IsZero() {
 		return a.SaidAt.Before(b.SaidAt)
 	}
@@ -174,7 +175,7 @@ func (l *life) rank(i int) int {
 
 // starved: a rank was killed for want of memory, which the same program will want again.
 func (l *life) starved(end *trainEnd) bool {
-	i := l.first(func(r contract.RanksEnded) bool { return r.OverMemory != "" })
+	i := l.first(func(r protocol.RanksEnded) bool { return r.OverMemory != "" })
 	if i < 0 {
 		return false
 	}
@@ -185,7 +186,7 @@ func (l *life) starved(end *trainEnd) bool {
 }
 
 func (l *life) hung(end *trainEnd) bool {
-	i := l.first(func(r contract.RanksEnded) bool { return r.Hung })
+	i := l.first(func(r protocol.RanksEnded) bool { return r.Hung })
 	if i < 0 {
 		return false
 	}
@@ -195,7 +196,7 @@ func (l *life) hung(end *trainEnd) bool {
 }
 
 func (l *life) crashed(end *trainEnd) bool {
-	i := l.first(func(r contract.RanksEnded) bool { return r.Signal != 0 && !r.Stopped })
+	i := l.first(func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped })
 	if i < 0 {
 		return false
 	}
@@ -235,7 +236,7 @@ func (l *life) unfinished() string {
 
 // failed reports whether a rank failed by itself. Where ranks were told to stop one may have agreed to it with its peers, and exited so,
 // before it was told itself.
-func (l *life) failed(r contract.RanksEnded) bool {
+func (l *life) failed(r protocol.RanksEnded) bool {
 	if r.Code == exitStopped && (l.left() || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
 		return false
 	}

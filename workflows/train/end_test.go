@@ -11,12 +11,13 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // at is a moment some seconds into the generation.
 func at(seconds int) time.Time { return time.Unix(int64(1000+seconds), 0) }
 
-func ended(r contract.RanksEnded) nodeState {
+func ended(r protocol.RanksEnded) nodeState {
 	return nodeState{prepared: true, started: true, ended: true, result: r}
 }
 
@@ -26,32 +27,32 @@ func failed(err error) nodeState {
 
 func TestClassifyGeneration(t *testing.T) {
 	var (
-		ok       = ended(contract.RanksEnded{EndedAt: at(9)})
-		stopped  = ended(contract.RanksEnded{Code: 143, Stopped: true, EndedAt: at(9), Step: 40, CommittedStep: 40})
-		agreed   = ended(contract.RanksEnded{Code: 143, EndedAt: at(8), Step: 40, CommittedStep: 40})
-		killed   = ended(contract.RanksEnded{Code: -1, Signal: 9, EndedAt: at(2), Tail: "last words"})
-		cutShort = ended(contract.RanksEnded{Code: -1, Signal: 9, Stopped: true, EndedAt: at(9)})
-		failsA   = ended(contract.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
-		failsB   = ended(contract.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
-		hung     = ended(contract.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
-		second   = ended(contract.RanksEnded{Code: 3, EndedAt: at(2), Ranks: 4, Local: 2})
-		hungry   = ended(contract.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than memory: 16GiB"})
+		ok       = ended(protocol.RanksEnded{EndedAt: at(9)})
+		stopped  = ended(protocol.RanksEnded{Code: 143, Stopped: true, EndedAt: at(9), Step: 40, CommittedStep: 40})
+		agreed   = ended(protocol.RanksEnded{Code: 143, EndedAt: at(8), Step: 40, CommittedStep: 40})
+		killed   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(2), Tail: "last words"})
+		cutShort = ended(protocol.RanksEnded{Code: -1, Signal: 9, Stopped: true, EndedAt: at(9)})
+		failsA   = ended(protocol.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
+		failsB   = ended(protocol.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
+		hung     = ended(protocol.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
+		second   = ended(protocol.RanksEnded{Code: 3, EndedAt: at(2), Ranks: 4, Local: 2})
+		hungry   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than memory: 16GiB"})
 		silent   = nodeState{prepared: true, started: true, gone: true}
 		running  = nodeState{prepared: true, started: true}
 		waiting  = nodeState{}
-		notice   = &contract.Notice{Generation: 1, Node: 1}
+		notice   = &protocol.Notice{Generation: 1, Node: 1}
 		loss     = &training.Loss{Nodes: []int{1}, Reason: "node 1: it was interrupted without notice"}
 		refused  = failed(contract.Error(contract.ErrInvalid, "speaks another protocol", nil))
 		user     = failed(contract.Error(contract.ErrUser, "python9 is not installed", nil))
 		broken   = failed(contract.Error(contract.ErrInfrastructure, "no space left", nil))
 		noAnswer = failed(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
-		left     = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400, Of: 10000, CommittedStep: 400})
-		atLast   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
-		unsaid   = ended(contract.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
-		without  = ended(contract.RanksEnded{EndedAt: at(8), Step: 400, Of: 10000, Unfinished: "output model: there is no file"})
-		faulty   = ended(contract.RanksEnded{Code: 1, EndedAt: at(2), Tail: "CUDA error", Fault: "GPU 3 (GPU-x): XID 79"})
-		fault    = &contract.Notice{Generation: 1, Node: 1, Cause: contract.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
-		idle     = &contract.Notice{Generation: 1, Node: 0, Cause: contract.CauseIdle, Reason: "the GPUs were busy 3% of the last 10m, less than 30%"}
+		left     = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400, Of: 10000, CommittedStep: 400})
+		atLast   = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
+		unsaid   = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
+		without  = ended(protocol.RanksEnded{EndedAt: at(8), Step: 400, Of: 10000, Unfinished: "output model: there is no file"})
+		faulty   = ended(protocol.RanksEnded{Code: 1, EndedAt: at(2), Tail: "CUDA error", Fault: "GPU 3 (GPU-x): XID 79"})
+		fault    = &protocol.Notice{Generation: 1, Node: 1, Cause: protocol.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
+		idle     = &protocol.Notice{Generation: 1, Node: 0, Cause: protocol.CauseIdle, Reason: "the GPUs were busy 3% of the last 10m, less than 30%"}
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
@@ -130,8 +131,8 @@ func TestClassifyGeneration(t *testing.T) {
 
 func TestWhichRankFailedFirst(t *testing.T) {
 	ms := func(n int) time.Time { return at(10).Add(time.Duration(n) * time.Millisecond) }
-	end := func(ended, said int) contract.RanksEnded {
-		r := contract.RanksEnded{EndedAt: ms(ended)}
+	end := func(ended, said int) protocol.RanksEnded {
+		r := protocol.RanksEnded{EndedAt: ms(ended)}
 		if said >= 0 {
 			r.SaidAt = ms(said)
 		}
@@ -139,7 +140,7 @@ func TestWhichRankFailedFirst(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		a, b contract.RanksEnded
+		a, b protocol.RanksEnded
 		want bool
 	}{
 		{"long before", end(0, 900), end(1000, 100), true},

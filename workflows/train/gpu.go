@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -21,14 +22,14 @@ const (
 )
 
 // notes takes a notice of this generation, the first of each cause.
-func (l *life) notes(ctx workflow.Context, notice contract.Notice) {
+func (l *life) notes(ctx workflow.Context, notice protocol.Notice) {
 	if notice.Generation != l.current.Index {
 		return
 	}
 	switch {
-	case notice.Cause == contract.CauseFault && l.fault == nil:
+	case notice.Cause == protocol.CauseFault && l.fault == nil:
 		l.fault = &notice
-	case notice.Cause == contract.CauseIdle && l.idle == nil:
+	case notice.Cause == protocol.CauseIdle && l.idle == nil:
 		l.idle = &notice
 	case notice.Cause == "" && l.notice == nil:
 		l.notice = &notice

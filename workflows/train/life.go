@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -53,9 +54,9 @@ type life struct {
 
 	nodes    []nodeState
 	loss     *training.Loss
-	notice   *contract.Notice // that a node will go
-	fault    *contract.Notice // that a GPU is broken
-	idle     *contract.Notice // that the GPUs are hardly used, where they are to be released then
+	notice   *protocol.Notice // that a node will go
+	fault    *protocol.Notice // that a GPU is broken
+	idle     *protocol.Notice // that the GPUs are hardly used, where they are to be released then
 	canceled bool
 	late     bool // the attempt's timeout has passed
 	broke    bool // the step has cost what it may
@@ -72,7 +73,7 @@ type nodeState struct {
 	unusable string // why the checkpoint cannot be resumed from
 	started  bool
 	ended    bool // its ranks, or their preparation, are over: result or err says how
-	result   contract.RanksEnded
+	result   protocol.RanksEnded
 	err      error
 	gone     bool // the node cannot be reached any more
 }
@@ -169,7 +170,7 @@ func (l *life) broken() bool {
 }
 
 // finished reports whether ranks ended with 0.
-func finished(r contract.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
+func finished(r protocol.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
 
 func (l *life) all(cond func(*nodeState) bool) bool {
 	for i := range l.nodes {
@@ -217,7 +218,7 @@ func (l *life) hear(ctx workflow.Context) {
 			selector := workflow.NewSelector(ctx)
 			selector.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { over = true })
 			selector.AddReceive(l.notices, func(c workflow.ReceiveChannel, _ bool) {
-				var notice contract.Notice
+				var notice protocol.Notice
 				c.Receive(ctx, &notice)
 				l.notes(ctx, notice)
 			})
@@ -239,9 +240,9 @@ func (l *life) prepare(ctx workflow.Context, i int) {
 		},
 		Summary: fmt.Sprintf("prepare node %d, generation %d", i, l.current.Index),
 	})
-	in := contract.PrepareInput{Protocol: contract.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
-	var out contract.PrepareOutput
-	if err := workflow.ExecuteActivity(ctx, contract.PrepareActivity, in).Get(ctx, &out); err != nil {
+	in := protocol.PrepareInput{Protocol: protocol.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
+	var out protocol.PrepareOutput
+	if err := workflow.ExecuteActivity(ctx, protocol.PrepareActivity, in).Get(ctx, &out); err != nil {
 		node.gone = node.gone || contract.ErrorType(err) == contract.ErrTimeout
 		node.err, node.ended = err, true
 		return
@@ -253,8 +254,8 @@ func (l *life) prepare(ctx workflow.Context, i int) {
 func (l *life) run(ctx workflow.Context, i int) {
 	node := &l.nodes[i]
 	node.started = true
-	in := contract.RunRanksInput{
-		Protocol: contract.AgentProtocol, Generation: l.current.Index, Node: i, Nodes: len(l.nodes),
+	in := protocol.RunRanksInput{
+		Protocol: protocol.AgentProtocol, Generation: l.current.Index, Node: i, Nodes: len(l.nodes),
 		MasterAddress: l.gang.Nodes[0].Address, MasterPort: l.nodes[0].port,
 	}
 	for j, peer := range l.gang.Nodes {
@@ -268,19 +269,19 @@ func (l *life) run(ctx workflow.Context, i int) {
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                fmt.Sprintf("ranks of node %d, generation %d", i, l.current.Index),
 	}
-	name := contract.RunRanksActivity
+	name := protocol.RunRanksActivity
 	for {
 		began := workflow.Now(ctx)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
 		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.
-		silent := name == contract.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
+		silent := name == protocol.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
 		if !durable.WorkerLost(err) || node.gone || silent || l.isSpared(ctx) {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
-			node.gone = node.gone || err != nil && (name == contract.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
+			node.gone = node.gone || err != nil && (name == protocol.AttachActivity || contract.ErrorType(err) == contract.ErrTimeout)
 			node.err, node.ended = err, true
 			return
 		}
-		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = contract.AttachActivity, pollLimit, attachHeartbeat
+		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = protocol.AttachActivity, pollLimit, attachHeartbeat
 		options.Summary = fmt.Sprintf("attach to node %d, generation %d", i, l.current.Index)
 	}
 }
@@ -316,8 +317,8 @@ func (l *life) stopNode(ctx workflow.Context, i int, grace time.Duration) {
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                fmt.Sprintf("stop node %d within %v, generation %d", i, grace.Round(time.Millisecond), l.current.Index),
 	})
-	in := contract.StopInput{Generation: l.current.Index, Grace: grace}
-	if err := workflow.ExecuteActivity(ctx, contract.StopActivity, in).Get(ctx, nil); err != nil {
+	in := protocol.StopInput{Generation: l.current.Index, Grace: grace}
+	if err := workflow.ExecuteActivity(ctx, protocol.StopActivity, in).Get(ctx, nil); err != nil {
 		l.nodes[i].gone = true
 	}
 }

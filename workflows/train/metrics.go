@@ -6,9 +6,9 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -32,6 +32,6 @@ func countLost(ctx workflow.Context, g spec.Generation) {
 }
 
 // countNotice counts a notice that a node is to be left.
-func countNotice(ctx workflow.Context, notice contract.Notice) {
+func countNotice(ctx workflow.Context, notice protocol.Notice) {
 	durable.Count(ctx, telemetry.TrainNotices, 1, map[string]string{"cause": cmp.Or(notice.Cause, telemetry.CausePreemption)})
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // A training counts its generations, steps, notices and dollars: each notice once, however often the agent repeats it.
@@ -19,21 +19,21 @@ func TestTrainCounts(t *testing.T) {
 	s := &stage{counts: &flowtest.Counts{}, price: 36, reached: 14, from: func(generation int) int64 { return int64(10 * (generation - 1)) }}
 	env := s.environment(t)
 	s.now = func() time.Time { return env.Now().Add(-time.Hour) } // when a gang was asked for
-	s.ranks = func(generation int) (contract.RanksEnded, error) {
+	s.ranks = func(generation int) (protocol.RanksEnded, error) {
 		if generation == 2 {
-			return contract.RanksEnded{Step: 30, CommittedStep: 30}, nil
+			return protocol.RanksEnded{Step: 30, CommittedStep: 30}, nil
 		}
-		notice := contract.Notice{Generation: 1, Until: env.Now().Add(10 * time.Second)}
-		env.SignalWorkflow(contract.NoticeSignal, notice)
-		env.SignalWorkflow(contract.NoticeSignal, notice)
-		env.SignalWorkflow(contract.NoticeSignal, contract.Notice{Generation: 1, Cause: contract.CauseFault})
+		notice := protocol.Notice{Generation: 1, Until: env.Now().Add(10 * time.Second)}
+		env.SignalWorkflow(protocol.NoticeSignal, notice)
+		env.SignalWorkflow(protocol.NoticeSignal, notice)
+		env.SignalWorkflow(protocol.NoticeSignal, protocol.Notice{Generation: 1, Cause: protocol.CauseFault})
 		<-stopped
-		return contract.RanksEnded{Code: exitStopped, Stopped: true, Step: 12, CommittedStep: 10}, nil
+		return protocol.RanksEnded{Code: exitStopped, Stopped: true, Step: 12, CommittedStep: 10}, nil
 	}
-	env.RegisterActivityWithOptions(func(context.Context, contract.StopInput) error {
+	env.RegisterActivityWithOptions(func(context.Context, protocol.StopInput) error {
 		close(stopped)
 		return nil
-	}, activity.RegisterOptions{Name: contract.StopActivity})
+	}, activity.RegisterOptions{Name: protocol.StopActivity})
 	if err := s.train(t, env, spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -29,7 +30,7 @@ const maxFalseStarts = 5
 // run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
 // crash, a hang or the user's error is charged to the step's retries. Cancelled, it stops the ranks and releases the gang first.
 func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
-	t := &train{in: in, carried: in.Carried, notices: workflow.GetSignalChannel(ctx, contract.NoticeSignal)}
+	t := &train{in: in, carried: in.Carried, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
 		return record.StepOutput{}, err
 	}

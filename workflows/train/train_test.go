@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -35,7 +36,7 @@ type stage struct {
 	// lost says whether the node of a generation is lost before it is prepared.
 	lost func(generation int) bool
 	// ranks is how the ranks of a generation end; nil: they finish.
-	ranks func(generation int) (contract.RanksEnded, error)
+	ranks func(generation int) (protocol.RanksEnded, error)
 	// from says what step a generation resumes from; nil: the beginning.
 	from func(generation int) int64
 	// reached is the last step that checkpoints or metrics show of the generation before.
@@ -127,18 +128,18 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return training.Loss{Nodes: []int{0}, Reason: "node 0 fell over"}, nil
 		},
 		contract.ReleaseActivity: s.release,
-		contract.PrepareActivity: func(_ context.Context, in contract.PrepareInput) (contract.PrepareOutput, error) {
+		protocol.PrepareActivity: func(_ context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
 			if s.lost != nil && s.lost(in.Seal.Generation) {
 				<-over // a lost node does not answer
 			}
-			return contract.PrepareOutput{MasterPort: 1}, nil
+			return protocol.PrepareOutput{MasterPort: 1}, nil
 		},
-		contract.RunRanksActivity: func(_ context.Context, in contract.RunRanksInput) (contract.RanksEnded, error) {
+		protocol.RunRanksActivity: func(_ context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 			if s.falls {
 				defer close(s.fallOf(in.Generation))
 			}
 			if s.ranks == nil {
-				return contract.RanksEnded{}, nil
+				return protocol.RanksEnded{}, nil
 			}
 			return s.ranks(in.Generation)
 		},
@@ -250,12 +251,12 @@ func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 }
 
 func TestTrainChargesItsRetries(t *testing.T) {
-	crash := contract.RanksEnded{Code: -1, Signal: 11, Tail: "Segmentation fault"}
-	exit := contract.RanksEnded{Code: 1, Tail: "Traceback"}
+	crash := protocol.RanksEnded{Code: -1, Signal: 11, Tail: "Segmentation fault"}
+	exit := protocol.RanksEnded{Code: 1, Tail: "Traceback"}
 	for _, tt := range []struct {
 		name    string
 		retry   spec.Retry
-		ranks   contract.RanksEnded
+		ranks   protocol.RanksEnded
 		errType string
 		says    string
 		lives   int
@@ -269,7 +270,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			tt.retry.Backoff = spec.Duration(time.Millisecond)
-			s := &stage{ranks: func(int) (contract.RanksEnded, error) { return tt.ranks, nil }}
+			s := &stage{ranks: func(int) (protocol.RanksEnded, error) { return tt.ranks, nil }}
 			err := s.train(t, s.environment(t), tt.retry)
 			if contract.ErrorType(err) != tt.errType || !strings.Contains(contract.Message(err), tt.says) {
 				t.Errorf("ended with %v, want %s: %s", err, tt.errType, tt.says)
@@ -290,15 +291,15 @@ func TestTrainDoesNotChargePreemption(t *testing.T) {
 // Ranks that would go on are stopped when the step has cost what it may, and the error says what that was.
 func TestTrainStopsAtItsBudget(t *testing.T) {
 	stopped := make(chan struct{})
-	s := &stage{price: 3600 * 100, budget: 20, ranks: func(int) (contract.RanksEnded, error) {
+	s := &stage{price: 3600 * 100, budget: 20, ranks: func(int) (protocol.RanksEnded, error) {
 		<-stopped
-		return contract.RanksEnded{Code: 143, Stopped: true}, nil
+		return protocol.RanksEnded{Code: 143, Stopped: true}, nil
 	}}
 	env := s.environment(t)
-	env.RegisterActivityWithOptions(func(context.Context, contract.StopInput) error {
+	env.RegisterActivityWithOptions(func(context.Context, protocol.StopInput) error {
 		close(stopped)
 		return nil
-	}, activity.RegisterOptions{Name: contract.StopActivity})
+	}, activity.RegisterOptions{Name: protocol.StopActivity})
 	err := s.train(t, env, spec.Retry{})
 	if contract.ErrorType(err) != contract.ErrBudget {
 		t.Fatalf("ended with %v, want a budget error", err)
@@ -324,7 +325,7 @@ func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 
 // What a training of unknown price has cost is unknown, also when it fails.
 func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
-	s := &stage{unpriced: true, ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: 1}, nil }}
+	s := &stage{unpriced: true, ranks: func(int) (protocol.RanksEnded, error) { return protocol.RanksEnded{Code: 1}, nil }}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 1})
 	if cost := contract.CostOf(err); !cost.Unknown {
 		t.Errorf("%v has cost %+v, want an unknown sum", err, cost)
@@ -358,8 +359,8 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 
 // Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
 func TestTrainEndsWithoutProgress(t *testing.T) {
-	lost := func(int) (contract.RanksEnded, error) {
-		return contract.RanksEnded{}, contract.Error(contract.ErrInfrastructure, "the node is gone", nil)
+	lost := func(int) (protocol.RanksEnded, error) {
+		return protocol.RanksEnded{}, contract.Error(contract.ErrInfrastructure, "the node is gone", nil)
 	}
 	for name, tt := range map[string]struct {
 		from  func(int) int64
@@ -383,7 +384,7 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 }
 
 func TestTrainGoesOnInANewHistory(t *testing.T) {
-	s := &stage{ranks: func(int) (contract.RanksEnded, error) { return contract.RanksEnded{Code: -1, Signal: 9}, nil }}
+	s := &stage{ranks: func(int) (protocol.RanksEnded, error) { return protocol.RanksEnded{Code: -1, Signal: 9}, nil }}
 	env := s.environment(t)
 	env.SetContinueAsNewSuggested(true)
 	err := s.train(t, env, spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Millisecond)})
@@ -414,7 +415,7 @@ func TestTrainMovesToSpot(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	s, stopped := moving(t, 2)
 	env := s.environment(t)
-	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: protocol.StopActivity})
 	var collected contract.CollectInput
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.CollectInput) (record.StepOutput, error) {
 		collected = in
@@ -435,19 +436,19 @@ func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	stopped, back := make(chan struct{}), make(chan struct{})
 	s := &stage{price: 1, budget: 1000, unpricedSpot: true, spot: func(generation int) bool { return generation == 2 }}
-	s.ranks = func(int) (contract.RanksEnded, error) {
+	s.ranks = func(int) (protocol.RanksEnded, error) {
 		select {
 		case <-stopped:
-			return contract.RanksEnded{Code: 143, Stopped: true}, nil
+			return protocol.RanksEnded{Code: 143, Stopped: true}, nil
 		case <-back:
-			return contract.RanksEnded{}, nil
+			return protocol.RanksEnded{}, nil
 		}
 	}
 	env := s.environment(t)
-	env.RegisterActivityWithOptions(func(context.Context, contract.StopInput) error {
+	env.RegisterActivityWithOptions(func(context.Context, protocol.StopInput) error {
 		close(stopped)
 		return nil
-	}, activity.RegisterOptions{Name: contract.StopActivity})
+	}, activity.RegisterOptions{Name: protocol.StopActivity})
 	var once sync.Once
 	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ReleaseInput) error {
 		if in.Key.Generation == 2 {
@@ -469,18 +470,18 @@ func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 }
 
 // moving is a training whose ranks go on until they are stopped, where there is spot for a generation; stop is the nodes' activity.
-func moving(t *testing.T, spot int) (s *stage, stop func(context.Context, contract.StopInput) error) {
+func moving(t *testing.T, spot int) (s *stage, stop func(context.Context, protocol.StopInput) error) {
 	t.Helper()
 	stopped := make(chan struct{})
 	s = &stage{spot: func(generation int) bool { return generation == spot }}
-	s.ranks = func(generation int) (contract.RanksEnded, error) {
+	s.ranks = func(generation int) (protocol.RanksEnded, error) {
 		if generation > 1 {
-			return contract.RanksEnded{}, nil
+			return protocol.RanksEnded{}, nil
 		}
 		<-stopped
-		return contract.RanksEnded{Code: 143, Stopped: true}, nil
+		return protocol.RanksEnded{Code: 143, Stopped: true}, nil
 	}
-	return s, func(context.Context, contract.StopInput) error {
+	return s, func(context.Context, protocol.StopInput) error {
 		close(stopped)
 		return nil
 	}
@@ -491,7 +492,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 	s, stopped := moving(t, 0)
 	s.spot, s.deadline = nil, 300*time.Millisecond
 	env := s.environment(t)
-	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: contract.StopActivity})
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: protocol.StopActivity})
 	err := s.train(t, env, spec.Retry{Attempts: 3, Errors: []string{contract.ErrTimeout}})
 	if contract.ErrorType(err) != contract.ErrTimeout || !strings.Contains(contract.Message(err), "deadline") {
 		t.Errorf("ended with %v, want a timeout that tells of the deadline", err)
@@ -522,11 +523,11 @@ func TestTrainWaitsOnInANewHistory(t *testing.T) {
 // A run hears of the fewer generations the more there are, and nobody of those of an instance, which runs in a lane.
 func TestTrainTellsLess(t *testing.T) {
 	for _, unheard := range []bool{false, true} {
-		s := &stage{ranks: func(generation int) (contract.RanksEnded, error) {
+		s := &stage{ranks: func(generation int) (protocol.RanksEnded, error) {
 			if generation < 20 {
-				return contract.RanksEnded{Code: -1, Signal: 9}, nil
+				return protocol.RanksEnded{Code: -1, Signal: 9}, nil
 			}
-			return contract.RanksEnded{}, nil
+			return protocol.RanksEnded{}, nil
 		}}
 		env := s.environment(t)
 		var told []string
@@ -567,9 +568,9 @@ func TestScoutGrowsQuiet(t *testing.T) {
 		}
 		return false
 	}}
-	s.ranks = func(int) (contract.RanksEnded, error) {
+	s.ranks = func(int) (protocol.RanksEnded, error) {
 		<-enough
-		return contract.RanksEnded{}, nil
+		return protocol.RanksEnded{}, nil
 	}
 	env := s.environment(t)
 	env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {

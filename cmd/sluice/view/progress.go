@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Row is a step as the live view shows it.
@@ -33,7 +34,7 @@ type Detail struct {
 const separator = " · "
 
 // TrainDetail describes a training step, by what its nodes said last. Of steps and loss node 0 knows alone.
-func TrainDetail(state contract.TrainState, nodes []contract.TrainProgress) Detail {
+func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Detail {
 	parts := []string{fmt.Sprintf("generation %d", max(1, state.Generation))}
 	if state.Phase != "" && state.Phase != "running" {
 		parts[0] += " " + state.Phase
@@ -42,8 +43,8 @@ func TrainDetail(state contract.TrainState, nodes []contract.TrainProgress) Deta
 		parts = append(parts, human.Plural(int64(n), "node"))
 	}
 	d := Detail{Share: -1}
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p contract.TrainProgress) bool { return p.Generation != state.Generation })
-	slices.SortFunc(nodes, func(a, b contract.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p protocol.TrainProgress) bool { return p.Generation != state.Generation })
+	slices.SortFunc(nodes, func(a, b protocol.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })
 	if len(nodes) > 0 && nodes[0].Node == 0 && nodes[0].Step > 0 {
 		p := nodes[0]
 		step := "step " + human.Count(p.Step)
@@ -103,8 +104,8 @@ func gpuText(readings []gpu.Reading) string {
 }
 
 // idleText says that GPUs are idle, for the first node of which that is so.
-func idleText(nodes []contract.TrainProgress) string {
-	var idle []contract.TrainProgress
+func idleText(nodes []protocol.TrainProgress) string {
+	var idle []protocol.TrainProgress
 	for _, p := range nodes {
 		if p.Idle != "" {
 			idle = append(idle, p)

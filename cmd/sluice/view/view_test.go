@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -189,15 +190,15 @@ func TestDetails(t *testing.T) {
 	}{
 		{
 			TrainDetail(contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a", "b"}},
-				[]contract.TrainProgress{{Generation: 2, Node: 1, Step: 120}, {Generation: 2, Step: 140, Of: 520, Loss: 0.21034, StepsPerSecond: 11.04}}),
+				[]protocol.TrainProgress{{Generation: 2, Node: 1, Step: 120}, {Generation: 2, Step: 140, Of: 520, Loss: 0.21034, StepsPerSecond: 11.04}}),
 			Detail{"generation 2 · 2 nodes · step 140/520 · loss 0.2103 · 11.0 steps/s", 140.0 / 520},
 		},
 		{ // progress of the generation before says nothing of this one
-			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []contract.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
+			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []protocol.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
 			Detail{"generation 3 preparing · 1 node", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []contract.TrainProgress{
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
 				{Generation: 1, Node: 2, Idle: "the GPUs were busy 3% of the last 10m"},
 				{Generation: 1, Node: 1, GPUs: []gpu.Reading{{Utilization: &idle, Memory: 40 << 30, MemoryUsed: 1 << 30, Temperature: 70, Throttled: []string{"thermal", "power"}}}},
 				{Generation: 1, GPUs: []gpu.Reading{{Utilization: &busy, Memory: 40 << 30, MemoryUsed: 31 << 30, Temperature: 61}}},
@@ -206,7 +207,7 @@ func TestDetails(t *testing.T) {
 			Detail{"generation 1 · 2 GPUs 45%, 31 GiB of 40 GiB, 70 °C, slowed by power, thermal · idle: node 2: the GPUs were busy 3% of the last 10m, and so on 1 other node", -1},
 		},
 		{ // of an instance the driver knows its memory alone
-			TrainDetail(contract.TrainState{Generation: 1}, []contract.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
 			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB · idle: yes", -1},
 		},
 		{TrainDetail(contract.TrainState{}, nil), Detail{"generation 1", -1}},

@@ -1,0 +1,28 @@
+package protocol
+
+import (
+	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/training/gpu"
+)
+
+// Progress is what a long activity says of itself in its heartbeat details: one line and, where known, a share done.
+type Progress struct {
+	Text string `json:"text"`
+	// Share done, 0 to 1; negative when unknown.
+	Share float64 `json:"share"`
+}
+
+// TrainProgress is what a node's RunRanks activity says in its heartbeat details.
+type TrainProgress struct {
+	Generation     int            `json:"generation"`
+	Node           int            `json:"node"`
+	Step           int64          `json:"step"`
+	Of             int64          `json:"of"`
+	Loss           metrics.Number `json:"loss"`
+	StepsPerSecond float64        `json:"steps_per_second"`
+	CommittedStep  int64          `json:"committed_step"`
+	// GPUs are the newest readings of those that the node has.
+	GPUs []gpu.Reading `json:"gpus,omitempty"`
+	// Idle says that they are hardly used, while they are, where the step wants to know.
+	Idle string `json:"idle,omitempty"`
+}
