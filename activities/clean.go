@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -66,7 +66,7 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	case ctx.Err() != nil:
 		return record.StepOutput{}, ctx.Err()
 	case errors.As(err, &fault):
-		return record.StepOutput{}, contract.Masked(job.mask, contract.Error(fault.Type, fault.Message, nil))
+		return record.StepOutput{}, failure.Masked(job.mask, failure.New(fault.Type, fault.Message, nil))
 	case err != nil:
 		return record.StepOutput{}, err
 	}
@@ -85,7 +85,7 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	}
 	secrets, err := c.Secrets.Resolve(ctx, sub.program.Environment(), in.Secrets)
 	if err != nil {
-		return nil, nil, contract.SecretError(err)
+		return nil, nil, failure.OfSecret(err)
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -87,11 +88,11 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
 		}
 		if program == nil {
-			return nil, contract.Error(contract.ErrInvalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
+			return nil, failure.New(failure.Invalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
 		}
 		params, diags := sub.given(program)
 		if diags.HasErrors() {
-			return nil, contract.Error(contract.ErrInvalid, diags.Text(false), nil)
+			return nil, failure.New(failure.Invalid, diags.Text(false), nil)
 		}
 		sub.program, sub.params = program, params
 		return &sub, nil
@@ -161,13 +162,13 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		Concurrency: sub.program.Pipeline().Concurrency, BudgetUSD: sub.program.Pipeline().Budget.USD, Notify: events(sub.program.Pipeline()),
 	}
 	if begun.Concurrency.Group, err = sub.program.ConcurrencyGroup(sub.params); err != nil {
-		return begun, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return begun, failure.New(failure.Invalid, err.Error(), err)
 	}
 	key := record.RunKey(in.Run)
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
 		if !opened(rec, in) { // a schedule's time, made up for a second time
-			return begun, contract.Error(contract.ErrInvalid,
+			return begun, failure.New(failure.Invalid,
 				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
 		}
 		return begun, nil // a retry: what was settled stays settled

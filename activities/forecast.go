@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -137,7 +138,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 	f.sub = &submitted{Submission: f.Submission, program: f.Program, files: files}
 	var bad document.Diagnostics
 	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
-		return contract.Error(contract.ErrInvalid, bad.Text(false), nil)
+		return failure.New(failure.Invalid, bad.Text(false), nil)
 	}
 	b := &begun{nodes: map[string]spec.Node{}, RunRecord: record.RunRecord{
 		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},

@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -130,10 +131,10 @@ func (e *Engine) describe(ctx context.Context, of record.Instance, record *recor
 }
 
 // costOf is what a training step says it cost.
-func costOf(outputs json.RawMessage) contract.Costs {
-	var cost contract.Costs
+func costOf(outputs json.RawMessage) failure.Costs {
+	var cost failure.Costs
 	if json.Unmarshal(outputs, &cost) != nil {
-		return contract.Costs{}
+		return failure.Costs{}
 	}
 	return cost
 }
@@ -166,7 +167,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 	}
 	if node.Fan == spec.FanRepeat && in.Instance != nil {
 		if word.Done, err = sub.program.Until(in.Step, record.Outputs, vars); err != nil {
-			return word, contract.Error(contract.ErrInvalid, err.Error(), err)
+			return word, failure.New(failure.Invalid, err.Error(), err)
 		}
 	}
 	word.Published, record.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
@@ -219,7 +220,7 @@ func decide(record *record.StepRecord, said map[int]record.Decision) {
 		case holds(c) && decided && decision.Approved:
 			continue
 		}
-		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), contract.ErrGate
+		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), failure.Gate
 		if holds(c) && decided {
 			record.Error += "; " + decision.String()
 		}
@@ -266,12 +267,12 @@ func (e *Engine) publish(
 	}
 	resolved, err := sub.program.Resolve(at.Step, vars)
 	if err != nil {
-		return nil, nil, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return nil, nil, failure.New(failure.Invalid, err.Error(), err)
 	}
 	for _, output := range slices.Sorted(maps.Keys(names)) {
 		var ref artifact.Ref
 		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, nil, contract.Error(contract.ErrInvalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
+			return nil, nil, failure.New(failure.Invalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -122,11 +123,11 @@ func TestNotifier(t *testing.T) {
 		after  time.Duration
 		says   string
 	}{
-		{"board", 404, contract.ErrInvalid, false, 0, "404 Not Found: I do not know ***"},
-		{"chat", 503, contract.ErrInfrastructure, true, 90 * time.Second, "503"},
-		{"later", 200, contract.ErrInvalid, false, 0, "NOT_SET_AT_ALL is not set"},
-		{"team", 200, contract.ErrInfrastructure, true, 0, "mail server 127.0.0.1:1"},
-		{"nobody", 200, contract.ErrInvalid, false, 0, "no such notification"},
+		{"board", 404, failure.Invalid, false, 0, "404 Not Found: I do not know ***"},
+		{"chat", 503, failure.Infrastructure, true, 90 * time.Second, "503"},
+		{"later", 200, failure.Invalid, false, 0, "NOT_SET_AT_ALL is not set"},
+		{"team", 200, failure.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
+		{"nobody", 200, failure.Invalid, false, 0, "no such notification"},
 	} {
 		err := send(tt.to, tt.answer)
 		var app *temporal.ApplicationError

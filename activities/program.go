@@ -15,8 +15,8 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
@@ -86,7 +86,7 @@ func (p *Programs) perform(
 	}
 	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
 	if err != nil {
-		return record.StepOutput{}, typed(ctx, contract.SecretError(err))
+		return record.StepOutput{}, typed(ctx, failure.OfSecret(err))
 	}
 	dir, cleanup, err := AttemptDir(ctx, p.State, in)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Programs) perform(
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
-		return record.StepOutput{}, contract.Masked(secrets.Mask, typed(ctx, err))
+		return record.StepOutput{}, failure.Masked(secrets.Mask, typed(ctx, err))
 	}
 	return record.StoreOutputs(ctx, p.Store, outputs)
 }
@@ -155,7 +155,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
-		return contract.Error(contract.ErrInfrastructure,
+		return failure.New(failure.Infrastructure,
 			fmt.Sprintf("%s was killed, by a person or because memory ran out\n%s", name(in, f), tail), nil)
 	case !exit.OK():
 		return &script.UserError{Message: fmt.Sprintf("%s ended with %s\n%s", name(in, f), exit, tail)}
@@ -181,9 +181,9 @@ func typed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case script.IsUser(err):
-		return contract.Error(contract.ErrUser, err.Error(), nil)
+		return failure.New(failure.User, err.Error(), nil)
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrReadOnly), errors.Is(err, os.ErrPermission):
-		return contract.Error(contract.ErrInfrastructure, err.Error(), err)
+		return failure.New(failure.Infrastructure, err.Error(), err)
 	}
 	return err
 }
@@ -192,11 +192,11 @@ func typed(ctx context.Context, err error) error {
 func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir string, cleanup func(), err error) {
 	parent := filepath.Join(state, "tmp")
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, contract.Error(contract.ErrInfrastructure, "make a folder for the step: "+err.Error(), err)
+		return "", nil, failure.New(failure.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	dir, err = os.MkdirTemp(parent, in.Run+"-"+in.Step+"-")
 	if err != nil {
-		return "", nil, contract.Error(contract.ErrInfrastructure, "make a folder for the step: "+err.Error(), err)
+		return "", nil, failure.New(failure.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	return dir, func() {
 		if err := os.RemoveAll(dir); err != nil {

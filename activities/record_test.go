@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -39,10 +40,10 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.engine = NewEngine(b.engine.Store) // of the process after
-			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); contract.ErrorType(err) != contract.ErrLost {
+			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); failure.TypeOf(err) != failure.Lost {
 				t.Fatalf("resolved with %v, want it lost", err)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); contract.ErrorType(err) != contract.ErrLost {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); failure.TypeOf(err) != failure.Lost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
 			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}}); err != nil {

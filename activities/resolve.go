@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -37,7 +38,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	case dsl.IsAbsent(err) && node.Section != spec.SectionMain:
 		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
 	case err != nil:
-		return contract.Resolved{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return contract.Resolved{}, failure.New(failure.Invalid, err.Error(), err)
 	case !resolved.Run:
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
@@ -63,7 +64,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Output, err = e.handOn(ctx, found.record)
 		return out, err
 	case isLeftOut(in.Reuse, node) && slices.Contains(in.Reuse.Needed, node.ID):
-		return out, contract.Error(contract.ErrInvalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
+		return out, failure.New(failure.Invalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
 			"to take over: name it too, or run everything", nil)
 	case isLeftOut(in.Reuse, node):
 		out.Skip = "it was left out, and there is no earlier result to take over"
@@ -105,7 +106,7 @@ func (e *Engine) stepInput(
 func question(sub *submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
 	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
 	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
-		return nil, contract.Error(contract.ErrInvalid, "the resolved spec of "+at.Step+" cannot be read", err)
+		return nil, failure.New(failure.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
 	}
 	ask.Users = users(sub, ask.Approval.Who)
 	return ask, nil
@@ -140,7 +141,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	}
 	switch holds, _, err := sub.program.When(in.Step, vars); {
 	case err != nil:
-		return contract.Expanded{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)
 	case !holds:
 		return contract.Expanded{Skip: "its `when` was false"}, nil
 	case node.Fan == spec.FanRepeat:
@@ -149,7 +150,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	all, err := sub.program.Expand(in.Step, vars)
 	switch {
 	case err != nil:
-		return contract.Expanded{}, contract.Error(contract.ErrInvalid, err.Error(), err)
+		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)
 	case len(all) == 0:
 		return contract.Expanded{Skip: "it has no instances: its list is empty"}, nil
 	}

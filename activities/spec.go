@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -20,7 +20,7 @@ func LoadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec spe
 		}
 	}
 	if err := json.Unmarshal(raw, spec); err != nil {
-		return contract.Error(contract.ErrInvalid, "the resolved spec of "+in.Step+" cannot be read", err)
+		return failure.New(failure.Invalid, "the resolved spec of "+in.Step+" cannot be read", err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
@@ -57,7 +58,7 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if sp.Deadline != nil {
 		plan.StopOnMiss = sp.Deadline.OnMiss == spec.OnMissStop
 		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err != nil {
-			return plan, contract.Error(contract.ErrInvalid, err.Error(), err)
+			return plan, failure.New(failure.Invalid, err.Error(), err)
 		}
 	}
 	return plan, nil
@@ -75,7 +76,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 	for _, name := range names {
 		pool, ok := env.Pools[name]
 		if !ok {
-			return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("the environment has no pool %q", name), nil)
+			return nil, failure.New(failure.Invalid, fmt.Sprintf("the environment has no pool %q", name), nil)
 		}
 		for _, capacity := range []string{spec.CapacitySpot, spec.CapacityOnDemand} {
 			if !slices.Contains(pool.Sells(), capacity) || !sp.Buys(capacity) {
@@ -90,7 +91,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 		}
 	}
 	if len(offers) == 0 {
-		return nil, contract.Error(contract.ErrInvalid, "no pool of the step sells what it may buy", nil)
+		return nil, failure.New(failure.Invalid, "no pool of the step sells what it may buy", nil)
 	}
 	if priced {
 		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })

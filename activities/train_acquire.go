@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -35,12 +36,12 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
 		got, err := t.askAll(ctx, in)
-		switch typ := contract.ErrorType(err); {
-		case typ == contract.ErrPreempted:
+		switch typ := failure.TypeOf(err); {
+		case typ == failure.Preempted:
 			heard = time.Now()
 			text.Store("asking for nodes")
-		case typ == contract.ErrInfrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < contract.Patience:
-			text.Store("waiting for the pool: " + contract.Message(err))
+		case typ == failure.Infrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < protocol.Patience:
+			text.Store("waiting for the pool: " + failure.Message(err))
 		default:
 			return got, err
 		}
@@ -84,30 +85,30 @@ func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contrac
 	r := in.Request
 	r.Capacity, r.Image = o.Capacity, o.Image
 	gang, err := pool.Acquire(ctx, r)
-	typ := contract.ErrInfrastructure
+	typ := failure.Infrastructure
 	switch {
 	case err == nil:
 		return gang, nil
 	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
-		typ = contract.ErrInvalid
+		typ = failure.Invalid
 	case errors.Is(err, training.ErrNoCapacity):
-		typ = contract.ErrPreempted
+		typ = failure.Preempted
 	}
-	return gang, contract.Error(typ, "pool "+o.Pool+": "+err.Error(), err)
+	return gang, failure.New(typ, "pool "+o.Pool+": "+err.Error(), err)
 }
 
 // mostHopeful makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.
 func mostHopeful(failed []error) error {
-	typ := contract.ErrInvalid
+	typ := failure.Invalid
 	says := make([]string, len(failed))
 	for i, err := range failed {
-		says[i] = contract.Message(err)
-		switch one := contract.ErrorType(err); {
-		case one == contract.ErrPreempted, typ == contract.ErrInvalid:
+		says[i] = failure.Message(err)
+		switch one := failure.TypeOf(err); {
+		case one == failure.Preempted, typ == failure.Invalid:
 			typ = one
 		}
 	}
-	return contract.Error(typ, strings.Join(slices.Compact(says), "; "), errors.Join(failed...))
+	return failure.New(typ, strings.Join(slices.Compact(says), "; "), errors.Join(failed...))
 }
 
 // releaseOthers gives up what pools other than the one that gave the gang may keep for it: a place in a queue, or a gang that an attempt
@@ -142,7 +143,7 @@ func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error
 	begun := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := t.releaseIn(ctx, in)
-		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > contract.Patience {
+		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > protocol.Patience {
 			return err
 		}
 		activity.GetLogger(ctx).Warn("a gang cannot be released yet", "gang", in.Key.String(), "error", err)

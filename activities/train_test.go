@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -105,12 +106,12 @@ func TestCollect(t *testing.T) {
 	}
 	in.Spec = []byte(`{"metrics":["f1","recall"]}`)
 	_, err = collect(t, s, in)
-	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "recall") {
+	if failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), "recall") {
 		t.Errorf("a declared metric that was never reported: %v, want the user's error", err)
 	}
 	in.Spec = []byte(`{"metrics":["loss"]}`)
 	_, err = collect(t, s, in)
-	if contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), `"loss" is NaN`) {
+	if failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), `"loss" is NaN`) {
 		t.Errorf("a declared metric whose last value is no number: %v, want the user's error", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -69,8 +69,8 @@ func TestQuery(t *testing.T) {
 				got = fmt.Sprintf("%v", *value)
 			}
 			if err != nil {
-				_, what, _ := strings.Cut(contract.Message(err), "/base: ")
-				got = contract.ErrorType(err) + ": " + what
+				_, what, _ := strings.Cut(failure.Message(err), "/base: ")
+				got = failure.TypeOf(err) + ": " + what
 			}
 			if !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -78,10 +78,10 @@ func TestQuery(t *testing.T) {
 		})
 	}
 	triggers := &Triggers{HTTP: &http.Client{}}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); contract.ErrorType(err) != contract.ErrInfrastructure {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); failure.TypeOf(err) != failure.Infrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); contract.ErrorType(err) != contract.ErrInvalid {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); failure.TypeOf(err) != failure.Invalid {
 		t.Errorf("another scheme: %v", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestPrometheus(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"sum(", `label_replace(vector(1), "a", "b", "", "") or vector(2)`} {
-		if _, err := ask(query); contract.ErrorType(err) != contract.ErrInvalid {
+		if _, err := ask(query); failure.TypeOf(err) != failure.Invalid {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/s3blob"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
@@ -34,7 +34,7 @@ const (
 func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	at, err := objectstore.ParseFolder(spec.URL)
 	if err != nil {
-		return nil, contract.Error(contract.ErrInvalid, fmt.Sprintf("%s cannot be watched: %v", spec.URL, err), err)
+		return nil, failure.New(failure.Invalid, fmt.Sprintf("%s cannot be watched: %v", spec.URL, err), err)
 	}
 	within, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -55,11 +55,11 @@ func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	case within.Err() != nil:
 		err = fmt.Errorf("it took longer than %s: watch a folder with fewer objects in it", human.Duration(listTime))
 	}
-	fault, typ := cloud.Explain(at, err), contract.ErrInfrastructure
+	fault, typ := cloud.Explain(at, err), failure.Infrastructure
 	if fault.Invalid {
-		typ = contract.ErrInvalid
+		typ = failure.Invalid
 	}
-	return nil, contract.Error(typ, fmt.Sprintf("look at %s: %s", spec.URL, fault.Why), err)
+	return nil, failure.New(typ, fmt.Sprintf("look at %s: %s", spec.URL, fault.Why), err)
 }
 
 // eachObject goes over the objects in a folder of a bucket, in the order of their keys.

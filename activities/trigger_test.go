@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -202,7 +203,7 @@ func TestData(t *testing.T) {
 		t.Errorf("%s: facts (-want +got):\n%s", first.Run, diff)
 	}
 	w.in.Spec.Data = &spec.DataTrigger{URL: "file:///no/such/folder"}
-	if _, err := w.Look(t.Context(), w.in); contract.ErrorType(err) != contract.ErrInfrastructure || !strings.Contains(err.Error(), "/no/such/folder") {
+	if _, err := w.Look(t.Context(), w.in); failure.TypeOf(err) != failure.Infrastructure || !strings.Contains(err.Error(), "/no/such/folder") {
 		t.Errorf("a missing folder: %v", err)
 	}
 }
@@ -329,7 +330,7 @@ func TestBeginOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := b.engine.Begin(t.Context(), other); contract.ErrorType(err) != contract.ErrInvalid || !strings.Contains(err.Error(), "sluice rerun") {
+	if _, err := b.engine.Begin(t.Context(), other); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "sluice rerun") {
 		t.Errorf("got %v", err)
 	}
 	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
@@ -346,7 +347,7 @@ func TestBeginOnce(t *testing.T) {
 		t.Errorf("a record that was opened after the workflow's start is its own: %v", err)
 	}
 	older.StartedAt = b.began.Add(time.Hour)
-	if _, err := b.engine.Begin(t.Context(), older); contract.ErrorType(err) != contract.ErrInvalid {
+	if _, err := b.engine.Begin(t.Context(), older); failure.TypeOf(err) != failure.Invalid {
 		t.Errorf("a record from before the workflow's start is another's: %v", err)
 	}
 }

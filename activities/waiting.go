@@ -5,7 +5,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -13,7 +12,7 @@ import (
 
 // Patient returns the store for activities: one that is away is waited for, which their heartbeats say meanwhile.
 func Patient(s *store.Store) *store.Store {
-	return s.Patient(store.Patience{Limit: contract.Patience, Waiting: func(ctx context.Context, why error) func() {
+	return s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(ctx context.Context, why error) func() {
 		if !activity.IsActivity(ctx) {
 			return func() {}
 		}

@@ -6,8 +6,8 @@ import (
 	"net"
 	"slices"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -19,7 +19,7 @@ func (s *Session) checkPools(program *dsl.Program) error {
 			continue
 		}
 		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
-			return contract.Error(contract.ErrInvalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
+			return failure.New(failure.Invalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
 		}
 	}
 	return nil

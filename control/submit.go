@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -165,7 +166,7 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.
 	}
 	for _, id := range append(slices.Clone(only), from) {
 		if id != "" && !known[id] {
-			return r, contract.Error(contract.ErrInvalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
+			return r, failure.New(failure.Invalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
 		}
 	}
 	return r, nil
@@ -200,7 +201,7 @@ func packed(sub record.Submission) record.Submission {
 // irregular says what to do about something in a folder that is no file.
 func irregular(err error) error {
 	if errors.Is(err, store.ErrIrregular) {
-		return contract.Error(contract.ErrInvalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+		return failure.New(failure.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
 	}
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 // bothCapacities makes of the training's pool one that sells spot, which is interrupted like that, and on-demand.
@@ -107,7 +107,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 	})
 	b.execute()
 	err := b.wait()
-	if got := contract.ErrorType(err); got != contract.ErrTimeout {
+	if got := failure.TypeOf(err); got != failure.Timeout {
 		t.Errorf("ended with %v (%s), want a timeout", err, got)
 	}
 	ended := b.state().Ended

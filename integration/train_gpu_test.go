@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 )
@@ -80,7 +80,7 @@ func TestTrainReleasesIdleGPUs(t *testing.T) {
 	gputest.SetUtilization(t, machine, 4)
 	b.execute()
 	err := b.wait()
-	if got := contract.ErrorType(err); got != contract.ErrUser || !strings.Contains(contract.Message(err), "the GPUs were busy") {
+	if got := failure.TypeOf(err); got != failure.User || !strings.Contains(failure.Message(err), "the GPUs were busy") {
 		t.Errorf("error of type %q: %v", got, err)
 	}
 	ended := b.state().Ended

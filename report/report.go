@@ -102,7 +102,7 @@ type document struct {
 	Decisions []decision
 	Fans      []fan
 	Sections  []section
-	Failures  []failure
+	Failures  []failedStep
 }
 
 // field is a name with a value for people.
@@ -115,8 +115,8 @@ type gate struct {
 	Saw []field
 }
 
-// failure is an attempt that did not succeed.
-type failure struct {
+// failedStep is an attempt that did not succeed.
+type failedStep struct {
 	Step string
 	record.Attempt
 }
@@ -149,10 +149,10 @@ func newDocument(d Data) document {
 			doc.Fans = append(doc.Fans, newFan(s, d.Instances[s.Step], d.Now))
 		}
 		for _, a := range s.Attempts {
-			doc.Failures = append(doc.Failures, failure{s.Step, a})
+			doc.Failures = append(doc.Failures, failedStep{s.Step, a})
 		}
 		if s.Status == spec.StatusFailed && len(s.Attempts) == 0 && s.Verdict == "" {
-			doc.Failures = append(doc.Failures, failure{s.Step, record.Attempt{
+			doc.Failures = append(doc.Failures, failedStep{s.Step, record.Attempt{
 				StartedAt: s.StartedAt, EndedAt: s.EndedAt, ErrorType: s.ErrorType, Error: s.Error,
 			}})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 // alive reports whether a run has not ended, for the lock of its concurrency group.
@@ -20,7 +21,7 @@ func (w *Worker) alive(ctx context.Context, run string) (bool, error) {
 func (w *Worker) vacant(ctx context.Context, workflowID string) error {
 	open, err := w.runs(ctx, workflowID)
 	if err == nil && open {
-		return temporal.NewApplicationErrorWithOptions(workflowID+" has not ended", contract.ErrInfrastructure,
+		return temporal.NewApplicationErrorWithOptions(workflowID+" has not ended", failure.Infrastructure,
 			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign}) // nothing to log
 	}
 	return err

@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 const pinned = `name: pinned
@@ -88,7 +89,7 @@ func TestBuilds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); contract.ErrorType(err) != contract.ErrInvalid {
+	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); failure.TypeOf(err) != failure.Invalid {
 		t.Errorf("a deployment without workers: %v", err)
 	}
 }

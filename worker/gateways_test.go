@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
 
@@ -305,7 +305,7 @@ steps:
 	out, record := wait(t, s, submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
 	}).Run)
-	if out.Status != spec.StatusFailed || out.ErrorType != contract.ErrInvalid {
+	if out.Status != spec.StatusFailed || out.ErrorType != failure.Invalid {
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
 	step := record.Steps[1]

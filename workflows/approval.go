@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -71,16 +72,16 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 func (a *approval) validate(d contract.Decide) error {
 	switch {
 	case a.state.Decision != nil:
-		return contract.Error(contract.ErrInvalid, "it is decided already: "+a.state.Decision.String(), nil)
+		return failure.New(failure.Invalid, "it is decided already: "+a.state.Decision.String(), nil)
 	case d.By == "":
-		return contract.Error(contract.ErrInvalid, "say who decides: `by` is empty", nil)
+		return failure.New(failure.Invalid, "say who decides: `by` is empty", nil)
 	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By):
-		return contract.Error(contract.ErrInvalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
+		return failure.New(failure.Invalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
 	case !d.Approve:
 		return nil // who says no need not fill in the form
 	}
 	if _, err := a.state.Approval.CheckFields(d.Fields); err != nil {
-		return contract.Error(contract.ErrInvalid, err.Error(), nil)
+		return failure.New(failure.Invalid, err.Error(), nil)
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func (a *approval) decide(ctx workflow.Context, d contract.Decide) (record.Decis
 	if d.Approve {
 		var err error
 		if decision.Fields, err = a.state.Approval.CheckFields(d.Fields); err != nil {
-			return decision, contract.Error(contract.ErrInvalid, err.Error(), nil)
+			return decision, failure.New(failure.Invalid, err.Error(), nil)
 		}
 	}
 	a.state.Decision = &decision
@@ -112,7 +113,7 @@ func (a *approval) listen(ctx workflow.Context) {
 			}
 			if err != nil {
 				workflow.GetLogger(ctx).Warn("a decision was refused", "by", d.By, "error", err)
-				a.refused = contract.Message(err)
+				a.refused = failure.Message(err)
 				workflow.SetCurrentDetails(ctx, a.details())
 			}
 		}

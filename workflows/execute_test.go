@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -65,7 +66,7 @@ func TestChildWithoutSuccess(t *testing.T) {
 		{
 			"canceled", sub, spec.StatusCanceled,
 			map[string]spec.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
-			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: contract.ErrCanceled},
+			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: failure.Canceled},
 		},
 		{
 			"canceled and forgiven", forgiven, spec.StatusCanceled,
@@ -116,7 +117,7 @@ func TestChildRunsKeepTheParentsBudget(t *testing.T) {
 			parent := node("sub", "before", "passed")
 			parent.Kind = spec.KindPipeline
 			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("before"), parent}})
-			if end := w.judged["sub"]; asked != 3 || end.Status != spec.StatusFailed || end.ErrorType != contract.ErrBudget {
+			if end := w.judged["sub"]; asked != 3 || end.Status != spec.StatusFailed || end.ErrorType != failure.Budget {
 				t.Errorf("of $5, with $2 spent, the child got $%v, and ended as %s (%s): %s", asked, end.Status, end.ErrorType, end.Error)
 			}
 			if end := w.judged["then"]; end.Status == spec.StatusSucceeded {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -40,7 +41,7 @@ type job struct {
 	turns turns
 	// budgetUSD is what the job may cost; 0: any sum. cost is what child runs have cost.
 	budgetUSD float64
-	cost      contract.Costs
+	cost      failure.Costs
 }
 
 // do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
@@ -84,7 +85,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	budget := durable.NewRetryBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
 		budget.Resume(j.tries)
-		end.Attempts, j.cost = j.tries.Attempts, contract.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
+		end.Attempts, j.cost = j.tries.Attempts, failure.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
 		if err := durable.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
@@ -131,7 +132,7 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 		end.EndedAt = workflow.Now(ctx)
 		word, written, err := j.weigh(ctx, recording, end)
 		if err != nil {
-			return contract.Judged{Status: spec.StatusFailed, Error: contract.Message(err), ErrorType: contract.ErrorType(err)}
+			return contract.Judged{Status: spec.StatusFailed, Error: failure.Message(err), ErrorType: failure.TypeOf(err)}
 		}
 		if word.Status != spec.StatusHold {
 			if len(j.asked) > 0 {
@@ -204,10 +205,10 @@ func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (re
 	fields["by"], fields["at"], fields["reason"] = decision.By, decision.At, decision.Reason
 	outputs, err := json.Marshal(fields)
 	if err != nil {
-		return record.StepOutput{}, contract.Error(contract.ErrInvalid, "the decision cannot be kept", err)
+		return record.StepOutput{}, failure.New(failure.Invalid, "the decision cannot be kept", err)
 	}
 	if !decision.Approved {
-		return record.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, decision.String(), outputs)
+		return record.StepOutput{}, failure.WithOutputs(failure.Gate, decision.String(), outputs)
 	}
 	return record.StepOutput{Outputs: outputs}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -63,13 +64,13 @@ func (l *journal) sync(ctx workflow.Context) error {
 	}
 	summary := "make the records durable"
 	err := durable.Local(ctx, contract.SyncActivity, summary, in, nil)
-	if contract.ErrorType(err) == contract.ErrLost {
+	if failure.TypeOf(err) == failure.Lost {
 		if err = l.restore(ctx); err == nil {
 			err = durable.Local(ctx, contract.SyncActivity, summary, in, nil)
 		}
 	}
 	if err != nil {
-		return contract.Error(contract.ErrInfrastructure, "the records of its steps could not be made durable: "+contract.Message(err), nil)
+		return failure.New(failure.Infrastructure, "the records of its steps could not be made durable: "+failure.Message(err), nil)
 	}
 	l.ends = l.ends[:0]
 	return nil
@@ -83,7 +84,7 @@ func (l *journal) restore(ctx workflow.Context) error {
 // lookup runs a local activity that reads the records of earlier steps.
 func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) error {
 	err := durable.Local(ctx, name, summary, in, out)
-	if contract.ErrorType(err) != contract.ErrLost || j.journal == nil {
+	if failure.TypeOf(err) != failure.Lost || j.journal == nil {
 		return err
 	}
 	if err := j.journal.restore(ctx); err != nil {

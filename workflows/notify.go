@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -61,7 +62,7 @@ func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 			ScheduleToCloseTimeout: sendLimit,
 			RetryPolicy: &temporal.RetryPolicy{
 				InitialInterval: 2 * time.Second, MaximumInterval: 5 * time.Minute,
-				NonRetryableErrorTypes: []string{contract.ErrInvalid},
+				NonRetryableErrorTypes: []string{failure.Invalid},
 			},
 			Summary: "to " + name,
 		}), contract.NotifyActivity, send)
@@ -69,11 +70,11 @@ func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 	var failed []string
 	for i, name := range names {
 		if err := sent[i].Get(ctx, nil); err != nil {
-			failed = append(failed, name+": "+contract.Message(err))
+			failed = append(failed, name+": "+failure.Message(err))
 		}
 	}
 	if len(failed) > 0 {
-		return temporal.NewNonRetryableApplicationError("not notified: "+strings.Join(failed, "; "), contract.ErrInfrastructure, nil)
+		return temporal.NewNonRetryableApplicationError("not notified: "+strings.Join(failed, "; "), failure.Infrastructure, nil)
 	}
 	return nil
 }

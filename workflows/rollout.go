@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -31,7 +32,7 @@ const (
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
 	r := &rollout{in: in.StepInput, at: contract.RolloutCarried{State: contract.RolloutState{Phase: "loading"}}}
 	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
-		return record.StepOutput{}, contract.Error(contract.ErrInvalid, "the rollout's spec cannot be read", err)
+		return record.StepOutput{}, failure.New(failure.Invalid, "the rollout's spec cannot be read", err)
 	}
 	r.at.State.Stages = len(r.spec.Stages)
 	if in.Carried != nil {
@@ -76,7 +77,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		stage := r.spec.Stages[i]
 		if !midway {
 			if err := r.begin(ctx, i, stage); err != nil {
-				return "traffic could not be moved: " + contract.Message(err), err
+				return "traffic could not be moved: " + failure.Message(err), err
 			}
 		}
 		midway = false
@@ -88,7 +89,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 			}
 		}
 		if err != nil {
-			return "stage " + describe(i, stage) + ": " + contract.Message(err), err
+			return "stage " + describe(i, stage) + ": " + failure.Message(err), err
 		}
 		result := r.at.Results[i]
 		durable.Conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
@@ -157,7 +158,7 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
-			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser},
+			NonRetryableErrorTypes: []string{failure.Invalid, failure.User},
 		},
 		Summary: "replay traffic to " + r.spec.Target,
 	})
@@ -224,14 +225,14 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 	if err := replay.Get(ctx, nil); err != nil {
 		return err
 	}
-	return contract.Error(contract.ErrInfrastructure, "the replayed traffic ended before the rollout did", nil)
+	return failure.New(failure.Infrastructure, "the replayed traffic ended before the rollout did", nil)
 }
 
 // settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
 func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (record.StepOutput, error) {
 	if reason == "" {
 		if failed = r.end(ctx, ""); failed != nil {
-			reason = "it could not be promoted: " + contract.Message(failed)
+			reason = "it could not be promoted: " + failure.Message(failed)
 		}
 	}
 	promote := reason == ""
@@ -259,7 +260,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (rec
 	case failed != nil:
 		return record.StepOutput{}, failed
 	default:
-		return record.StepOutput{}, contract.ErrorWithOutputs(contract.ErrGate, "rolled back: "+reason, raw)
+		return record.StepOutput{}, failure.WithOutputs(failure.Gate, "rolled back: "+reason, raw)
 	}
 }
 
@@ -275,7 +276,7 @@ func orderOptions(summary string) workflow.ActivityOptions {
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
-			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate},
+			NonRetryableErrorTypes: []string{failure.Invalid, failure.User, failure.Gate},
 		},
 		Summary: summary,
 	}

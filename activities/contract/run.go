@@ -1,5 +1,5 @@
-// Package contract holds what workflows and activities say to each other: names, inputs, outputs and error types. It has no
-// behaviour, so that both sides and the node agent can import it.
+// Package contract holds what workflows and activities say to each other: names, inputs and outputs. It has no behaviour, so that
+// both sides can import it.
 package contract
 
 import (

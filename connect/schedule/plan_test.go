@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 func nightly(cron string) spec.Trigger {
@@ -179,7 +180,7 @@ func TestSpec(t *testing.T) {
 func TestDeclareRefuses(t *testing.T) {
 	for _, url := range []string{"s3://bucket/in?user=me", "s3:///in", "in", "file://in", "ftp://host/in"} {
 		_, err := Declare("inbox", spec.Trigger{Data: &spec.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
-		if contract.ErrorType(err) != contract.ErrInvalid {
+		if failure.TypeOf(err) != failure.Invalid {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}

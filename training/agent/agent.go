@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -45,7 +44,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 	}
 	defer cl.Close()
 
-	patient := s.Patient(store.Patience{Limit: contract.Patience, Waiting: func(_ context.Context, why error) func() {
+	patient := s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(_ context.Context, why error) func() {
 		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
 		return func() {}
 	}})

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 // A program that exits with 0 before its last step, without its outputs, may have been asked to by a peer that was told to stop: the agent
@@ -20,7 +20,7 @@ func TestExitBeforeTheLastStep(t *testing.T) {
 	sp.TotalSteps = 10
 	last := startGang(t, 1, sp, `echo '{"step": 10}' >> "$SLUICE_METRICS"`)
 	<-last.ranks[0].done
-	if err := last.ranks[0].err; contract.ErrorType(err) != contract.ErrUser || !strings.Contains(contract.Message(err), "model") {
+	if err := last.ranks[0].err; failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), "model") {
 		t.Errorf("%v, want the user's error", err)
 	}
 }

@@ -1,3 +1,4 @@
+// Package protocol is what the workflow of a training and the agents of its nodes say to each other.
 package protocol
 
 import (

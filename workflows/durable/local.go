@@ -6,14 +6,15 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // HeartbeatTimeout is how soon a killed worker is noticed.
 const HeartbeatTimeout = 10 * time.Second
 
 // localTimeout bounds one try of a local activity: it may wait for the store.
-const localTimeout = contract.Patience + time.Minute
+const localTimeout = protocol.Patience + time.Minute
 
 // LocalOptions bound the engine's local activities: they read and write small records and evaluate expressions.
 func LocalOptions(summary string) workflow.LocalActivityOptions {
@@ -21,7 +22,7 @@ func LocalOptions(summary string) workflow.LocalActivityOptions {
 		StartToCloseTimeout: localTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-			NonRetryableErrorTypes: []string{contract.ErrInvalid, contract.ErrUser, contract.ErrGate, contract.ErrLost},
+			NonRetryableErrorTypes: []string{failure.Invalid, failure.User, failure.Gate, failure.Lost},
 		},
 		Summary: summary,
 	}

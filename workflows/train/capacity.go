@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -43,7 +44,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 	}
 	for {
 		if t.missed(ctx) {
-			return t.abandon(ctx, contract.Error(contract.ErrTimeout, t.missedReason(), nil))
+			return t.abandon(ctx, failure.New(failure.Timeout, t.missedReason(), nil))
 		}
 		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && durable.Since(ctx, changeTimeoutBoundsWait) {
 			return t.abandon(ctx, errLate)
@@ -61,10 +62,10 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 			l.take(got)
 			return t.priced(ctx, got.Offer)
 		}
-		if contract.ErrorType(err) != contract.ErrPreempted {
+		if failure.TypeOf(err) != failure.Preempted {
 			return t.abandon(ctx, err)
 		}
-		if t.phase = acquiringPhase + contract.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
+		if t.phase = acquiringPhase + failure.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
 			return durable.ErrLong
 		}
 	}
@@ -204,7 +205,7 @@ func (l *life) looked(ctx workflow.Context) bool {
 		case err == nil:
 			l.scout.found = &got
 			return true
-		case contract.ErrorType(err) != contract.ErrPreempted:
+		case failure.TypeOf(err) != failure.Preempted:
 			return ctx.Err() != nil // a pool that fails is asked again later
 		case l.isSpared(ctx):
 			return false

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -64,7 +64,7 @@ func (l *life) classify() trainEnd {
 			return end
 		}
 	}
-	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", contract.ErrInfrastructure
+	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", failure.Infrastructure
 	return end
 }
 
@@ -88,18 +88,18 @@ func (l *life) wasCanceled(end *trainEnd) bool {
 }
 
 func (l *life) wasLate(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", contract.ErrTimeout
+	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", failure.Timeout
 	return l.late
 }
 
 func (l *life) wasBroke(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", contract.ErrBudget
+	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", failure.Budget
 	return l.broke
 }
 
 func (l *life) wasOverdue(end *trainEnd) bool {
 	if l.overdue {
-		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), contract.ErrTimeout
+		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), failure.Timeout
 	}
 	return l.overdue
 }
@@ -107,8 +107,8 @@ func (l *life) wasOverdue(end *trainEnd) bool {
 // wasRefused: an agent or the step's spec is wrong, which no further try mends.
 func (l *life) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
-		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrInvalid {
-			end.how, end.reason, end.errType = spec.EndUserError, contract.Message(err), contract.ErrInvalid
+		if err := l.nodes[i].err; err != nil && failure.TypeOf(err) == failure.Invalid {
+			end.how, end.reason, end.errType = spec.EndUserError, failure.Message(err), failure.Invalid
 			return true
 		}
 	}
@@ -180,7 +180,7 @@ func (l *life) starved(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, contract.ErrUser
+	end.how, end.errType = spec.EndCrashed, failure.User
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed: %s", l.rank(i), r.OverMemory), r.Tail
 	return true
 }
@@ -190,7 +190,7 @@ func (l *life) hung(end *trainEnd) bool {
 	if i < 0 {
 		return false
 	}
-	end.how, end.errType = spec.EndHung, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndHung, failure.Infrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
 	return true
 }
@@ -201,16 +201,16 @@ func (l *life) crashed(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndCrashed, failure.Infrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", l.rank(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
 	return true
 }
 
 func (l *life) userFailed(end *trainEnd) bool {
-	end.how, end.errType = spec.EndUserError, contract.ErrUser
+	end.how, end.errType = spec.EndUserError, failure.User
 	for i := range l.nodes {
-		if err := l.nodes[i].err; err != nil && contract.ErrorType(err) == contract.ErrUser {
-			end.reason = contract.Message(err)
+		if err := l.nodes[i].err; err != nil && failure.TypeOf(err) == failure.User {
+			end.reason = failure.Message(err)
 			return true
 		}
 	}
@@ -247,7 +247,7 @@ func (l *life) failed(r protocol.RanksEnded) bool {
 func (l *life) nodeFailed(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil {
-			end.how, end.errType, end.reason = spec.EndCrashed, contract.ErrInfrastructure, fmt.Sprintf("node %d: %s", i, contract.Message(err))
+			end.how, end.errType, end.reason = spec.EndCrashed, failure.Infrastructure, fmt.Sprintf("node %d: %s", i, failure.Message(err))
 			return true
 		}
 	}
@@ -280,7 +280,7 @@ func (l *life) wasStopped(end *trainEnd) bool {
 	if !end.ran || !l.exitedZero() {
 		return false
 	}
-	end.how, end.errType = spec.EndCrashed, contract.ErrInfrastructure
+	end.how, end.errType = spec.EndCrashed, failure.Infrastructure
 	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
 	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)

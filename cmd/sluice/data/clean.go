@@ -15,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
@@ -173,7 +173,7 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 	}
 	values, err := secret.NewResolver().Resolve(ctx, program.Environment(), resolved.Secrets)
 	if err != nil {
-		return contract.SecretError(err)
+		return failure.OfSecret(err)
 	}
 	job.Secrets = values.ByVariable
 	job.Programs, err = programsAlone(resolved.Env, values.ByVariable, dirs)

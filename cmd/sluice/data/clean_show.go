@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -40,7 +41,7 @@ func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (spec.
 func typedClean(err error) error {
 	var fault *fault.Error
 	if errors.As(err, &fault) {
-		return contract.Error(fault.Type, fault.Message, nil)
+		return failure.New(fault.Type, fault.Message, nil)
 	}
 	return err
 }

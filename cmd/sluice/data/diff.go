@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/activities"
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -187,7 +187,7 @@ func orDamaged(r io.Reader, err error) error {
 		err = rest
 	}
 	if errors.Is(err, store.ErrCorrupt) {
-		return contract.Error(contract.ErrInfrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
+		return failure.New(failure.Infrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
 	}
 	return err
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -47,14 +47,14 @@ func ExitSignal(sig os.Signal) int {
 
 // codeOf maps the error types of a run.
 var codeOf = map[string]int{
-	contract.ErrInvalid:        ExitInvalid,
-	contract.ErrUser:           ExitUser,
-	contract.ErrInfrastructure: ExitInfrastructure,
-	contract.ErrPreempted:      ExitPreempted,
-	contract.ErrTimeout:        ExitTimeout,
-	contract.ErrGate:           ExitGate,
-	contract.ErrBudget:         ExitBudget,
-	contract.ErrCanceled:       ExitCanceled,
+	failure.Invalid:        ExitInvalid,
+	failure.User:           ExitUser,
+	failure.Infrastructure: ExitInfrastructure,
+	failure.Preempted:      ExitPreempted,
+	failure.Timeout:        ExitTimeout,
+	failure.Gate:           ExitGate,
+	failure.Budget:         ExitBudget,
+	failure.Canceled:       ExitCanceled,
 }
 
 // CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
@@ -105,7 +105,7 @@ func exitCode(err error) int {
 	case errors.Is(err, context.Canceled):
 		return ExitCanceled
 	case errors.As(err, &app):
-		return codeOf[contract.ErrorType(err)]
+		return codeOf[failure.TypeOf(err)]
 	}
 	return ExitInfrastructure
 }
@@ -115,7 +115,7 @@ func messageOf(err error) string {
 	var app *temporal.ApplicationError
 	switch {
 	case errors.As(err, &app):
-		return contract.Message(err)
+		return failure.Message(err)
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
@@ -145,5 +145,5 @@ func Complain(w io.Writer, err error) {
 
 // Invalidf is an error of what a command was given: a name that there is not, a folder in which nothing can be written.
 func Invalidf(format string, args ...any) error {
-	return contract.Error(contract.ErrInvalid, fmt.Sprintf(format, args...), nil)
+	return failure.New(failure.Invalid, fmt.Sprintf(format, args...), nil)
 }

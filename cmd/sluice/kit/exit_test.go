@@ -3,8 +3,8 @@ package kit
 import (
 	"testing"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -16,13 +16,13 @@ func TestCodeOfRun(t *testing.T) {
 		want    int
 	}{
 		{spec.StatusSucceeded, "", ExitOK},
-		{spec.StatusDeclined, contract.ErrGate, ExitOK},
+		{spec.StatusDeclined, failure.Gate, ExitOK},
 		{spec.StatusSkipped, "", ExitOK}, // by its concurrency group
-		{spec.StatusFailed, contract.ErrGate, ExitGate},
-		{spec.StatusFailed, contract.ErrUser, ExitUser},
-		{spec.StatusFailed, contract.ErrPreempted, ExitPreempted},
+		{spec.StatusFailed, failure.Gate, ExitGate},
+		{spec.StatusFailed, failure.User, ExitUser},
+		{spec.StatusFailed, failure.Preempted, ExitPreempted},
 		{spec.StatusFailed, "", ExitInfrastructure},
-		{spec.StatusCanceled, contract.ErrCanceled, ExitCanceled},
+		{spec.StatusCanceled, failure.Canceled, ExitCanceled},
 	}
 	for _, test := range tests {
 		if got := CodeOfRun(record.RunOutput{Status: test.status, ErrorType: test.errType}); got != test.want {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -99,9 +100,9 @@ func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, 
 	}
 	decision, err := s.Decide(ctx, at, d)
 	switch {
-	case contract.ErrorType(err) == contract.ErrInvalid && d.Approve && len(at.Approval.Fields) > 0:
+	case failure.TypeOf(err) == failure.Invalid && d.Approve && len(at.Approval.Fields) > 0:
 		_, command := view.Question(at, time.Now())
-		return contract.Error(contract.ErrInvalid, contract.Message(err)+"\nhelp: "+command, err)
+		return failure.New(failure.Invalid, failure.Message(err)+"\nhelp: "+command, err)
 	case err != nil:
 		return err
 	}

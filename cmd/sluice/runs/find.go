@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -70,7 +70,7 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		return run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return run, "", contract.Error(contract.ErrInvalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+		return run, "", failure.New(failure.Invalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
 	}
 	return run, step, nil
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/failure"
 )
 
 // NewSchedule makes `sluice schedule`.
@@ -74,7 +74,7 @@ func isUp(cmd *cobra.Command) (bool, error) {
 func needUp(cmd *cobra.Command) error {
 	up, err := isUp(cmd)
 	if err == nil && !up {
-		err = contract.Error(contract.ErrInvalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
+		err = failure.New(failure.Invalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
 	}
 	return err
 }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/policy"
 )
@@ -88,7 +88,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	case 0:
 		return nil
 	case 1:
-		return contract.Error(contract.ErrInvalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
+		return failure.New(failure.Invalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
 	}
 	pipeline, environment, err := control.ReadDocuments(args[0], env)
 	if err != nil {
@@ -100,16 +100,16 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	}
 	program, findings := dsl.Compile(pipeline, environment, folder)
 	if program == nil {
-		return contract.Error(contract.ErrInvalid, findings.Text(false), nil)
+		return failure.New(failure.Invalid, findings.Text(false), nil)
 	}
 	spec, err := program.Training(args[1])
 	if err != nil {
-		return contract.Error(contract.ErrInvalid, err.Error(), err)
+		return failure.New(failure.Invalid, err.Error(), err)
 	}
 	if spec.Deadline != nil && job.Within == 0 {
 		due, err := spec.Deadline.After(time.Now())
 		if err != nil {
-			return contract.Error(contract.ErrInvalid, err.Error(), err)
+			return failure.New(failure.Invalid, err.Error(), err)
 		}
 		job.Within = time.Until(due).Round(time.Second)
 	}
@@ -153,12 +153,12 @@ func readTraces(files []string) ([]policy.Trace, error) {
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, contract.Error(contract.ErrInvalid, "open the trace: "+err.Error(), err)
+			return nil, failure.New(failure.Invalid, "open the trace: "+err.Error(), err)
 		}
 		t, err := policy.ReadTrace(f)
 		f.Close()
 		if err != nil {
-			return nil, contract.Error(contract.ErrInvalid, file+": "+err.Error(), err)
+			return nil, failure.New(failure.Invalid, file+": "+err.Error(), err)
 		}
 		traces = append(traces, t)
 	}

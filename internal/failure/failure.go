@@ -1,4 +1,5 @@
-package contract
+// Package failure types errors, makes of them what Temporal carries, and reads them from it.
+package failure
 
 import (
 	"encoding/json"
@@ -10,48 +11,48 @@ import (
 
 // The error types of the whole system. Retry policies, exit codes and the command line act on these, never on text.
 const (
-	ErrInvalid        = "invalid"        // the pipeline, its parameters or its environment are wrong
-	ErrUser           = "user"           // the user's own program failed
-	ErrInfrastructure = "infrastructure" // a machine, disk, network or service failed
-	ErrPreempted      = "preempted"      // capacity was taken away; never charged to the user's retries
-	ErrTimeout        = "timeout"        // an attempt took longer than its timeout
-	ErrGate           = "gate"           // a gate did not hold, or a rollout was rolled back
-	ErrBudget         = "budget"         // the run cost more than its budget
-	ErrCanceled       = "canceled"       // somebody asked for the end
-	ErrLost           = "lost"           // a record that history knows of is not in the store: the machine died; it is made again
-	ErrDeclined       = "declined"       // a child pipeline ended as declined, which is no failure
-	ErrTurnedAway     = "turned_away"    // a child pipeline was turned away by its concurrency group, or a child of it was
+	Invalid        = "invalid"        // the pipeline, its parameters or its environment are wrong
+	User           = "user"           // the user's own program failed
+	Infrastructure = "infrastructure" // a machine, disk, network or service failed
+	Preempted      = "preempted"      // capacity was taken away; never charged to the user's retries
+	Timeout        = "timeout"        // an attempt took longer than its timeout
+	Gate           = "gate"           // a gate did not hold, or a rollout was rolled back
+	Budget         = "budget"         // the run cost more than its budget
+	Canceled       = "canceled"       // somebody asked for the end
+	Lost           = "lost"           // a record that history knows of is not in the store: the machine died; it is made again
+	Declined       = "declined"       // a child pipeline ended as declined, which is no failure
+	TurnedAway     = "turned_away"    // a child pipeline was turned away by its concurrency group, or a child of it was
 )
 
-// Error makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
+// New makes an application error of one of the types above. Whether it is tried again is the step's retry policy's matter;
 // invalid and gate errors never are. A message may quote its cause.
-func Error(typ, message string, cause error) error {
+func New(typ, message string, cause error) error {
 	return temporal.NewApplicationErrorWithOptions(plain(message, cause), typ, temporal.ApplicationErrorOptions{
 		Cause:        cause,
-		NonRetryable: typ == ErrInvalid || typ == ErrGate || typ == ErrBudget || typ == ErrDeclined || typ == ErrTurnedAway || typ == ErrLost,
+		NonRetryable: typ == Invalid || typ == Gate || typ == Budget || typ == Declined || typ == TurnedAway || typ == Lost,
 	})
 }
 
-// ErrorType returns the type of err, looking through Temporal's wrappers. What is not typed is infrastructure.
-func ErrorType(err error) string {
+// TypeOf returns the type of err, looking through Temporal's wrappers. What is not typed is infrastructure.
+func TypeOf(err error) string {
 	var app *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	switch {
 	case err == nil:
 		return ""
 	case temporal.IsCanceledError(err):
-		return ErrCanceled
+		return Canceled
 	case errors.As(err, &app):
 		switch t := app.Type(); t {
-		case ErrInvalid, ErrUser, ErrInfrastructure, ErrPreempted, ErrTimeout, ErrGate, ErrBudget, ErrCanceled, ErrDeclined,
-			ErrTurnedAway, ErrLost:
+		case Invalid, User, Infrastructure, Preempted, Timeout, Gate, Budget, Canceled, Declined,
+			TurnedAway, Lost:
 			return t
 		}
-		return ErrInfrastructure
+		return Infrastructure
 	case errors.As(err, &timeout):
-		return ErrTimeout
+		return Timeout
 	}
-	return ErrInfrastructure
+	return Infrastructure
 }
 
 // Message returns what a person should read of err: the message that has a type, without Temporal's wrapping.
@@ -86,11 +87,11 @@ func plain(text string, err error) string {
 
 // Final makes of err one that the same activity is not tried again for; the step's own retries apply.
 func Final(err error) error {
-	return temporal.NewApplicationErrorWithOptions(Message(err), ErrorType(err), temporal.ApplicationErrorOptions{Cause: err, NonRetryable: true})
+	return temporal.NewApplicationErrorWithOptions(Message(err), TypeOf(err), temporal.ApplicationErrorOptions{Cause: err, NonRetryable: true})
 }
 
-// ErrorWithOutputs is Error for a step that failed after it had measured something worth keeping in its record.
-func ErrorWithOutputs(typ, message string, outputs []byte) error {
+// WithOutputs is Error for a step that failed after it had measured something worth keeping in its record.
+func WithOutputs(typ, message string, outputs []byte) error {
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
 		NonRetryable: true,
 		Details:      []any{string(outputs)},
@@ -107,7 +108,7 @@ func WithCost(err error, cost Costs) error {
 	case temporal.IsCanceledError(err):
 		return temporal.NewCanceledError(string(spent))
 	}
-	return ErrorWithOutputs(ErrorType(err), Message(err), spent)
+	return WithOutputs(TypeOf(err), Message(err), spent)
 }
 
 // CostOf returns what WithCost kept, or nothing.

@@ -1,4 +1,4 @@
-package contract
+package failure
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 
 // What Temporal's errors say of themselves is nothing for people, however often they were wrapped and quoted.
 func TestMessage(t *testing.T) {
-	user := Error(ErrUser, "traffic: `label` is 152", nil)
-	away := Error(ErrInfrastructure, "the store is away", errors.New("dial tcp: refused"))
+	user := New(User, "traffic: `label` is 152", nil)
+	away := New(Infrastructure, "the store is away", errors.New("dial tcp: refused"))
 	converter := temporal.GetDefaultFailureConverter()
 	travelled := func(err error) error { return converter.FailureToError(converter.ErrorToFailure(err)) }
 	for name, tt := range map[string]struct {
@@ -19,12 +19,12 @@ func TestMessage(t *testing.T) {
 		want string
 	}{
 		"typed":             {user, "traffic: `label` is 152"},
-		"quoted":            {Error(ErrUser, "step ship: "+user.Error(), user), "step ship: traffic: `label` is 152"},
+		"quoted":            {New(User, "step ship: "+user.Error(), user), "step ship: traffic: `label` is 152"},
 		"wrapped and sent":  {travelled(fmt.Errorf("step ship: %w", user)), "step ship: traffic: `label` is 152"},
-		"twice":             {travelled(fmt.Errorf("run r: %w", Error(ErrUser, "step ship: "+user.Error(), user))), "run r: step ship: traffic: `label` is 152"},
-		"with its cause":    {Error(ErrUser, "step ship: "+away.Error(), away), "step ship: the store is away"},
-		"joined":            {Error(ErrUser, errors.Join(user, away).Error(), errors.Join(user, away)), "traffic: `label` is 152\nthe store is away"},
-		"joined with plain": {Error(ErrUser, errors.Join(user, errors.New("disk")).Error(), user), "traffic: `label` is 152\ndisk"},
+		"twice":             {travelled(fmt.Errorf("run r: %w", New(User, "step ship: "+user.Error(), user))), "run r: step ship: traffic: `label` is 152"},
+		"with its cause":    {New(User, "step ship: "+away.Error(), away), "step ship: the store is away"},
+		"joined":            {New(User, errors.Join(user, away).Error(), errors.Join(user, away)), "traffic: `label` is 152\nthe store is away"},
+		"joined with plain": {New(User, errors.Join(user, errors.New("disk")).Error(), user), "traffic: `label` is 152\ndisk"},
 		"untyped":           {errors.New("disk"), "disk"},
 		"canceled":          {temporal.NewCanceledError(), "canceled"},
 		"none":              {nil, ""},
@@ -37,10 +37,10 @@ func TestMessage(t *testing.T) {
 
 func TestWithCost(t *testing.T) {
 	for name, err := range map[string]error{
-		"failed": Error(ErrUser, "exit code 1", nil), "canceled": temporal.NewCanceledError("Activity canceled"), "untyped": errors.New("disk"),
+		"failed": New(User, "exit code 1", nil), "canceled": temporal.NewCanceledError("Activity canceled"), "untyped": errors.New("disk"),
 	} {
 		spent := WithCost(err, Costs{USD: 2.5})
-		if CostOf(spent).USD != 2.5 || ErrorType(spent) != ErrorType(err) || Message(spent) != Message(err) {
+		if CostOf(spent).USD != 2.5 || TypeOf(spent) != TypeOf(err) || Message(spent) != Message(err) {
 			t.Errorf("%s: %v cost %v", name, spent, CostOf(spent).USD)
 		}
 	}
@@ -52,8 +52,8 @@ func TestOutputs(t *testing.T) {
 		err  error
 		want string
 	}{
-		"outputs":            {ErrorWithOutputs(ErrGate, "rolled back", []byte(`{"stage":1}`)), `{"stage":1}`},
-		"none":               {Error(ErrGate, "rolled back", nil), ""},
+		"outputs":            {WithOutputs(Gate, "rolled back", []byte(`{"stage":1}`)), `{"stage":1}`},
+		"none":               {New(Gate, "rolled back", nil), ""},
 		"no application's":   {errors.New("disk"), ""},
 		"a cancel":           {temporal.NewCanceledError(), ""},
 		"text with a cancel": {temporal.NewCanceledError("Activity canceled"), ""},

@@ -1,17 +1,17 @@
-package contract
+package failure
 
 import "github.com/sluiceml/sluice/internal/secret"
 
-// SecretError types the error of a secret that could not be found. What Vault may answer later is infrastructure's; the rest is wrong
+// OfSecret types the error of a secret that could not be found. What Vault may answer later is infrastructure's; the rest is wrong
 // until somebody changes the environment.
-func SecretError(err error) error {
+func OfSecret(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case secret.Temporary(err):
-		return Error(ErrInfrastructure, err.Error(), nil)
+		return New(Infrastructure, err.Error(), nil)
 	}
-	return Error(ErrInvalid, err.Error(), nil)
+	return New(Invalid, err.Error(), nil)
 }
 
 // Masked is err without secrets. Temporal keeps an error's causes in history too, so one that holds any loses them.
@@ -22,5 +22,5 @@ func Masked(mask *secret.Mask, err error) error {
 	if said := err.Error(); mask.Text(said) == said {
 		return err
 	}
-	return Error(ErrorType(err), mask.Text(Message(err)), nil)
+	return New(TypeOf(err), mask.Text(Message(err)), nil)
 }
