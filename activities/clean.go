@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -30,7 +31,7 @@ type Cleaner struct {
 	// State is the state folder.
 	State string
 	// Engine knows the environments and parameters of submissions, and Secrets finds the secrets that these environments name.
-	Engine  *Engine
+	Engine  *engine.Engine
 	Secrets *secret.Resolver
 	// Python is the virtual environment whose programs come first in PATH; empty for none.
 	Python string
@@ -76,14 +77,14 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 // job lays the attempt's folder out.
 func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func(), error) {
 	var spec spec.Clean
-	if err := LoadSpec(ctx, c.Store, in, &spec); err != nil {
+	if err := engine.LoadSpec(ctx, c.Store, in, &spec); err != nil {
 		return nil, nil, err
 	}
-	sub, err := c.Engine.submission(ctx, in.Submission)
+	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return nil, nil, err
 	}
-	secrets, err := c.Secrets.Resolve(ctx, sub.program.Environment(), in.Secrets)
+	secrets, err := c.Secrets.Resolve(ctx, sub.Program.Environment(), in.Secrets)
 	if err != nil {
 		return nil, nil, failure.OfSecret(err)
 	}
@@ -95,11 +96,11 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 		cleanup()
 		return nil, nil, err
 	}
-	return &cleaning{dir: dir, env: sub.program.Environment(), mask: secrets.Mask, Job: pipelines.Job{
-		Spec: spec, Secrets: secrets.ByVariable, Params: sub.params, ParamTypes: sub.program.Pipeline().Params,
+	return &cleaning{dir: dir, env: sub.Program.Environment(), mask: secrets.Mask, Job: pipelines.Job{
+		Spec: spec, Secrets: secrets.ByVariable, Params: sub.ParamValues, ParamTypes: sub.Program.Pipeline().Params,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
 		AccountFile: filepath.Join(dir, "account", "account.jsonl"),
-		Memory:      sub.program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.program.Environment().Clean),
+		Memory:      sub.Program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.Program.Environment().Clean),
 	}}, cleanup, nil
 }
 
@@ -168,7 +169,7 @@ func (c *Cleaner) useCache(
 	}
 	job.Cache.Secrets = make(map[string]string, len(job.Secrets))
 	for variable, value := range job.Secrets {
-		if job.Cache.Secrets[variable], err = c.Engine.fingerprint(ctx, value); err != nil {
+		if job.Cache.Secrets[variable], err = c.Engine.Fingerprint(ctx, value); err != nil {
 			return err
 		}
 	}
@@ -181,16 +182,16 @@ func (c *Cleaner) useCache(
 
 // programsDigest is one of all that the answers of programs depend on, beside their commands and the rows.
 func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []dsl.Exec) (string, error) {
-	sub, err := c.Engine.submission(ctx, in.Submission)
+	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return "", err
 	}
-	files, err := c.Engine.filesDigest(ctx, sub, dsl.ProgramFiles(programs))
+	files, err := c.Engine.FilesDigest(ctx, sub, dsl.ProgramFiles(programs))
 	if err != nil {
 		return "", err
 	}
 	text, err := json.Marshal([]any{files, in.Env, job.Cache.Secrets})
-	return short(text), err
+	return engine.ShortDigest(text), err
 }
 
 // bringProgram lays out what programs run in, with the inputs.

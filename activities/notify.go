@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/notify"
@@ -19,17 +20,17 @@ import (
 // Notifier holds the activities that tell people and systems about runs.
 type Notifier struct {
 	// Engine knows the pipelines and environments of submissions, and Secrets finds the secrets that these name.
-	Engine  *Engine
+	Engine  *engine.Engine
 	Secrets *secret.Resolver
 }
 
 // Audience lists those of the pipeline's `notify` that want to hear of the event.
 func (n *Notifier) Audience(ctx context.Context, in contract.NotifyInput) ([]string, error) {
-	sub, err := n.Engine.submission(ctx, in.Submission)
+	sub, err := n.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return nil, err
 	}
-	all := sub.program.Pipeline().Notify
+	all := sub.Program.Pipeline().Notify
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.Contains(all[name].On, in.Event) {
@@ -41,17 +42,17 @@ func (n *Notifier) Audience(ctx context.Context, in contract.NotifyInput) ([]str
 
 // Send delivers a notification. What it needs of secrets is found here and told nobody.
 func (n *Notifier) Send(ctx context.Context, in contract.SendInput) error {
-	sub, err := n.Engine.submission(ctx, in.Submission)
+	sub, err := n.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return err
 	}
-	env := sub.program.Environment()
+	env := sub.Program.Environment()
 	d := &delivery{
 		ctx: ctx, env: env, secrets: n.Secrets, message: notify.New(notify.Message{
 			ID: in.ID, Event: in.Event, Pipeline: in.Pipeline, Run: in.Run, Environment: env.Name, Text: in.Text, Time: in.At,
 		}),
 	}
-	return d.typed(d.send(sub.program.Pipeline().Notify[in.To]))
+	return d.typed(d.send(sub.Program.Pipeline().Notify[in.To]))
 }
 
 // delivery is one attempt at a notification.

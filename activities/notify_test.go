@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -43,7 +44,7 @@ func submitNotified(t *testing.T, pipeline, environment string) (*Notifier, stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Notifier{Engine: NewEngine(s), Secrets: secret.NewResolver()}, digest
+	return &Notifier{Engine: engine.NewEngine(s), Secrets: secret.NewResolver()}, digest
 }
 
 func TestNotifier(t *testing.T) {

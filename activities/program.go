@@ -15,6 +15,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -41,14 +42,14 @@ type Programs struct {
 	// Python is the virtual environment whose programs come first in PATH; empty for none.
 	Python string
 	// Engine knows the environments of submissions, and Secrets finds the secrets that these name.
-	Engine  *Engine
+	Engine  *engine.Engine
 	Secrets *secret.Resolver
 }
 
 // Run runs a run step.
 func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	var spec spec.Run
-	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
+	if err := engine.LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return record.StepOutput{}, err
 	}
 	state := ""
@@ -64,7 +65,7 @@ func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOut
 // Evaluate runs an evaluate step.
 func (p *Programs) Evaluate(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	var spec spec.Evaluate
-	if err := LoadSpec(ctx, p.Store, in, &spec); err != nil {
+	if err := engine.LoadSpec(ctx, p.Store, in, &spec); err != nil {
 		return record.StepOutput{}, err
 	}
 	return p.perform(ctx, in, spec.Command, "", func(f *script.Folder) (map[string]any, error) {
@@ -80,7 +81,7 @@ func (p *Programs) perform(
 ) (record.StepOutput, error) {
 	said := proc.NewTail(1)
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: said.String(), Share: -1} })
-	env, err := p.Engine.environment(ctx, in.Submission)
+	env, err := p.Engine.Environment(ctx, in.Submission)
 	if err != nil {
 		return record.StepOutput{}, err
 	}

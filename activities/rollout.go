@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -26,7 +27,7 @@ type Rollouts struct {
 	// State is the state folder.
 	State string
 	// Engine knows the environments of submissions.
-	Engine *Engine
+	Engine *engine.Engine
 	// Gauges take the evidence of the stage that is looked at. May be nil.
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
@@ -36,14 +37,14 @@ type Rollouts struct {
 // target opens the target of a rollout step.
 func (r *Rollouts) target(ctx context.Context, in record.StepInput) (serving.Target, spec.Rollout, error) {
 	var spec spec.Rollout
-	if err := LoadSpec(ctx, r.Store, in, &spec); err != nil {
+	if err := engine.LoadSpec(ctx, r.Store, in, &spec); err != nil {
 		return nil, spec, err
 	}
-	sub, err := r.Engine.submission(ctx, in.Submission)
+	sub, err := r.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return nil, spec, err
 	}
-	t, err := r.Target(ctx, spec.Target, sub.program.Environment().Targets[spec.Target])
+	t, err := r.Target(ctx, spec.Target, sub.Program.Environment().Targets[spec.Target])
 	if err != nil {
 		return nil, spec, failure.New(failure.Infrastructure, err.Error(), err)
 	}
@@ -190,14 +191,4 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 	}
 	key := fmt.Sprintf("releases/%s/%s.json", spec.Target, in.Opened.Version)
 	return r.Store.PutJSON(ctx, key, record, store.WriteOptions{})
-}
-
-// servingRun returns the run behind the release that serves at a target now; empty when none does.
-func servingRun(ctx context.Context, s *store.Store, target string) (string, error) {
-	doc, err := routing.Current(ctx, s, target)
-	if err != nil {
-		return "", err
-	}
-	release, _ := doc.Serving()
-	return release.Run, nil
 }

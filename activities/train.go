@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -27,7 +28,7 @@ import (
 type Trainings struct {
 	Store *store.Store
 	// Engine knows the environments of submissions.
-	Engine *Engine
+	Engine *engine.Engine
 	// LogDir is where the agents of pools on this machine keep logs and metrics.
 	LogDir string
 	// Gauges take what is known of gangs while they are watched, and Progress asks the nodes of a training for it. Gauges may be nil.
@@ -40,10 +41,10 @@ type Trainings struct {
 // Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
 	var sp spec.Train
-	if err := LoadSpec(ctx, t.Store, in.StepInput, &sp); err != nil {
+	if err := engine.LoadSpec(ctx, t.Store, in.StepInput, &sp); err != nil {
 		return contract.TrainPlan{}, err
 	}
-	sub, err := t.Engine.submission(ctx, in.Submission)
+	sub, err := t.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return contract.TrainPlan{}, err
 	}
@@ -52,7 +53,7 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 		Keep: sp.Checkpoint.Keep,
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	if plan.Offers, err = offersOf(sub.program.Environment(), sp); err != nil {
+	if plan.Offers, err = offersOf(sub.Program.Environment(), sp); err != nil {
 		return plan, err
 	}
 	if sp.Deadline != nil {
@@ -100,11 +101,11 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {
-	sub, err := t.Engine.submission(ctx, submission)
+	sub, err := t.Engine.Submission(ctx, submission)
 	if err != nil {
 		return nil, err
 	}
-	return t.Pool(ctx, name, sub.program.Environment().Pools[name])
+	return t.Pool(ctx, name, sub.Program.Environment().Pools[name])
 }
 
 // Seal opens a generation and says how far the one before it came.

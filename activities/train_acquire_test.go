@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
@@ -109,7 +110,7 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	trainings := &Trainings{
-		Store: s, Engine: NewEngine(s),
+		Store: s, Engine: engine.NewEngine(s),
 		Pool: func(_ context.Context, name string, _ spec.Pool) (training.Pool, error) { return pools[name], nil },
 	}
 	env.RegisterActivity(trainings.Acquire)

@@ -10,6 +10,7 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -34,7 +35,7 @@ type curvePoint struct {
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
 	var spec spec.Train
-	if err := LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
+	if err := engine.LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
 		return record.StepOutput{}, err
 	}
 	blob, err := t.Store.Blob(ctx, in.Metrics)

@@ -314,44 +314,6 @@ func TestNoteOfAnother(t *testing.T) {
 	}
 }
 
-// TestBeginOnce: what opens a run's record a second time after its worker was killed finds it, however late; a run whose ID was used, since a
-// time was made up for twice, does not touch the record of the first.
-func TestBeginOnce(t *testing.T) {
-	b := newBench(t, "steps: {a: {run: {command: [\"true\"]}}}\n")
-	in := contract.BeginInput{
-		RunInput:  contract.RunInput{Run: "p-nightly-20260102T030405Z", Name: "p", Submission: b.submission, Graph: b.program.Graph()},
-		Execution: "first", StartedAt: b.began,
-	}
-	again, other, older := in, in, in
-	again.StartedAt = b.began.Add(time.Minute)
-	other.Execution, other.StartedAt = "second", b.began.Add(time.Hour)
-	for _, known := range []contract.BeginInput{in, again} {
-		if _, err := b.engine.Begin(t.Context(), known); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := b.engine.Begin(t.Context(), other); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "sluice rerun") {
-		t.Errorf("got %v", err)
-	}
-	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
-	if err != nil || !record.StartedAt.Equal(b.began) {
-		t.Errorf("the record is %+v, %v", record.RunRecord, err)
-	}
-
-	older.Run, older.Execution = "p-older", "" // an older version kept no more than the time
-	if _, err := b.engine.Begin(t.Context(), older); err != nil {
-		t.Fatal(err)
-	}
-	older.Execution, older.StartedAt = "first", b.began.Add(-time.Second)
-	if _, err := b.engine.Begin(t.Context(), older); err != nil {
-		t.Errorf("a record that was opened after the workflow's start is its own: %v", err)
-	}
-	older.StartedAt = b.began.Add(time.Hour)
-	if _, err := b.engine.Begin(t.Context(), older); failure.TypeOf(err) != failure.Invalid {
-		t.Errorf("a record from before the workflow's start is another's: %v", err)
-	}
-}
-
 // TestWatchOver: a watch whose trigger does not stand any more looks at nothing; the first look is made whatever the trigger is now.
 func TestWatchOver(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})

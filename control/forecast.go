@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
@@ -19,42 +19,42 @@ import (
 // Forecast says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
 // that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the
 // parameters are wrong.
-func Forecast(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
+func Forecast(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, engine.Forecast, error) {
 	if against != "" {
 		run, err := record.LoadRun(ctx, s, against)
 		if err != nil {
-			return nil, activities.Forecast{}, err
+			return nil, engine.Forecast{}, err
 		}
 		given, err := paramsOf(ctx, s, run.RunRecord)
 		if err != nil {
-			return nil, activities.Forecast{}, err
+			return nil, engine.Forecast{}, err
 		}
 		req.Params = merged(given, req.Params)
 	}
 	program, sub, err := load(req)
 	if err != nil {
-		return nil, activities.Forecast{}, err
+		return nil, engine.Forecast{}, err
 	}
 	if _, bad := program.Params(req.Params); bad.HasErrors() {
-		return program, activities.Forecast{}, &LintError{bad}
+		return program, engine.Forecast{}, &LintError{bad}
 	}
-	in := activities.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
+	in := engine.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !connect.ClusterNamed() { // there it is done elsewhere
 		in.Python, in.Platform = (&script.Interpreter{Env: state.PythonOf(stateDir)}).Digest, new(trtexec.Finder).Platform
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
-		return program, activities.Forecast{}, err
+		return program, engine.Forecast{}, err
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
 	folder, err := workspaceOf(dir, stateDir, keyFiles(program.Environment()))
 	if err != nil {
-		return program, activities.Forecast{}, err
+		return program, engine.Forecast{}, err
 	}
 	if in.Files, err = store.ListTree(ctx, dir, folder.leavesOut); err != nil {
-		return program, activities.Forecast{}, irregular(err)
+		return program, engine.Forecast{}, irregular(err)
 	}
-	forecast, err := activities.NewForecast(ctx, s, in)
+	forecast, err := engine.NewForecast(ctx, s, in)
 	forecast.Given = req.Params
 	return program, forecast, err
 }

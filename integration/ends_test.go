@@ -117,7 +117,7 @@ func TestEnds(t *testing.T) {
 func ptr[T any](v T) *T { return &v }
 
 // decide decides on what a workflow asks, once it is there.
-func (e *engine) decide(id string, d contract.Decide) {
+func (e *engineProcess) decide(id string, d contract.Decide) {
 	e.t.Helper()
 	s := site{t: e.t}
 	s.await("the question", func() bool {

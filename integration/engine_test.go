@@ -34,14 +34,14 @@ func sized(promised, daily int) int {
 	return daily
 }
 
-// engine is the real engine on an embedded server of its own, with steps that do nothing.
-type engine struct {
+// engineProcess is the real engine on an embedded server of its own, with steps that do nothing.
+type engineProcess struct {
 	t      *testing.T
 	client client.Client
 	store  *store.Store
 }
 
-func newEngine(t *testing.T, step noop.Step) *engine {
+func newEngine(t *testing.T, step noop.Step) *engineProcess {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), "file://"+dir+"/store")
@@ -64,11 +64,11 @@ func newEngine(t *testing.T, step noop.Step) *engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	return &engine{t: t, client: conn.Client, store: s}
+	return &engineProcess{t: t, client: conn.Client, store: s}
 }
 
 // submit stores a pipeline.
-func (e *engine) submit(source string) contract.RunInput {
+func (e *engineProcess) submit(source string) contract.RunInput {
 	e.t.Helper()
 	in, err := noop.Submit(e.t.Context(), e.store, source)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *engine) submit(source string) contract.RunInput {
 }
 
 // start starts a run. Many may be started at once.
-func (e *engine) start(run string, in contract.RunInput) client.WorkflowRun {
+func (e *engineProcess) start(run string, in contract.RunInput) client.WorkflowRun {
 	e.t.Helper()
 	in.Run = run
 	if err := control.StartRun(e.t.Context(), e.client, in); err != nil {
@@ -88,7 +88,7 @@ func (e *engine) start(run string, in contract.RunInput) client.WorkflowRun {
 }
 
 // all lists every execution that Temporal's visibility knows.
-func (e *engine) all(query string) []*workflow.WorkflowExecutionInfo {
+func (e *engineProcess) all(query string) []*workflow.WorkflowExecutionInfo {
 	e.t.Helper()
 	var all []*workflow.WorkflowExecutionInfo
 	for request := (&workflowservice.ListWorkflowExecutionsRequest{Query: query, PageSize: 1000}); ; {
@@ -104,7 +104,7 @@ func (e *engine) all(query string) []*workflow.WorkflowExecutionInfo {
 }
 
 // awaitNoneOpen waits until visibility, which lags behind, knows of no open workflow.
-func (e *engine) awaitNoneOpen() {
+func (e *engineProcess) awaitNoneOpen() {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), testLimit)
 	defer cancel()
@@ -127,7 +127,7 @@ func (e *engine) awaitNoneOpen() {
 }
 
 // longestHistory of all workflows that have ended.
-func (e *engine) longestHistory() (workflows int, longest int64) {
+func (e *engineProcess) longestHistory() (workflows int, longest int64) {
 	e.t.Helper()
 	all := e.all("")
 	for _, w := range all {

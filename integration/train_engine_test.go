@@ -25,6 +25,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -156,7 +157,7 @@ func runTrainEngine(dir string) error {
 	defer pools.close()
 	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}})
 	w.RegisterWorkflowWithOptions(train.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
-	t := &activities.Trainings{Store: s, Engine: activities.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
+	t := &activities.Trainings{Store: s, Engine: engine.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{
 		contract.PlanActivity: t.Plan, contract.DecideActivity: t.Decide, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
 		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect,

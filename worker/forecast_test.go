@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -34,7 +34,7 @@ on_failure: {page: {run: {command: ["true"]}}}
 `
 
 // forecast is what is forecast of each step, without figures that depend on the machine.
-func forecast(t *testing.T, s *control.Session, req control.SubmitRequest, against string) map[string]activities.Outlook {
+func forecast(t *testing.T, s *control.Session, req control.SubmitRequest, against string) map[string]engine.Outlook {
 	t.Helper()
 	_, got, err := control.Forecast(t.Context(), s.Store, s.Dir, req, against)
 	if err != nil {
@@ -49,17 +49,17 @@ func TestForecast(t *testing.T) {
 	source := strings.ReplaceAll(predictable, "%NAME%", "predictable")
 	file := project(t, source, map[string]string{"count.txt": "", "fit.txt": "", "best.txt": ""})
 	req := control.SubmitRequest{PipelineFile: file}
-	const runs, changed, cached = activities.ProspectRuns, activities.ProspectChanged, activities.ProspectCached
-	page := activities.Outlook{Prospect: activities.ProspectNotRun, Reason: "it runs when a step fails"}
-	check := func(name string, req control.SubmitRequest, against string, want map[string]activities.Outlook) {
+	const runs, changed, cached = engine.ProspectRuns, engine.ProspectChanged, engine.ProspectCached
+	page := engine.Outlook{Prospect: engine.ProspectNotRun, Reason: "it runs when a step fails"}
+	check := func(name string, req control.SubmitRequest, against string, want map[string]engine.Outlook) {
 		t.Helper()
 		want["page"] = page
 		got := forecast(t, s, req, against)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(activities.Outlook{}, "Seconds", "CostUSD")); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Outlook{}, "Seconds", "CostUSD")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	check("before the first run", req, "", map[string]activities.Outlook{
+	check("before the first run", req, "", map[string]engine.Outlook{
 		"count": {Prospect: runs, Reason: "it was not done before"},
 		"fit":   {Prospect: runs, After: []string{"count"}},
 		"best":  {Prospect: runs, After: []string{"fit"}},
@@ -70,8 +70,8 @@ func TestForecast(t *testing.T) {
 	if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v", out)
 	}
-	never := activities.Outlook{Prospect: activities.ProspectSkipped, Reason: "its `when` is false: steps.count.n = 5"}
-	check("after it", req, "", map[string]activities.Outlook{
+	never := engine.Outlook{Prospect: engine.ProspectSkipped, Reason: "its `when` is false: steps.count.n = 5"}
+	check("after it", req, "", map[string]engine.Outlook{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
 		"best":  {Prospect: cached, From: run},
@@ -81,7 +81,7 @@ func TestForecast(t *testing.T) {
 	if got := forecast(t, s, req, "")["tell"]; got.Seconds <= 0 {
 		t.Errorf("no estimate of a step that ran: %+v", got)
 	}
-	check("a rerun of it", req, run, map[string]activities.Outlook{
+	check("a rerun of it", req, run, map[string]engine.Outlook{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
 		"best":  {Prospect: cached, From: run},
@@ -95,7 +95,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	write("pipeline.yaml", "sluice: pipeline/v1\n"+strings.Replace(source, "[1, 2]", "[1, 2, 3]", 1))
-	edited := map[string]activities.Outlook{
+	edited := map[string]engine.Outlook{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: runs, Of: 3, Cached: 2, Reason: "it was not done before"},
 		"best":  {Prospect: runs, After: []string{"fit"}},
@@ -104,7 +104,7 @@ func TestForecast(t *testing.T) {
 	}
 	check("one more instance", req, "", edited)
 	write("fit.txt", "edited")
-	edited["fit"] = activities.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
+	edited["fit"] = engine.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
 	check("a file was edited", req, run, edited)
 	other := control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
 	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {

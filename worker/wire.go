@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -36,7 +37,7 @@ func (w *Worker) register() error {
 	}
 	s, python := w.session, w.python.Env
 	kept := activities.Patient(s.Store)
-	engine := activities.NewEngine(kept)
+	engine := engine.NewEngine(kept)
 	engine.Python, engine.Platform, engine.Home = w.python.Digest, new(trtexec.Finder).Platform, s.Home()
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}

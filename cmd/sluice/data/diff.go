@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -96,11 +96,11 @@ func diffData(ctx context.Context, s *store.Store, older, newer registry.Publish
 	if older.Statistics == "" || newer.Statistics == "" {
 		return d, nil
 	}
-	was, err := activities.LoadProfile(ctx, s, older.Statistics)
+	was, err := engine.LoadProfile(ctx, s, older.Statistics)
 	if err != nil {
 		return d, err
 	}
-	is, err := activities.LoadProfile(ctx, s, newer.Statistics)
+	is, err := engine.LoadProfile(ctx, s, newer.Statistics)
 	if err != nil {
 		return d, err
 	}

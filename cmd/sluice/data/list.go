@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -242,7 +242,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 		}
 	}
 	if v.Statistics != "" {
-		p, err := activities.LoadProfile(ctx, s, v.Statistics)
+		p, err := engine.LoadProfile(ctx, s, v.Statistics)
 		if err != nil {
 			return shown, err
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
@@ -128,15 +128,15 @@ func viewOf(ctx context.Context, s *store.Store, run record.Run, id string, limi
 			err = failure.New(failure.Invalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
 		}
 		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
-		return v, errors.Join(err, activities.NameChild(ctx, s, run.Run, id, &v.Step))
+		return v, errors.Join(err, engine.NameChild(ctx, s, run.Run, id, &v.Step))
 	}
 	if v.Node.Fan == spec.FanNone {
-		return v, activities.NameChild(ctx, s, run.Run, id, &v.Step)
+		return v, engine.NameChild(ctx, s, run.Run, id, &v.Step)
 	}
 	v.Instances, v.Total, err = record.LoadInstances(ctx, s, run.Run, step, limit)
 	for i := range v.Instances {
 		one := &v.Instances[i]
-		err = errors.Join(err, activities.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
+		err = errors.Join(err, engine.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
 	}
 	return v, err
 }
@@ -146,7 +146,7 @@ func nameChildren(cmd *cobra.Command, run record.Run) error {
 	s, err := kit.OpenStore(cmd)
 	for i := range run.Steps {
 		if err == nil {
-			err = activities.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i])
+			err = engine.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i])
 		}
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
@@ -25,9 +25,9 @@ func label(s PlanStep) []string {
 	}
 	lines := []string{cut(s.ID, labelWidth), kind}
 	switch p := s.Outlook.Prospect; p {
-	case activities.ProspectCached, activities.ProspectChanged, activities.ProspectSkipped:
+	case engine.ProspectCached, engine.ProspectChanged, engine.ProspectSkipped:
 		lines[1] += separator + string(p)
-	case activities.ProspectRuns, activities.ProspectNotRun: // what a graph shows anyway
+	case engine.ProspectRuns, engine.ProspectNotRun: // what a graph shows anyway
 	}
 	if s.When != "" {
 		lines = append(lines, cut("when "+human.Line(string(s.When)), labelWidth))

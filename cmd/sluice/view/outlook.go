@@ -4,23 +4,23 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // Outlook is what a run would do with a step.
 type Outlook struct {
-	activities.Outlook
+	engine.Outlook
 	// Detail says why, or from where, in one line.
 	Detail string `json:"-"`
 }
 
-func newOutlook(o activities.Outlook) Outlook {
+func newOutlook(o engine.Outlook) Outlook {
 	var parts []string
 	switch {
-	case o.Prospect == activities.ProspectCached && o.Reason == "":
+	case o.Prospect == engine.ProspectCached && o.Reason == "":
 		parts = append(parts, "with the outputs of "+o.From)
-	case o.Prospect == activities.ProspectCached:
+	case o.Prospect == engine.ProspectCached:
 		parts = append(parts, "with the outputs of "+o.From+", but "+o.Reason)
 	case len(o.Changed) > 0:
 		changed := strings.Join(o.Changed, ", ")
@@ -53,15 +53,15 @@ func estimate(seconds, usd float64) string {
 // dollars writes a sum to the cent.
 func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
 
-func outlookStyle(p activities.Prospect) string {
+func outlookStyle(p engine.Prospect) string {
 	switch p {
-	case activities.ProspectCached:
+	case engine.ProspectCached:
 		return green
-	case activities.ProspectChanged:
+	case engine.ProspectChanged:
 		return yellow
-	case activities.ProspectRuns:
+	case engine.ProspectRuns:
 		return cyan
-	case activities.ProspectSkipped, activities.ProspectNotRun:
+	case engine.ProspectSkipped, engine.ProspectNotRun:
 	}
 	return faint
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
@@ -50,7 +50,7 @@ type PlanStep struct {
 var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
 // NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
-func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast activities.Forecast) Plan {
+func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast engine.Forecast) Plan {
 	plan := Plan{
 		Name: p.Name, Params: p.Params, Given: forecast.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
 	}

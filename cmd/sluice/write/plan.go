@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
@@ -73,16 +73,16 @@ take over now that the files were edited, with that run's parameters.
 
 // foresee compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
 // that says so.
-func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, activities.Forecast, error) {
+func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Forecast, error) {
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, req, against)
 	if err != nil {
-		return nil, activities.Forecast{}, err
+		return nil, engine.Forecast{}, err
 	}
 	if against != "" {
 		run, err := control.FindRun(ctx, s, against)
 		if err != nil {
-			return nil, activities.Forecast{}, err
+			return nil, engine.Forecast{}, err
 		}
 		against = run.Run
 	}

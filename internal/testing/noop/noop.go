@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -36,7 +36,7 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 	w := worker.New(c, contract.TaskQueue, worker.Options{ // as real workers have it
 		MaxConcurrentLocalActivityExecutionSize: 200, Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}},
 	})
-	engine := activities.NewEngine(s)
+	engine := engine.NewEngine(s)
 	for name, f := range map[string]any{
 		contract.PipelineWorkflow: workflows.Pipeline, contract.LaneWorkflow: workflows.Lane, contract.ApprovalWorkflow: workflows.Approval,
 	} {

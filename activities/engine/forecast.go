@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -121,7 +121,7 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 type forecaster struct {
 	ForecastInput
 	engine *Engine
-	sub    *submitted
+	sub    *Submitted
 	nodes  map[string]spec.Node
 	past   *past
 	// known are the ends of steps that can be told in advance.
@@ -135,9 +135,9 @@ func (f *forecaster) begin(ctx context.Context) error {
 	if files == nil {
 		files = []artifact.File{}
 	}
-	f.sub = &submitted{Submission: f.Submission, program: f.Program, files: files}
+	f.sub = &Submitted{Submission: f.Submission, Program: f.Program, files: files}
 	var bad document.Diagnostics
-	if f.sub.params, bad = f.sub.given(f.Program); bad.HasErrors() {
+	if f.sub.ParamValues, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return failure.New(failure.Invalid, bad.Text(false), nil)
 	}
 	b := &begun{nodes: map[string]spec.Node{}, RunRecord: record.RunRecord{

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -24,47 +24,47 @@ import (
 // parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
 // it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
 // every kind; what is not in it can change without the step being done again.
-func (e *Engine) parts(ctx context.Context, sub *submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
+func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
 	var sp map[string]json.RawMessage
 	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		return nil, failure.New(failure.Invalid, "the resolved spec of "+node.ID+" cannot be read", err)
 	}
-	parts := map[string]string{"kind": short([]byte(node.Kind)), "tools": short([]byte(pipelines.Version))}
+	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
 		if node.Kind == spec.KindClean && key == "drift" {
 			continue // a dataset is compared when it is judged
 		}
 		var inputs map[string]json.RawMessage
 		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {
-			parts[key] = short(value)
+			parts[key] = ShortDigest(value)
 			continue
 		}
 		for name, ref := range inputs {
-			parts["inputs."+name] = short(ref)
+			parts["inputs."+name] = ShortDigest(ref)
 		}
 	}
 	add := func(what string, values map[string]string) {
 		for name, value := range values {
-			parts[what+"."+name] = short([]byte(value))
+			parts[what+"."+name] = ShortDigest([]byte(value))
 		}
 	}
 	add("params", resolved.Params)
 	add("env", resolved.Env)
 	add("secrets", resolved.Secrets)
-	hashed, err := e.hashKeyParts(ctx, sub.program, node, resolved)
+	hashed, err := e.hashKeyParts(ctx, sub.Program, node, resolved)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(parts, hashed)
 	if resolved.Cache.Version != "" {
-		parts["cache.version"] = short([]byte(resolved.Cache.Version))
+		parts["cache.version"] = ShortDigest([]byte(resolved.Cache.Version))
 	}
-	pools, err := poolsOf(sub.program.Environment(), node.Kind, resolved.Spec)
+	pools, err := poolsOf(sub.Program.Environment(), node.Kind, resolved.Spec)
 	if err != nil {
 		return nil, err
 	}
 	if node.Kind == spec.KindTrain && len(resolved.Files) > 0 {
-		resolved.Files = slices.Concat(resolved.Files, sub.program.WithIncluded(pools.requirements()))
+		resolved.Files = slices.Concat(resolved.Files, sub.Program.WithIncluded(pools.requirements()))
 	}
 	pools.addTo(parts)
 	if err := e.addPython(ctx, parts, node.Kind, pools, resolved); err != nil {
@@ -74,7 +74,7 @@ func (e *Engine) parts(ctx context.Context, sub *submitted, node spec.Node, reso
 		return nil, err
 	}
 	if usesFiles(node.Kind) || resolved.Programs {
-		if parts["files"], err = e.filesDigest(ctx, sub, resolved.Files); err != nil {
+		if parts["files"], err = e.FilesDigest(ctx, sub, resolved.Files); err != nil {
 			return nil, err
 		}
 	}
@@ -115,7 +115,7 @@ func poolsOf(env *spec.Environment, kind spec.Kind, raw json.RawMessage) (runtim
 func (r runtimes) addTo(parts map[string]string) {
 	for name, pool := range r {
 		if pool.Runtime != (spec.Runtime{}) {
-			parts["pools."+name+".runtime"] = short(fmt.Appendf(nil, "%q %q", pool.Runtime.Image, pool.Runtime.Python))
+			parts["pools."+name+".runtime"] = ShortDigest(fmt.Appendf(nil, "%q %q", pool.Runtime.Image, pool.Runtime.Python))
 		}
 	}
 }
@@ -213,9 +213,9 @@ func usesFiles(kind spec.Kind) bool {
 	return false
 }
 
-// filesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
+// FilesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
 // are in the specs.
-func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string) (string, error) {
+func (e *Engine) FilesDigest(ctx context.Context, sub *Submitted, names []string) (string, error) {
 	if sub.files != nil {
 		return digestOfFiles(sub, sub.files, names), nil
 	}
@@ -232,7 +232,7 @@ func (e *Engine) filesDigest(ctx context.Context, sub *submitted, names []string
 	})
 }
 
-func digestOfFiles(sub *submitted, files []artifact.File, names []string) string {
+func digestOfFiles(sub *Submitted, files []artifact.File, names []string) string {
 	sum := sha256.New()
 	for _, f := range files {
 		if sub.isUsed(f.Path, names) {
@@ -243,7 +243,7 @@ func digestOfFiles(sub *submitted, files []artifact.File, names []string) string
 }
 
 // documents are the workspace files that were submitted as a pipeline or an environment.
-func (s *submitted) documents() []string {
+func (s *Submitted) documents() []string {
 	all := slices.Clone(s.Parents)
 	if !s.Inline {
 		all = append(all, s.File)
@@ -256,7 +256,7 @@ func (s *submitted) documents() []string {
 
 // isUsed reports whether a step that names some files depends on a file: on one of them, or one in a folder that is among them, and on
 // any where it names none. On a document it depends when it names that itself.
-func (s *submitted) isUsed(file string, names []string) bool {
+func (s *Submitted) isUsed(file string, names []string) bool {
 	within := len(names) == 0
 	for _, name := range names {
 		name = path.Clean(name)
@@ -268,8 +268,8 @@ func (s *submitted) isUsed(file string, names []string) bool {
 	return within && !slices.Contains(s.documents(), file)
 }
 
-// short is enough of a digest to tell one value from another.
-func short(b []byte) string {
+// ShortDigest is enough of a digest to tell one value from another.
+func ShortDigest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])
 }

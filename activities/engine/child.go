@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 
 // Child makes the run of a child pipeline: what it is submitted with, and its graph. Asked again, it says the same again.
 func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.RunInput, error) {
-	sub, err := e.submission(ctx, in.Submission)
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return contract.RunInput{}, err
 	}
@@ -52,7 +52,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
-	compiled, err := e.submission(ctx, digest)
+	compiled, err := e.Submission(ctx, digest)
 	if err != nil {
 		return contract.RunInput{}, err
 	}
@@ -61,8 +61,8 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		return contract.RunInput{}, err
 	}
 	run := contract.RunInput{
-		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.program.Pipeline().Name, Submission: digest,
-		Graph: compiled.program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain},
+		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.Program.Pipeline().Name, Submission: digest,
+		Graph: compiled.Program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -116,10 +116,10 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 	if program == nil {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
-	sub := &submitted{
-		Submission: record.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, program: program, files: k.files,
+	sub := &Submitted{
+		Submission: record.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, Program: program, files: k.files,
 	}
-	if sub.params, diags = program.Params(k.params); diags.HasErrors() {
+	if sub.ParamValues, diags = program.Params(k.params); diags.HasErrors() {
 		t.Fatal(diags.Text(false))
 	}
 	b.engine.Python = func(context.Context) (string, error) { return k.python, nil }
@@ -129,7 +129,7 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 		}
 		return k.platform, nil
 	}
-	resolved, err := program.Resolve(step, spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{
+	resolved, err := program.Resolve(step, spec.Vars{Params: sub.ParamValues, Steps: map[string]spec.StepResult{
 		"make": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
 		"net":  {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"m": {"type": "model", "digest": "sha256:01"}}`)},
 	}})
@@ -337,7 +337,7 @@ func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 // TestKeyHasTheWholeSpec sets every field of every kind's spec in turn, and wants another key of each.
 func TestKeyHasTheWholeSpec(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
-	sub := &submitted{program: b.program, files: []artifact.File{}}
+	sub := &Submitted{Program: b.program, files: []artifact.File{}}
 	key := func(kind spec.Kind, sp any) string {
 		raw, err := json.Marshal(sp)
 		if err != nil {

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ people: {"group:data": {users: [bert, "user:anna"]}, "group:leads": {oidc: ml-le
 		{[]string{"group:leads"}, []string{"group:leads"}},
 	}
 	for _, test := range tests {
-		if diff := cmp.Diff(test.want, users(&submitted{program: program}, test.who)); diff != "" {
+		if diff := cmp.Diff(test.want, users(&Submitted{Program: program}, test.who)); diff != "" {
 			t.Errorf("%v: -want +got:\n%s", test.who, diff)
 		}
 	}

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"bytes"
@@ -59,11 +59,11 @@ func childKey(t *testing.T, parent string) string {
 	if b.submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(raw)); err != nil {
 		t.Fatal(err)
 	}
-	submitted, err := b.engine.submission(t.Context(), b.submission)
+	submitted, err := b.engine.Submission(t.Context(), b.submission)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.program = submitted.program
+	b.program = submitted.Program
 	b.begin("r1")
 	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "sub"))
 	if err != nil {

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"os"
@@ -415,7 +415,7 @@ func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
 		t.Errorf("the keys are %s, %s, and %s with the first value again", first, second, again)
 	}
 	for name, part := range parts {
-		if part == short([]byte("first-value")) || strings.Contains(part, "first-value") {
+		if part == ShortDigest([]byte("first-value")) || strings.Contains(part, "first-value") {
 			t.Errorf("%s is %s, which a guess at the value would give", name, part)
 		}
 	}

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -60,8 +60,8 @@ func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.Step
 func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.Judged, error) {
 	end := *in.Judge
 	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out
-	sub, err := e.submission(ctx, end.Submission)
-	if err != nil || len(sub.program.Publishes(end.Step)) > 0 {
+	sub, err := e.Submission(ctx, end.Submission)
+	if err != nil || len(sub.Program.Publishes(end.Step)) > 0 {
 		return nil, err
 	}
 	record, word, err := e.weigh(ctx, end)

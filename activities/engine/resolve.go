@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 
 // resolve is Resolve; known are results of which there are no records yet.
 func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known map[string]spec.StepResult) (contract.Resolved, error) {
-	sub, err := e.submission(ctx, in.Submission)
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return contract.Resolved{}, err
 	}
@@ -33,7 +33,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if err != nil {
 		return contract.Resolved{}, err
 	}
-	resolved, err := sub.program.Resolve(in.Step, vars)
+	resolved, err := sub.Program.Resolve(in.Step, vars)
 	switch {
 	case dsl.IsAbsent(err) && node.Section != spec.SectionMain:
 		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
@@ -54,7 +54,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	}
 	out.Key = keyOf(parts)
 	e.explain(out.Key, parts)
-	found, err := e.lookup(ctx, sub.program, node, in, resolved.Cache, out.Key)
+	found, err := e.lookup(ctx, sub.Program, node, in, resolved.Cache, out.Key)
 	if err != nil {
 		return out, err
 	}
@@ -85,7 +85,7 @@ func isLeftOut(reuse record.Reuse, node spec.Node) bool {
 
 // stepInput is what the activity or child of the step is given.
 func (e *Engine) stepInput(
-	ctx context.Context, sub *submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved,
+	ctx context.Context, sub *Submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved,
 ) (record.StepInput, error) {
 	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
@@ -103,7 +103,7 @@ func (e *Engine) stepInput(
 }
 
 // question is what an approval step asks, and whom.
-func question(sub *submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
+func question(sub *Submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
 	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
 	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
 		return nil, failure.New(failure.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
@@ -114,10 +114,10 @@ func question(sub *submitted, at record.At, spec json.RawMessage) (*contract.App
 
 // users are those that names of the environment, or `user:NAME`, stand for, each as user:NAME. A group of an identity provider stands
 // for itself: nobody can say yet who is in it, and an empty list would be anyone.
-func users(sub *submitted, who []string) []string {
+func users(sub *Submitted, who []string) []string {
 	var all []string
 	for _, name := range who {
-		person := sub.program.Environment().People[name]
+		person := sub.Program.Environment().People[name]
 		if len(person.Users) == 0 {
 			all = append(all, name)
 		}
@@ -131,7 +131,7 @@ func users(sub *submitted, who []string) []string {
 
 // Expand evaluates a fanned-out step's `when`, and lists its instances.
 func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract.Expanded, error) {
-	sub, err := e.submission(ctx, in.Submission)
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return contract.Expanded{}, err
 	}
@@ -139,7 +139,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	if err != nil {
 		return contract.Expanded{}, err
 	}
-	switch holds, _, err := sub.program.When(in.Step, vars); {
+	switch holds, _, err := sub.Program.When(in.Step, vars); {
 	case err != nil:
 		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)
 	case !holds:
@@ -147,7 +147,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	case node.Fan == spec.FanRepeat:
 		return contract.Expanded{Of: node.Max}, nil
 	}
-	all, err := sub.program.Expand(in.Step, vars)
+	all, err := sub.Program.Expand(in.Step, vars)
 	switch {
 	case err != nil:
 		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)

@@ -1,5 +1,6 @@
-// Package activities holds the side effects that workflows ask for. Every effect is idempotent by a key that survives retries.
-package activities
+// Package engine is the local activities that move a run on: they resolve steps, judge what came of them, take results from the cache, and
+// write the records.
+package engine
 
 import (
 	"context"
@@ -42,7 +43,7 @@ type Engine struct {
 
 	behind    behind
 	mu        sync.Mutex
-	programs  *recent[*submitted]
+	programs  *recent[*Submitted]
 	results   *recent[spec.StepResult]
 	accepted  *recent[map[string]spec.StepResult]
 	begun     *recent[*begun]
@@ -57,27 +58,27 @@ type Engine struct {
 func NewEngine(s *store.Store) *Engine {
 	return &Engine{
 		Store: s, Secrets: secret.NewResolver(), fingerprints: newRecent[string](256),
-		programs: newRecent[*submitted](64), results: newRecent[spec.StepResult](8192),
+		programs: newRecent[*Submitted](64), results: newRecent[spec.StepResult](8192),
 		accepted: newRecent[map[string]spec.StepResult](64), begun: newRecent[*begun](256),
 		instances: newRecent[[]spec.Instance](64), files: newRecent[string](1024),
 		keys: newRecent[map[string]string](4096),
 	}
 }
 
-// submitted is a submission, compiled.
-type submitted struct {
+// Submitted is a submission, compiled.
+type Submitted struct {
 	record.Submission
-	program *dsl.Program
-	params  map[string]any
+	Program     *dsl.Program
+	ParamValues map[string]any
 	// files of a workspace that is not stored; nil when Workspace names them.
 	files []artifact.File
 }
 
-// submission loads and compiles what was submitted under a digest. It was checked when it was submitted; that it no longer
+// Submission loads and compiles what was submitted under a digest. It was checked when it was submitted; that it no longer
 // compiles means that another version of Sluice is running now.
-func (e *Engine) submission(ctx context.Context, digest string) (*submitted, error) {
-	return e.programs.get(&e.mu, digest, func() (*submitted, error) {
-		var sub submitted
+func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, error) {
+	return e.programs.get(&e.mu, digest, func() (*Submitted, error) {
+		var sub Submitted
 		var err error
 		if sub.Submission, err = record.LoadSubmission(ctx, e.Store, digest); err != nil {
 			return nil, err
@@ -94,13 +95,13 @@ func (e *Engine) submission(ctx context.Context, digest string) (*submitted, err
 		if diags.HasErrors() {
 			return nil, failure.New(failure.Invalid, diags.Text(false), nil)
 		}
-		sub.program, sub.params = program, params
+		sub.Program, sub.ParamValues = program, params
 		return &sub, nil
 	})
 }
 
 // given are the run's parameters: those a parent run gives, or those of a command line.
-func (s *submitted) given(program *dsl.Program) (map[string]any, document.Diagnostics) {
+func (s *Submitted) given(program *dsl.Program) (map[string]any, document.Diagnostics) {
 	if s.Values != nil {
 		return program.ChildParams(s.Values)
 	}
@@ -154,14 +155,14 @@ func (w *workspace) read(path string) ([]byte, error) {
 
 // Begin opens the run's record. What `last`, `serving`, `datasets` and `models` mean is settled here, once for the whole run.
 func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Begun, error) {
-	sub, err := e.submission(ctx, in.Submission)
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return contract.Begun{}, err
 	}
 	begun := contract.Begun{
-		Concurrency: sub.program.Pipeline().Concurrency, BudgetUSD: sub.program.Pipeline().Budget.USD, Notify: events(sub.program.Pipeline()),
+		Concurrency: sub.Program.Pipeline().Concurrency, BudgetUSD: sub.Program.Pipeline().Budget.USD, Notify: events(sub.Program.Pipeline()),
 	}
-	if begun.Concurrency.Group, err = sub.program.ConcurrencyGroup(sub.params); err != nil {
+	if begun.Concurrency.Group, err = sub.Program.ConcurrencyGroup(sub.ParamValues); err != nil {
 		return begun, failure.New(failure.Invalid, err.Error(), err)
 	}
 	key := record.RunKey(in.Run)
@@ -177,7 +178,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	}
 	rec = record.RunRecord{
 		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: spec.StatusRunning, StartedAt: in.StartedAt,
-		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.params, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
+		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.ParamValues, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
 	}
 	if err := e.settle(ctx, sub, &rec); err != nil {
 		return begun, err
@@ -195,11 +196,11 @@ func opened(record record.RunRecord, in contract.BeginInput) bool {
 }
 
 // settle writes down what the names of things outside the run mean for it.
-func (e *Engine) settle(ctx context.Context, sub *submitted, rec *record.RunRecord) (err error) {
+func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunRecord) (err error) {
 	if rec.Last, err = record.LastAccepted(ctx, e.Store, rec.Pipeline); err != nil {
 		return err
 	}
-	for target := range sub.program.Environment().Targets {
+	for target := range sub.Program.Environment().Targets {
 		run, err := servingRun(ctx, e.Store, target)
 		if err != nil {
 			return err
@@ -234,7 +235,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 	}
 	out := in.RunOutput
 	if out.Status == spec.StatusSucceeded {
-		sub, err := e.submission(ctx, in.Submission)
+		sub, err := e.Submission(ctx, in.Submission)
 		if err != nil {
 			return out, err
 		}
@@ -258,12 +259,12 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 
 // outputs evaluates the pipeline's outputs over all its steps. One that cannot be evaluated, since its step was skipped, is absent.
 func (e *Engine) outputs(
-	ctx context.Context, sub *submitted, rec record.RunRecord, in contract.FinishInput,
+	ctx context.Context, sub *Submitted, rec record.RunRecord, in contract.FinishInput,
 ) (map[string]any, error) {
-	if len(sub.program.Pipeline().Outputs) == 0 {
+	if len(sub.Program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := spec.Vars{Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.Situation{CostUSD: in.CostUSD})}
+	vars := spec.Vars{Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.Situation{CostUSD: in.CostUSD})}
 	for _, node := range rec.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -273,7 +274,7 @@ func (e *Engine) outputs(
 		}
 		vars.Steps[node.ID] = r
 	}
-	outputs, err := sub.program.Outputs(vars)
+	outputs, err := sub.Program.Outputs(vars)
 	if err != nil && activity.IsActivity(ctx) {
 		activity.GetLogger(ctx).Warn("outputs are absent", "run", in.Run, "error", err)
 	}

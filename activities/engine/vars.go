@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 // vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
 // runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
 func (e *Engine) vars(
-	ctx context.Context, sub *submitted, at record.At, now record.Situation, known map[string]spec.StepResult,
+	ctx context.Context, sub *Submitted, at record.At, now record.Situation, known map[string]spec.StepResult,
 ) (spec.Node, spec.Vars, error) {
 	record, err := e.record(ctx, at.Run)
 	if err != nil {
@@ -50,10 +50,10 @@ func (e *Engine) vars(
 		return spec.Node{}, spec.Vars{}, failure.New(failure.Invalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
 	vars := spec.Vars{
-		Params: sub.params, Steps: map[string]spec.StepResult{}, Run: facts(record.RunRecord, now),
+		Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(record.RunRecord, now),
 		Datasets: record.Datasets, Models: record.Models,
 	}
-	if err := e.upstream(ctx, record, sub.program, node, known, vars.Steps); err != nil {
+	if err := e.upstream(ctx, record, sub.Program, node, known, vars.Steps); err != nil {
 		return node, vars, err
 	}
 	if record.Last != "" {

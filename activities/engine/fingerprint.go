@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -32,9 +32,9 @@ type salt struct {
 	Salt []byte `json:"salt"`
 }
 
-// fingerprint tells one value of a secret from another in keys, which many can read, and gives the value away to nobody: it is salted,
+// Fingerprint tells one value of a secret from another in keys, which many can read, and gives the value away to nobody: it is salted,
 // and slow to try values for.
-func (e *Engine) fingerprint(ctx context.Context, value string) (string, error) {
+func (e *Engine) Fingerprint(ctx context.Context, value string) (string, error) {
 	s, err := e.salt(ctx)
 	if err != nil {
 		return "", fmt.Errorf("the salt of the store: %w", err)
@@ -82,7 +82,7 @@ func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node sp
 			parts[part] = rand.Text()
 			continue
 		}
-		if parts[part], err = e.fingerprint(ctx, value); err != nil {
+		if parts[part], err = e.Fingerprint(ctx, value); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"context"
@@ -21,12 +21,12 @@ import (
 
 // compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
 // is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
-func (e *Engine) compare(ctx context.Context, sub *submitted, at record.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
+func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
 	var out spec.CleanOutput
 	if err := json.Unmarshal(outputs, &out); err != nil {
 		return nil, fmt.Errorf("the outputs of %s: %w", at.Step, err)
 	}
-	resolved, err := sub.program.Resolve(at.Step, vars)
+	resolved, err := sub.Program.Resolve(at.Step, vars)
 	if err != nil {
 		return nil, failure.New(failure.Invalid, err.Error(), err)
 	}
@@ -56,7 +56,7 @@ func (e *Engine) compare(ctx context.Context, sub *submitted, at record.At, vars
 
 // checkBaseline demands that the dataset which a clean step is to be compared with is published, or will be by this pipeline: what a
 // name that nobody publishes is compared with would never be said.
-func checkBaseline(sub *submitted, sp json.RawMessage, known map[string]artifact.Ref) error {
+func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact.Ref) error {
 	var clean struct {
 		Drift spec.DriftSpec `json:"drift"`
 	}
@@ -67,7 +67,7 @@ func checkBaseline(sub *submitted, sp json.RawMessage, known map[string]artifact
 	if _, published := known[against]; published || against == "" || against == spec.LastAccepted {
 		return nil
 	}
-	for _, step := range sub.program.Pipeline().Steps {
+	for _, step := range sub.Program.Pipeline().Steps {
 		for _, name := range step.Publish {
 			if name == against {
 				return nil // the first time there is none

@@ -1,4 +1,4 @@
-package activities
+package engine
 
 import (
 	"cmp"
@@ -141,7 +141,7 @@ func costOf(outputs json.RawMessage) failure.Costs {
 
 // judge applies the step's gate to its outputs.
 func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *record.StepRecord) (word contract.Judged, err error) {
-	sub, err := e.submission(ctx, in.Submission)
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return word, err
 	}
@@ -154,7 +154,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 			return word, err
 		}
 	}
-	record.Checks, record.Verdict = sub.program.Judge(in.Step, record.Outputs, vars)
+	record.Checks, record.Verdict = sub.Program.Judge(in.Step, record.Outputs, vars)
 	said := decisions(in, record.Checks)
 	if open := undecided(record.Checks, said); record.Verdict == spec.VerdictHold && open >= 0 {
 		word.Status = spec.StatusHold
@@ -166,7 +166,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 		return word, nil
 	}
 	if node.Fan == spec.FanRepeat && in.Instance != nil {
-		if word.Done, err = sub.program.Until(in.Step, record.Outputs, vars); err != nil {
+		if word.Done, err = sub.Program.Until(in.Step, record.Outputs, vars); err != nil {
 			return word, failure.New(failure.Invalid, err.Error(), err)
 		}
 	}
@@ -239,7 +239,7 @@ func holds(c spec.Check) bool { return c.Verdict == spec.VerdictFail && c.OnFail
 const holdPass = "pass"
 
 // hold is what a person is asked about the condition of a gate that is at a place.
-func hold(sub *submitted, in contract.JudgeInput, c spec.Check, at int) *contract.ApprovalInput {
+func hold(sub *Submitted, in contract.JudgeInput, c spec.Check, at int) *contract.ApprovalInput {
 	ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who), Check: at + 1}
 	ask.Approval.Who = c.Hold.Who
 	if c.Hold.Timeout > 0 {
@@ -254,10 +254,10 @@ func hold(sub *submitted, in contract.JudgeInput, c spec.Check, at int) *contrac
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
 // that are registered, and the words for it in the step's record.
 func (e *Engine) publish(
-	ctx context.Context, sub *submitted, in contract.JudgeInput, vars spec.Vars, outputs json.RawMessage,
+	ctx context.Context, sub *Submitted, in contract.JudgeInput, vars spec.Vars, outputs json.RawMessage,
 ) (done []record.Version, words []string, err error) {
 	at := in.At
-	names := sub.program.Publishes(at.Step)
+	names := sub.Program.Publishes(at.Step)
 	if len(names) == 0 {
 		return nil, nil, nil
 	}
@@ -265,7 +265,7 @@ func (e *Engine) publish(
 	if err := json.Unmarshal(outputs, &fields); err != nil {
 		return nil, nil, fmt.Errorf("publish: the outputs of %s: %w", at.Step, err)
 	}
-	resolved, err := sub.program.Resolve(at.Step, vars)
+	resolved, err := sub.Program.Resolve(at.Step, vars)
 	if err != nil {
 		return nil, nil, failure.New(failure.Invalid, err.Error(), err)
 	}
