@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -71,6 +72,57 @@ func TestScale(t *testing.T) {
 			}
 			if used := memory(t); used > maxMemory {
 				t.Errorf("the process held %d MiB", used)
+			}
+		})
+	}
+}
+
+// TestNothingRunsAtScale: steps that end without running, which all happens within one workflow task, leave histories in bounds too.
+func TestNothingRunsAtScale(t *testing.T) {
+	waiting := sized(4_900, 2_100)
+	var needing, onFailure strings.Builder
+	for i := range waiting {
+		needing.WriteString(step(fmt.Sprintf("w%d", i), "    needs: [first]\n"))
+		onFailure.WriteString(step(fmt.Sprintf("w%d", i), ""))
+	}
+	head := "sluice: pipeline/v1\nname: big\nsteps:\n" + step("first", "")
+	for name, tt := range map[string]struct {
+		source string
+		fails  error
+		status spec.Status
+		each   spec.Status
+	}{
+		"upstream": {head + needing.String(), temporal.NewNonRetryableApplicationError("broken", failure.User, nil), spec.StatusFailed, spec.StatusUpstream},
+		"omitted":  {head + "on_failure:\n" + onFailure.String(), nil, spec.StatusSucceeded, spec.StatusSkipped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
+				if tt.fails != nil {
+					return record.StepOutput{}, tt.fails
+				}
+				return noop.Nothing(ctx, in)
+			})
+			run := e.start("big", e.submit(tt.source))
+			if err := run.Get(t.Context(), nil); (err != nil) != (tt.fails != nil) {
+				t.Errorf("the run ended with %v", err)
+			}
+			e.awaitNoneOpen()
+			ended, err := record.LoadRun(t.Context(), e.store, "big")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ended.Status != tt.status || len(ended.Steps) != waiting+1 {
+				t.Errorf("the run is %s with %d steps, want %s with %d", ended.Status, len(ended.Steps), tt.status, waiting+1)
+			}
+			for _, one := range ended.Steps[1:] {
+				if one.Status != tt.each {
+					t.Fatalf("%s is %s, want %s", one.Step, one.Status, tt.each)
+				}
+			}
+			if workflows, longest := e.longestHistory(); longest > maxHistory {
+				t.Errorf("of %d histories one has %d events", workflows, longest)
+			} else {
+				t.Logf("%d histories, the longest of %d events", workflows, longest)
 			}
 		})
 	}

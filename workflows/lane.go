@@ -26,6 +26,7 @@ const (
 // Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
 // the other.
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
+	ctx = durable.Measured(ctx)
 	l := &lane{
 		in: in, out: in.Done, drain: workflow.GetSignalChannel(ctx, contract.DrainSignal),
 		journal: journal{run: in.Run}, turns: turns{}, resolved: map[int]*contract.Resolved{},

@@ -22,6 +22,7 @@ import (
 // happened. A cancel stops the main steps; another one stops the section that is under way. The workflow fails with the first failed
 // step's error type, and ends as cancelled when its main steps were; a declined or skipped run succeeds.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
+	ctx = durable.Measured(ctx)
 	r := newRun(ctx, in)
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
 		return record.RunOutput{}, err

@@ -25,6 +25,33 @@ const (
 	LongBySuggestion
 )
 
+// growthKey is under which a context keeps how a history grows.
+type growthKey struct{}
+
+// growth is what a workflow has added to its history since the workflow task began, which until then had so many events. The SDK counts
+// none of it before the next task, and a graph of which nothing runs, because all of it fails, is canceled or is reused, is done in one.
+type growth struct{ events, added int }
+
+// Measured returns the context of a workflow whose steps may be many: IsLong then knows of what they add within one workflow task.
+func Measured(ctx workflow.Context) workflow.Context {
+	return workflow.WithValue(ctx, growthKey{}, &growth{})
+}
+
+// grow counts an event that the workflow adds now.
+func grow(ctx workflow.Context) {
+	if g := growthOf(ctx); g != nil {
+		g.added++
+	}
+}
+
+func growthOf(ctx workflow.Context) *growth {
+	g, ok := ctx.Value(growthKey{}).(*growth)
+	if events := workflow.GetInfo(ctx).GetCurrentHistoryLength(); ok && g.events != events {
+		*g = growth{events: events}
+	}
+	return g
+}
+
 // IsLong reports whether nothing new is to begin in a workflow's history: because of its events, or because the server suggests to
 // continue in a new one, which also goes by bytes, and by limits that an operator may have lowered.
 func IsLong(ctx workflow.Context, before Before) bool {
@@ -36,5 +63,6 @@ func IsLong(ctx workflow.Context, before Before) bool {
 	case length || suggested:
 		return Since(ctx, ChangeLong)
 	}
-	return false
+	g := growthOf(ctx)
+	return g != nil && g.events+g.added >= LongHistory && Since(ctx, changeGrowth)
 }

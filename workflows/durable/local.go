@@ -30,5 +30,6 @@ func LocalOptions(summary string) workflow.LocalActivityOptions {
 
 // Local runs one of the engine's local activities.
 func Local(ctx workflow.Context, name, summary string, in, out any) error {
+	grow(ctx)
 	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions(summary)), name, in).Get(ctx, out)
 }

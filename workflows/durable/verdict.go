@@ -14,6 +14,7 @@ func Conclude(ctx workflow.Context, about, end, why string) {
 	if !Since(ctx, changeVerdicts) {
 		return
 	}
+	grow(ctx)
 	options := workflow.SideEffectOptions{Summary: Summary(about+": "+end, why)}
 	workflow.SideEffectWithOptions(ctx, options, func(workflow.Context) any { return end })
 }

@@ -11,6 +11,8 @@ const (
 	changeStopTimers = "stop-timers"
 	// changeVerdicts: the history says how steps, generations and stages ended.
 	changeVerdicts = "verdicts"
+	// changeGrowth: what a workflow task adds to a history counts before the next one begins.
+	changeGrowth = "growth"
 )
 
 // Since reports whether a change holds for this workflow. It is asked only where the change makes a difference, for it adds to history.
