@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -192,11 +193,11 @@ func TestMetricOfLast(t *testing.T) {
 	}
 }
 
-// TestPrometheus asks a real server, where one is installed.
+// TestPrometheus asks a real server.
 func TestPrometheus(t *testing.T) {
-	binary, err := exec.LookPath("prometheus")
+	binary, err := rig.Installed("prometheus", "prometheus")
 	if err != nil {
-		t.Skip("no Prometheus is installed (Debian: apt-get install prometheus)")
+		rig.Skip(t, err)
 	}
 	base := startPrometheus(t, binary)
 	triggers := &Triggers{HTTP: &http.Client{}}

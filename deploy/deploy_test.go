@@ -14,16 +14,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/internal/telemetry"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
 // TestRules runs promtool, of Prometheus, on the tests of the alerts.
 func TestRules(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
+	promtool, err := rig.Installed("prometheus", "promtool")
 	if err != nil {
-		promtool = filepath.Join(os.Getenv("SLUICE_CACHE"), "prometheus", "promtool")
-		if _, err := os.Stat(promtool); err != nil {
-			t.Skip("promtool is not there: run `make prometheus`")
-		}
+		rig.Skip(t, err)
 	}
 	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", "prometheus/rules_test.yml").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 )
 
@@ -39,8 +40,8 @@ steps:
 // A training on pods survives the eviction of one of them, with a checkpoint of the very step at which its notice came: agents fetched
 // from a bucket, a Temporal that is not on the loopback, the API server, scheduler and controllers of a cluster. Its machines are played.
 func TestTrainOnPods(t *testing.T) {
-	if _, err := kubetest.Program(); err != nil && os.Getenv("CI") == "" {
-		t.Skip(err)
+	if _, err := kubetest.Program(); err != nil {
+		rig.Skip(t, err)
 	}
 	cluster, err := kubetest.Start(t.Context())
 	if err != nil {

@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export SLUICE_BIN="$PWD/bin"
+export SLUICE_TEST_ALL=1 # `make test` has provided for all of them: none is skipped for want of a program
 
 readonly heavy=' (go\.temporal\.io/server|github\.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism)[/ ]'
 

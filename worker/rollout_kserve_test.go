@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -23,8 +24,8 @@ import (
 // TestRolloutOnKServe: on a cluster a good candidate is promoted and a bad one rolled back, as they are in this process, and what lost is
 // removed from the cluster. The API server is real, KServe's controller is played, the models run.
 func TestRolloutOnKServe(t *testing.T) {
-	if _, err := kubetest.Program(); err != nil && os.Getenv("CI") == "" {
-		t.Skip(err)
+	if _, err := kubetest.Program(); err != nil {
+		rig.Skip(t, err)
 	}
 	const user = "sluice"
 	c, err := kubetest.Start(t.Context(), user)

@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -48,12 +49,12 @@ func (g *gauge) prometheus(t *testing.T, query string) string {
 	return server.URL
 }
 
-// realPrometheus starts a Prometheus that scrapes the gauge as `feature_psi` every second, where one is installed.
+// realPrometheus starts a Prometheus that scrapes the gauge as `feature_psi` every second.
 func (g *gauge) realPrometheus(t *testing.T) string {
 	t.Helper()
-	program, err := exec.LookPath("prometheus")
+	program, err := rig.Installed("prometheus", "prometheus")
 	if err != nil {
-		t.Skip("prometheus is not installed")
+		rig.Skip(t, err)
 	}
 	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "# TYPE feature_psi gauge\nfeature_psi{model=\"spam\"} %v\nfeature_psi{model=\"ham\"} 0\n", g.get())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
 // wheel is a package as indexes hold them, with one module.
@@ -44,7 +45,7 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(base); err != nil {
-		t.Skip("there is no .venv, which make setup makes")
+		rig.Skip(t, "there is no .venv, which make setup makes")
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	s := openStore(t)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -106,7 +107,7 @@ func needsTorch(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	if out, err := exec.Command("../../.venv/bin/python3", "-c", "import torch").CombinedOutput(); err != nil {
-		t.Skipf("torch is not in .venv, which make setup makes: %v: %s", err, out)
+		rig.Skip(t, fmt.Sprintf("torch is not in .venv, which make setup makes: %v: %s", err, out))
 	}
 }
 
@@ -179,7 +180,7 @@ func TestTorchrunMissing(t *testing.T) {
 
 func TestMPI(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
-		t.Skip("mpirun is not installed")
+		rig.Skip(t, "mpirun is not installed")
 	}
 	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 3}}, stopping)
 	for _, local := range []string{"0", "1", "2"} {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -48,8 +49,8 @@ func TestMain(m *testing.M) {
 
 func cluster(t *testing.T) *kubetest.Cluster {
 	t.Helper()
-	if _, err := kubetest.Program(); err != nil && os.Getenv("CI") == "" {
-		t.Skip(err)
+	if _, err := kubetest.Program(); err != nil {
+		rig.Skip(t, err)
 	}
 	c, err := shared()
 	if err != nil {

@@ -58,7 +58,7 @@ type part struct {
 }
 
 // Program finds the program that `make kube` builds.
-func Program() (string, error) { return rig.Program("kube") }
+func Program() (string, error) { return rig.Program("kube", "kube") }
 
 // Start starts a cluster without nodes. The users that are named can be asked for with As; they may do nothing until a role says so.
 func Start(ctx context.Context, users ...string) (_ *Cluster, err error) {

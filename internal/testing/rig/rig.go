@@ -1,16 +1,16 @@
-// Package rig finds what tests run beside Sluice's own programs: programs of the nested modules in tools/, which make builds into the cache
-// folder.
+// Package rig finds what tests run beside Sluice's own programs: programs that make builds, or fetches, into the cache folder.
 package rig
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
-// Program finds a program that the target of make with its name builds.
-func Program(name string) (string, error) {
+// Program finds a program that a target of make puts into the target's folder in the cache folder.
+func Program(target, name string) (string, error) {
 	cache := os.Getenv("SLUICE_CACHE")
 	if cache == "" {
 		found, err := repository()
@@ -19,11 +19,19 @@ func Program(name string) (string, error) {
 		}
 		cache = filepath.Join(found, ".cache")
 	}
-	path := filepath.Join(cache, name, name)
+	path := filepath.Join(cache, target, name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("there is no program %s for tests: %w: `make %s` builds it", name, err, name)
+		return "", fmt.Errorf("there is no program %s for tests: %w: run `make %s`", name, err, target)
 	}
 	return path, nil
+}
+
+// Installed is as Program, for one that the machine may have itself.
+func Installed(target, name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	return Program(target, name)
 }
 
 // repository is the folder above this one that has a Makefile.

@@ -11,17 +11,17 @@ import (
 func TestProgram(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("SLUICE_CACHE", cache)
-	if _, err := Program("fake"); err == nil || !strings.Contains(err.Error(), "`make fake` builds it") {
+	if _, err := Program("rigs", "fake"); err == nil || !strings.Contains(err.Error(), "run `make rigs`") {
 		t.Errorf("without the program: %v", err)
 	}
-	want := filepath.Join(cache, "fake", "fake")
+	want := filepath.Join(cache, "rigs", "fake")
 	if err := os.Mkdir(filepath.Dir(want), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(want, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Program("fake"); got != want || err != nil {
+	if got, err := Program("rigs", "fake"); got != want || err != nil {
 		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 	// Without the variable it is the repository's own folder.
@@ -38,7 +38,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(below)
-	if got, err := Program("fake"); !strings.HasPrefix(got, root) || err != nil {
+	if got, err := Program("rigs", "fake"); !strings.HasPrefix(got, root) || err != nil {
 		t.Errorf("below the Makefile: %s, %v", got, err)
 	}
 }

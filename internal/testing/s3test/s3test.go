@@ -42,7 +42,7 @@ type Options struct {
 func Start(t *testing.T, bucket string, o Options) *Server {
 	t.Helper()
 	Environment(t)
-	program, err := rig.Program("s3")
+	program, err := rig.Program("s3", "s3")
 	if err != nil {
 		t.Fatal(err)
 	}
