@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -40,7 +39,7 @@ type combined struct {
 	fn    string
 }
 
-func compileCombine(t spec.Transform, params map[string]any) (*combiner, error) {
+func compileCombine(t spec.Transform, params map[string]any) (end, error) {
 	c, err := rows.DecodeConfig[dsl.Combine](t)
 	if err != nil {
 		return nil, err
@@ -96,11 +95,6 @@ func (c *combiner) take(to []byte, r rows.Row) (text []byte, group string, m spi
 	}
 	m.Tie = rows.DigestOf(text)
 	return text, strconv.Itoa(m.Key.Bucket(groups)), m, nil
-}
-
-// build implements cut.
-func (c *combiner) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
-	return beam.ParDo(scope, &combineFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, marks))
 }
 
 // combineFn runs a segment that begins at a Combine. Its elements are the marks of one group, which is the unit.

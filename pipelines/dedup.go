@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
@@ -27,7 +25,7 @@ type ranking struct {
 // deduper is a compiled Deduplicate by the method exact.
 type deduper struct{ ranking }
 
-func compileDedup(t spec.Transform, params map[string]any) (cut, error) {
+func compileDedup(t spec.Transform, params map[string]any) (end, error) {
 	c, err := rows.DecodeConfig[dsl.Deduplicate](t)
 	if err != nil {
 		return nil, err
@@ -98,12 +96,6 @@ func (d *deduper) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, 
 
 // wholeFraction is in the text of each row that has a number such as 1.0.
 var wholeFraction = []byte(".0")
-
-// build implements cut.
-func (d *deduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
-	kept := beam.ParDo(scope, &surviveFn{Rule: d.name, Work: at.work, Workers: at.workers}, beam.GroupByKey(scope, marks))
-	return beam.ParDo(scope, &resumeFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, kept))
-}
 
 // maxOrder is how many bytes of a text count in its order.
 const maxOrder = 256

@@ -10,8 +10,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/rows"
-	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
@@ -50,18 +48,10 @@ func (n *node) feed(output string, at int) {
 	n.outputs[output] = append(n.outputs[output], at)
 }
 
-// end is where a row leaves a segment: a cut or a sink.
-type end interface {
-	// take appends what is spilled of a row, and returns it with its mark, but for the place, and the group that it belongs to. It may reject
-	// the row.
-	take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error)
-}
-
-// cut is an end that a segment begins at.
-type cut interface {
-	end
-	// build adds to the Beam graph what is decided on the marks, grouped, and the segment that begins there.
-	build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection
+// isCut reports whether rows are compared with others at a node: it ends segments, and one begins there.
+func (n *node) isCut() bool {
+	_, isSink := n.end.(*sink)
+	return n.end != nil && !isSink
 }
 
 // site is what a segment's DoFns are made with.
@@ -72,17 +62,34 @@ type site struct {
 	segment int
 }
 
+// fn is the part that the segment's DoFns have in common.
+func (s site) fn() segmentFn { return segmentFn{Job: s.job, Index: s.segment} }
+
 // segment is what a row passes between an entry, which is a source or a cut, and ends.
 type segment struct {
 	entry int
 	ends  []int
 }
 
+// segmentAt adds to the Beam graph what a cut decides on the marks, grouped, and the segment that begins there.
+func segmentAt(cut end, scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+	grouped := beam.GroupByKey(scope, marks)
+	var kept beam.PCollection
+	switch cut := cut.(type) {
+	case *combiner:
+		return beam.ParDo(scope, &combineFn{at.fn()}, grouped)
+	case *deduper:
+		kept = beam.ParDo(scope, &surviveFn{Rule: cut.name, Work: at.work, Workers: at.workers}, grouped)
+	default:
+		kept = beam.ParDo(scope, &resembleFn{at.fn()}, grouped)
+	}
+	return beam.ParDo(scope, &resumeFn{at.fn()}, beam.GroupByKey(scope, kept))
+}
+
 // cutIntoSegments finds the segments of the nodes.
 func (p *plan) cutIntoSegments() {
 	for i, n := range p.nodes {
-		_, isCut := n.end.(cut)
-		if n.source.Format != nil || isCut {
+		if n.source.Format != nil || n.isCut() {
 			p.segments = append(p.segments, segment{entry: i, ends: p.endsAfter(i)})
 		}
 	}
@@ -129,8 +136,8 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, ele
 		named := scope.Scope(n.name)
 		here := site{job: job, work: work, workers: workers, segment: i}
 		var rows beam.PCollection
-		if c, ok := n.end.(cut); ok {
-			rows = c.build(named, here, beam.Flatten(named, marks[s.entry]...))
+		if n.isCut() {
+			rows = segmentAt(n.end, named, here, beam.Flatten(named, marks[s.entry]...))
 		} else {
 			units := beam.CreateList(named, elements[s.entry])
 			if spread {
@@ -161,7 +168,7 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, ele
 func (p *plan) cuts() map[int]string {
 	names := map[int]string{}
 	for at, n := range p.nodes {
-		if _, ok := n.end.(cut); ok {
+		if n.isCut() {
 			names[at] = n.name
 		}
 	}

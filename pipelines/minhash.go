@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -66,12 +65,6 @@ func (d *nearDeduper) shingles(r rows.Row) ([]uint64, error) {
 		return nil, err
 	}
 	return d.hasher.Shingles(nil, texts...), nil
-}
-
-// build implements cut.
-func (d *nearDeduper) build(scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
-	kept := beam.ParDo(scope, &resembleFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, marks))
-	return beam.ParDo(scope, &resumeFn{segmentFn{Job: at.job, Index: at.segment}}, beam.GroupByKey(scope, kept))
 }
 
 // resembleFn decides, over all marks, which rows stay: those that resemble no earlier one that stays. It emits their places by unit.

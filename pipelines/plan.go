@@ -78,10 +78,8 @@ func (p *plan) add(t dsl.GraphNode, given transform.Deps) (err error) {
 	case t.Type == "Flatten":
 	case t.Type == "Split":
 		n.split, err = transform.CompileSplit(t.Transform, given.Params)
-	case t.Type == "Combine":
-		err = p.addCombine(&n, t, given)
-	case t.Type == "Deduplicate":
-		err = p.addDedup(&n, t, given)
+	case isCut(t.Type):
+		err = p.addCut(&n, t, given)
 	default:
 		err = p.addRow(&n, t, given)
 	}
@@ -103,22 +101,14 @@ func (p *plan) addRow(n *node, t dsl.GraphNode, given transform.Deps) error {
 	return p.addRules(c.Rules...)
 }
 
-func (p *plan) addDedup(n *node, t dsl.GraphNode, given transform.Deps) error {
-	d, err := compileDedup(t.Transform, given.Params)
-	if err != nil {
+// addCut adds a transform that compares rows with others.
+func (p *plan) addCut(n *node, t dsl.GraphNode, given transform.Deps) (err error) {
+	if n.end, err = compileCut(t.Transform, given.Params); err != nil {
 		return err
 	}
-	n.end = d
-	p.deduplicates = append(p.deduplicates, t.Name)
-	return p.addRules(t.Name)
-}
-
-func (p *plan) addCombine(n *node, t dsl.GraphNode, given transform.Deps) error {
-	c, err := compileCombine(t.Transform, given.Params)
-	if err != nil {
-		return err
+	if _, combines := n.end.(*combiner); !combines {
+		p.deduplicates = append(p.deduplicates, t.Name)
 	}
-	n.end = c
 	return p.addRules(t.Name)
 }
 

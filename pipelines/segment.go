@@ -25,9 +25,6 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// groups is the number of groups that marks are deduplicated in: one group's keys are in memory at a time.
-const groups = 64
-
 // segmentFn runs a segment. It is what the DoFns that begin one share; Beam carries the exported fields.
 type segmentFn struct {
 	// Job is the job's JSON.
