@@ -21,7 +21,7 @@ type node struct {
 	// At most one of these is set: source and end bound the segments, and a row goes by a node without any as if it were not there.
 	source format.Reader
 	row    *transform.Compiled
-	end    end
+	end    transform.End
 	// split assigns the parts of the sinks that follow.
 	split *transform.Splitter
 	// blames is the name that rejections at the end are counted under.
@@ -72,14 +72,14 @@ type segment struct {
 }
 
 // segmentAt adds to the Beam graph what a cut decides on the marks, grouped, and the segment that begins there.
-func segmentAt(cut end, scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+func segmentAt(cut transform.End, scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
 	grouped := beam.GroupByKey(scope, marks)
 	var kept beam.PCollection
 	switch cut := cut.(type) {
-	case *combiner:
+	case *transform.Combiner:
 		return beam.ParDo(scope, &combineFn{at.fn()}, grouped)
-	case *deduper:
-		kept = beam.ParDo(scope, &surviveFn{Rule: cut.name, Work: at.work, Workers: at.workers}, grouped)
+	case *transform.Deduplicate:
+		kept = beam.ParDo(scope, &surviveFn{Rule: cut.Name, Work: at.work, Workers: at.workers}, grouped)
 	default:
 		kept = beam.ParDo(scope, &resembleFn{at.fn()}, grouped)
 	}
@@ -192,8 +192,8 @@ func (p *plan) units(sources map[int][]numberedSource) int64 {
 	total := 0
 	for _, s := range p.segments {
 		n := at[s.entry] + len(sources[s.entry])
-		if _, ok := p.nodes[s.entry].end.(*combiner); ok {
-			n = groups
+		if _, ok := p.nodes[s.entry].end.(*transform.Combiner); ok {
+			n = transform.CutGroups
 		}
 		total += n
 		for _, end := range s.ends {

@@ -9,62 +9,15 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/text/minhash"
+	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
 func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resembleFn{})
-}
-
-// nearDeduper is a compiled Deduplicate by the method minhash.
-type nearDeduper struct {
-	ranking
-	hasher    *minhash.Hasher
-	threshold float64
-}
-
-// maxMinima bounds bands times rows, each of which is taken over all words of a text.
-const maxMinima = 4096
-
-func compileNearDedup(c dsl.Deduplicate, r ranking) (*nearDeduper, error) {
-	switch {
-	case len(r.fields) == 0:
-		return nil, errors.New("fields: name at least one, by minhash")
-	case c.Ngram < 1 || c.Bands < 1 || c.Rows < 1:
-		return nil, errors.New("ngram, bands and rows: each must be at least 1")
-	case c.Bands*c.Rows > maxMinima:
-		return nil, fmt.Errorf("bands: %d times %d rows are more than %d", c.Bands, c.Rows, maxMinima)
-	case c.Threshold <= 0 || c.Threshold > 1:
-		return nil, fmt.Errorf("threshold: %s is not between 0%% and 100%%", c.Threshold)
-	}
-	return &nearDeduper{ranking: r, hasher: minhash.New(c.Ngram, c.Bands, c.Rows), threshold: float64(c.Threshold)}, nil
-}
-
-// take implements end. All rows are in one group: whether a row stays depends on those before it that stay.
-func (d *nearDeduper) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
-	if text, m, err = d.rank(to, r); err != nil {
-		return nil, "", m, err
-	}
-	shingles, err := d.shingles(r)
-	if err != nil {
-		return nil, "", m, err
-	}
-	for _, band := range d.hasher.Bands(nil, shingles) {
-		m.Bands = binary.BigEndian.AppendUint32(m.Bands, band)
-	}
-	return text, "0", m, nil
-}
-
-func (d *nearDeduper) shingles(r rows.Row) ([]uint64, error) {
-	texts, err := rows.TextFields(r, d.fields)
-	if err != nil {
-		return nil, err
-	}
-	return d.hasher.Shingles(nil, texts...), nil
 }
 
 // resembleFn decides, over all marks, which rows stay: those that resemble no earlier one that stays. It emits their places by unit.
@@ -72,7 +25,7 @@ type resembleFn struct{ segmentFn }
 
 // ProcessElement takes all packed marks. Memory: a mark for each row, and the bands of those that stay once more.
 func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	d := f.entry().end.(*nearDeduper)
+	d := f.entry().end.(*transform.NearDeduplicate)
 	all, err := rankedMarks(f.job.WorkDir, packed)
 	if err != nil {
 		return f.session.failed(err)
@@ -97,7 +50,7 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 		dropped++
 		groups[first] = true
 	}
-	counts := account.Ledger{{account.CountDropped, d.name}: int64(dropped), {account.CountGroups, d.name}: int64(len(groups))}
+	counts := account.Ledger{{account.CountDropped, d.Name}: int64(dropped), {account.CountGroups, d.Name}: int64(len(groups))}
 	count(ctx, counts)
 	kept, err := keep.PutAside(f.job.WorkDir, group)
 	if err = errors.Join(err, counts.Keep(f.job.WorkDir, "resemble/"+group)); err != nil {
@@ -152,7 +105,7 @@ const maxReread = 4 << 20
 
 // rereader compares rows by their texts in the spill files.
 type rereader struct {
-	dedup  *nearDeduper
+	dedup  *transform.NearDeduplicate
 	marks  packedMarks
 	spills *spill.Files
 	sets   map[int][]uint64
@@ -165,7 +118,7 @@ func (r *rereader) alike(i, j int) (bool, error) {
 		return false, err
 	}
 	b, err := r.set(j)
-	return minhash.Jaccard(a, b) >= r.dedup.threshold, err
+	return minhash.Jaccard(a, b) >= r.dedup.Threshold, err
 }
 
 // set returns the shingles of row i. Those of the rows asked for before are held, as many as there is room for.
@@ -182,7 +135,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a row of a spill file: %w", err)
 	}
-	shingles, err := r.dedup.shingles(whole)
+	shingles, err := r.dedup.Shingles(whole)
 	if err != nil {
 		return nil, fmt.Errorf("a row of a spill file: %w", err)
 	}

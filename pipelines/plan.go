@@ -78,7 +78,7 @@ func (p *plan) add(t dsl.GraphNode, given transform.Deps) (err error) {
 	case t.Type == "Flatten":
 	case t.Type == "Split":
 		n.split, err = transform.CompileSplit(t.Transform, given.Params)
-	case isCut(t.Type):
+	case transform.IsCut(t.Type):
 		err = p.addCut(&n, t, given)
 	default:
 		err = p.addRow(&n, t, given)
@@ -103,10 +103,10 @@ func (p *plan) addRow(n *node, t dsl.GraphNode, given transform.Deps) error {
 
 // addCut adds a transform that compares rows with others.
 func (p *plan) addCut(n *node, t dsl.GraphNode, given transform.Deps) (err error) {
-	if n.end, err = compileCut(t.Transform, given.Params); err != nil {
+	if n.end, err = transform.CompileCut(t.Transform, given.Params); err != nil {
 		return err
 	}
-	if _, combines := n.end.(*combiner); !combines {
+	if _, combines := n.end.(*transform.Combiner); !combines {
 		p.deduplicates = append(p.deduplicates, t.Name)
 	}
 	return p.addRules(t.Name)

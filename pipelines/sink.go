@@ -59,8 +59,8 @@ func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
 	return s, nil
 }
 
-// take implements end: the rows of one shard are in one group.
-func (s *sink) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
+// Take implements transform.End: the rows of one shard are in one group.
+func (s *sink) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, err = rows.Append(to, r); err != nil {
 		return nil, "", m, err
 	}

@@ -191,7 +191,7 @@ const maxRoom = 1 << 20
 // finish takes a row to an end of the segment.
 func (u *unitWork) finish(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
-	text, group, m, err := n.end.take(u.text[:0], r)
+	text, group, m, err := n.end.Take(u.text[:0], r)
 	if room := 2 * len(text); room > cap(u.text) && room <= maxRoom {
 		u.text = make([]byte, 0, room)
 	}

@@ -1,3 +1,4 @@
-// Package transform compiles the transforms that see one row at a time, a file each, and what Split, Combine and the profile compute of rows.
+// Package transform compiles transforms, a file each: those that see one row at a time, those that compare rows with others (cuts), of which
+// it has what they make of a row and its mark, Split, and the profile.
 // It knows neither Beam nor the graph of transforms.
 package transform

@@ -1,4 +1,4 @@
-package pipelines
+package transform
 
 import (
 	"bytes"
@@ -17,15 +17,15 @@ import (
 
 // ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
 type ranking struct {
-	name   string
+	Name   string
 	fields []string
 	order  *dsl.RowProgram // nil: by content alone
 }
 
-// deduper is a compiled Deduplicate by the method exact.
-type deduper struct{ ranking }
+// Deduplicate is a compiled Deduplicate by the method exact.
+type Deduplicate struct{ ranking }
 
-func compileDedup(t spec.Transform, params map[string]any) (end, error) {
+func compileDedup(t spec.Transform, params map[string]any) (End, error) {
 	c, err := rows.DecodeConfig[dsl.Deduplicate](t)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func compileDedup(t spec.Transform, params map[string]any) (end, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := ranking{name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
+	r := ranking{Name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
 	if c.OrderBy != "" {
 		if r.order, err = dsl.CompileRow(c.OrderBy, params); err != nil {
 			return nil, fmt.Errorf("order_by: %w", err)
@@ -43,7 +43,7 @@ func compileDedup(t spec.Transform, params map[string]any) (end, error) {
 	if method == "minhash" {
 		return compileNearDedup(c, r)
 	}
-	return &deduper{r}, nil
+	return &Deduplicate{r}, nil
 }
 
 // rank returns the text of a row and its mark with what it is ordered by.
@@ -63,17 +63,17 @@ func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m spill.Mark, err er
 	return text, m, err
 }
 
-// take implements end: rows that must be equal are in one group.
-func (d *deduper) take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
+// Take implements End: rows that must be equal are in one group.
+func (d *Deduplicate) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
 	}
 	m.Key, err = d.key(r, text, m.Tie)
-	return text, strconv.Itoa(m.Key.Bucket(groups)), m, err
+	return text, strconv.Itoa(m.Key.Bucket(CutGroups)), m, err
 }
 
 // key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.
-func (d *deduper) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, error) {
+func (d *Deduplicate) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, error) {
 	switch {
 	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
 		return rows.KeyOf(map[string]any(r))

@@ -1,0 +1,128 @@
+package transform
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
+)
+
+// Combiner is a compiled Combine. It spills of a row what it needs: {"by": [values of the fields], "of": [values to combine]}.
+type Combiner struct {
+	Name   string
+	by     []string
+	fields []combined
+}
+
+// combined is a field that is computed of many rows.
+type combined struct {
+	name  string
+	value *dsl.RowProgram // nil: a count of rows
+	fn    string
+}
+
+func compileCombine(t spec.Transform, params map[string]any) (End, error) {
+	c, err := rows.DecodeConfig[dsl.Combine](t)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Combine) == 0 {
+		return nil, fmt.Errorf("combine: name a field to compute")
+	}
+	d := &Combiner{Name: t.Name, by: c.GroupBy}
+	for _, name := range slices.Sorted(maps.Keys(c.Combine)) {
+		f := combined{name: name, fn: c.Combine[name].Fn}
+		switch {
+		case slices.Contains(c.GroupBy, name):
+			return nil, fmt.Errorf("combine: the rows have the field %s of group_by already", name)
+		case Aggregates[f.fn] == nil:
+			return nil, fmt.Errorf("combine: %s: there is no function %q", name, f.fn)
+		case c.Combine[name].Value != "":
+			if f.value, err = dsl.CompileRow(c.Combine[name].Value, params); err != nil {
+				return nil, fmt.Errorf("combine: %s: %w", name, err)
+			}
+		case f.fn != "count":
+			return nil, fmt.Errorf("combine: %s: %s needs a value", name, f.fn)
+		}
+		d.fields = append(d.fields, f)
+	}
+	return d, nil
+}
+
+// Take implements End: the rows that become one are in one group.
+func (c *Combiner) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
+	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
+	for i, name := range c.by {
+		var ok bool
+		if by[i], ok = r[name]; !ok {
+			return nil, "", m, rows.Reject("missing_field", "the row has no field %s", name)
+		}
+	}
+	for i, f := range c.fields {
+		if f.value == nil {
+			continue
+		}
+		if of[i], err = f.value.Eval(r); err != nil {
+			return nil, "", m, rows.RejectEval(f.name, err)
+		}
+		if err := Aggregates[f.fn]().Check(of[i]); err != nil {
+			return nil, "", m, rows.Reject("expression", "%s: %v", f.name, err)
+		}
+	}
+	if m.Key, err = rows.KeyOf(by); err != nil {
+		return nil, "", m, err
+	}
+	if text, err = rows.Append(to, rows.Row{"by": by, "of": of}); err != nil {
+		return nil, "", m, err
+	}
+	m.Tie = rows.DigestOf(text)
+	return text, strconv.Itoa(m.Key.Bucket(CutGroups)), m, nil
+}
+
+// Merge makes one row of several. It stands for the one that was read first, by the name of its file.
+func (c *Combiner) Merge(list []spill.Mark, read func(spill.Mark) (rows.Origin, []byte, error)) (first rows.Origin, text []byte, err error) {
+	all := make([]Aggregate, len(c.fields))
+	for i, f := range c.fields {
+		all[i] = Aggregates[f.fn]()
+	}
+	made := rows.Row{}
+	for i, m := range list {
+		from, text, err := read(m)
+		if err != nil {
+			return first, nil, err
+		}
+		r, err := rows.Decode(text)
+		if err != nil {
+			return first, nil, fmt.Errorf("a row of a spill file: %w", err)
+		}
+		by, of := r["by"].([]any), r["of"].([]any)
+		for i, v := range of {
+			if v != nil || c.fields[i].value == nil {
+				all[i].Add(v)
+			}
+		}
+		if i == 0 {
+			for i, name := range c.by {
+				made[name] = by[i]
+			}
+		}
+		if i == 0 || cmp.Or(strings.Compare(from.Name, first.Name), cmp.Compare(from.Offset, first.Offset)) < 0 {
+			first = from
+		}
+	}
+	for i, f := range c.fields {
+		if made[f.name], err = all[i].Value(); err != nil {
+			return first, nil, fault.New(fault.User, "transform %s: %s: %w", c.Name, f.name, err)
+		}
+	}
+	text, err = rows.Encode(made)
+	return first, text, err
+}
