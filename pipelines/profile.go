@@ -1,9 +1,7 @@
 package pipelines
 
 import (
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -41,18 +39,9 @@ func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
 
 func writeProfile(work string, p *profile.Profile) error {
 	return errors.Join(
-		writeJSON(filepath.Join(work, profileName), p),
-		writeJSON(filepath.Join(work, "out", "schema.json"), p.Schema()),
+		spill.WriteJSON(filepath.Join(work, profileName), p),
+		spill.WriteJSON(filepath.Join(work, "out", "schema.json"), p.Schema()),
 	)
-}
-
-func writeJSON(path string, v any) error {
-	return spill.CreateSynced(path, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
 }
 
 // summary is what expressions see of the profile.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
 // profilesFolder of the work folder holds what the Profile transforms have seen, a file for each and each unit.
@@ -39,7 +40,7 @@ func (u *unitWork) see(n *node, r rows.Row) error {
 func (u *unitWork) keepProfiles() error {
 	for name, p := range u.profiles {
 		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
-		if err := writeJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
+		if err := spill.WriteJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
 			return err
 		}
 	}

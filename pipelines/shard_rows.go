@@ -62,8 +62,28 @@ type chunk struct {
 // chunkBytes is how much of a shard is read at a time by one worker.
 const chunkBytes = 4 << 20
 
-// write has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
-func (w *rowsWriter) write(ctx context.Context, rows []shardRow, out io.Writer) error {
+// write writes the rows of a shard, as JSON lines, to its path, or beside it with the columns that they have if they are to be converted.
+func (w *rowsWriter) write(ctx context.Context, group, path string, refs []spill.Reference) error {
+	if linesPath(path) != path {
+		w.shapes = format.Shapes{}
+	}
+	err := spill.CreateSynced(linesPath(path), func(out io.Writer) error {
+		return spill.InParts(w.work, group, refs, func(refs []spill.Reference) error {
+			rows, err := shardRows(w.work, refs)
+			if err != nil {
+				return err
+			}
+			return w.rows(ctx, rows, out)
+		})
+	})
+	if w.shapes != nil && err == nil {
+		err = spill.WriteJSON(shapesPath(path), w.shapes)
+	}
+	return err
+}
+
+// rows has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
+func (w *rowsWriter) rows(ctx context.Context, rows []shardRow, out io.Writer) error {
 	work, ctx := errgroup.WithContext(ctx)
 	chunks := make(chan chan chunk, max(w.workers-1, 0)) // in order, full or still to be read
 	work.Go(func() error {

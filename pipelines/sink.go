@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -220,28 +219,10 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Refe
 
 func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
-	p := profile.New(part)
-	path = filepath.Join(f.work, "out", path)
-	w := rowsWriter{work: f.work, workers: f.parallelism, columns: f.columns, part: part, profile: p}
-	if linesPath(path) != path {
-		w.shapes = format.Shapes{}
-	}
 	done := f.session.writing.shard(spill.CountMarks(refs))
-	w.wrote = func(n int) {
+	w := rowsWriter{work: f.work, workers: f.parallelism, columns: f.columns, part: part, profile: profile.New(part), wrote: func(n int) {
 		f.session.rowsKept(n)
 		done(int64(n))
-	}
-	err := spill.CreateSynced(linesPath(path), func(out io.Writer) error {
-		return spill.InParts(f.work, key, refs, func(refs []spill.Reference) error {
-			rows, err := shardRows(f.work, refs)
-			if err != nil {
-				return err
-			}
-			return w.write(ctx, rows, out)
-		})
-	})
-	if w.shapes != nil && err == nil {
-		err = writeJSON(shapesPath(path), w.shapes)
-	}
-	return p, err
+	}}
+	return w.profile, w.write(ctx, key, filepath.Join(f.work, "out", path), refs)
 }

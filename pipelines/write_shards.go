@@ -48,25 +48,32 @@ func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error
 		for path := range s.paths() {
 			paths = append(paths, filepath.Join(job.WorkDir, "out", path))
 		}
-		columns, err := joinShapes(paths)
-		if err != nil {
-			return err
-		}
-		workers, ctx := errgroup.WithContext(ctx)
-		workers.SetLimit(max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory))))
-		for _, path := range paths {
-			workers.Go(func() error {
-				if err := convertShard(ctx, path, s.format, columns, progress); err != nil {
-					return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-				}
-				return nil
-			})
-		}
-		if err := workers.Wait(); err != nil {
+		workers := max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory)))
+		if err := convert(ctx, paths, s.format, workers, progress.shard); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// convert writes shards in their format, several at a time, of the JSON lines that were written beside them. Of the bytes of each it tells
+// begin, and what that returns of each part of them that is done.
+func convert(ctx context.Context, paths []string, form format.ShardFormat, parallelism int, begin func(size int64) func(part int64)) error {
+	columns, err := joinShapes(paths)
+	if err != nil {
+		return err
+	}
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(parallelism)
+	for _, path := range paths {
+		workers.Go(func() error {
+			if err := convertShard(ctx, path, form, columns, begin); err != nil {
+				return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+			}
+			return nil
+		})
+	}
+	return workers.Wait()
 }
 
 // joinShapes returns the columns of all shards. A shard without rows has none.
@@ -92,12 +99,12 @@ func joinShapes(paths []string) (format.Shapes, error) {
 }
 
 // convertShard writes a shard of the rows beside it, which it removes.
-func convertShard(ctx context.Context, path string, form format.ShardFormat, columns format.Shapes, progress *phase) error {
+func convertShard(ctx context.Context, path string, form format.ShardFormat, columns format.Shapes, begin func(size int64) func(part int64)) error {
 	info, err := os.Stat(linesPath(path))
 	if err != nil {
 		return err
 	}
-	done := progress.shard(info.Size())
+	done := begin(info.Size())
 	err = spill.CreateSynced(path, func(w io.Writer) error {
 		shard, err := form.Open(w, columns)
 		if err != nil {

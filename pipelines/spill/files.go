@@ -2,6 +2,7 @@ package spill
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,4 +85,14 @@ func CreateSynced(path string, write func(io.Writer) error) error {
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
 	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
+}
+
+// WriteJSON writes a value to a file, indented, and waits until it is on the disk.
+func WriteJSON(path string, v any) error {
+	return CreateSynced(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
 }
