@@ -26,7 +26,7 @@ const (
 
 // unfinished are packages that are still to be divided, with the lines that they may have until then. What is here no longer for a reason
 // fails the tests.
-var unfinished = map[string]int{"dsl": 13200, "pipelines": 4600}
+var unfinished = map[string]int{"dsl": 13200}
 
 // maxCompilerLines is for package dsl, in any number of files: the compiler of the language is one thing.
 const maxCompilerLines = 6500

@@ -5,7 +5,7 @@
 //
 // This package has the job, the child, the plan, the segments and their units of work. What they are made of lies below: package rows is
 // what all share, format reads and writes files, transform is what the transforms do to a row, spill is what lies on the disk between two
-// segments, and account counts. Of these none knows Beam.
+// segments, shard writes the dataset of it, and account counts. Of these none knows Beam.
 //
 // # How the rows flow
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/shard"
 )
 
 // execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
@@ -115,7 +116,7 @@ func makeFolders(work string, p *plan) error {
 			}
 		}
 		for path := range s.paths() {
-			if err := os.WriteFile(filepath.Join(work, "out", linesPath(path)), nil, 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(work, "out", shard.LinesPath(path)), nil, 0o666); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/shard"
 	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
@@ -220,9 +221,9 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Refe
 func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
 	done := f.session.writing.shard(spill.CountMarks(refs))
-	w := rowsWriter{work: f.work, workers: f.parallelism, columns: f.columns, part: part, profile: profile.New(part), wrote: func(n int) {
+	w := shard.Writer{Work: f.work, Workers: f.parallelism, Columns: f.columns, Part: part, Profile: profile.New(part), Wrote: func(n int) {
 		f.session.rowsKept(n)
 		done(int64(n))
 	}}
-	return w.profile, w.write(ctx, key, filepath.Join(f.work, "out", path), refs)
+	return w.Profile, w.Write(ctx, key, filepath.Join(f.work, "out", path), refs)
 }

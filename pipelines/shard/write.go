@@ -1,4 +1,4 @@
-package pipelines
+package shard
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
-// shardRow is what is needed of a mark to write its row. All those of a shard are in memory.
-type shardRow struct {
+// ref is what is needed of a mark to write its row. All those of a shard are in memory.
+type ref struct {
 	key     rows.Digest
 	offset  uint64
 	unit    uint32
@@ -26,29 +26,29 @@ type shardRow struct {
 	segment uint16
 }
 
-func shardRows(work string, refs []spill.Reference) ([]shardRow, error) {
-	rows := make([]shardRow, 0, spill.CountMarks(refs))
+func fetch(work string, refs []spill.Reference) ([]ref, error) {
+	rows := make([]ref, 0, spill.CountMarks(refs))
 	err := spill.Fetch(work, refs, func(batch []byte) error {
 		return spill.EachMark(batch, func(p spill.Packed) {
 			m := p.Mark()
-			rows = append(rows, shardRow{m.Key, m.Offset, m.Unit, m.Size, m.Segment})
+			rows = append(rows, ref{m.Key, m.Offset, m.Unit, m.Size, m.Segment})
 		})
 	})
-	slices.SortFunc(rows, func(a, b shardRow) int { return bytes.Compare(a.key[:], b.key[:]) })
+	slices.SortFunc(rows, func(a, b ref) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return rows, err
 }
 
-// rowsWriter writes the rows of a shard and describes them.
-type rowsWriter struct {
-	work    string
-	workers int
-	columns transform.Columns
-	part    string
-	// profile and shapes describe what was written; shapes may be nil.
-	profile *profile.Profile
+// Writer writes the rows of a shard and describes them.
+type Writer struct {
+	Work    string
+	Workers int
+	Columns transform.Columns
+	Part    string
+	// Profile and shapes describe what was written; shapes may be nil.
+	Profile *profile.Profile
 	shapes  format.Shapes
-	// wrote is called with how many rows were written since the last time.
-	wrote func(rows int)
+	// Wrote is called with how many rows were written since the last time.
+	Wrote func(rows int)
 }
 
 // chunk is rows that follow one another in a shard, with what describes them.
@@ -62,14 +62,14 @@ type chunk struct {
 // chunkBytes is how much of a shard is read at a time by one worker.
 const chunkBytes = 4 << 20
 
-// write writes the rows of a shard, as JSON lines, to its path, or beside it with the columns that they have if they are to be converted.
-func (w *rowsWriter) write(ctx context.Context, group, path string, refs []spill.Reference) error {
-	if linesPath(path) != path {
+// Write writes the rows of a shard, as JSON lines, to its path, or beside it with the columns that they have if they are to be converted.
+func (w *Writer) Write(ctx context.Context, group, path string, refs []spill.Reference) error {
+	if LinesPath(path) != path {
 		w.shapes = format.Shapes{}
 	}
-	err := spill.CreateSynced(linesPath(path), func(out io.Writer) error {
-		return spill.InParts(w.work, group, refs, func(refs []spill.Reference) error {
-			rows, err := shardRows(w.work, refs)
+	err := spill.CreateSynced(LinesPath(path), func(out io.Writer) error {
+		return spill.InParts(w.Work, group, refs, func(refs []spill.Reference) error {
+			rows, err := fetch(w.Work, refs)
 			if err != nil {
 				return err
 			}
@@ -83,9 +83,9 @@ func (w *rowsWriter) write(ctx context.Context, group, path string, refs []spill
 }
 
 // rows has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
-func (w *rowsWriter) rows(ctx context.Context, rows []shardRow, out io.Writer) error {
+func (w *Writer) rows(ctx context.Context, rows []ref, out io.Writer) error {
 	work, ctx := errgroup.WithContext(ctx)
-	chunks := make(chan chan chunk, max(w.workers-1, 0)) // in order, full or still to be read
+	chunks := make(chan chan chunk, max(w.Workers-1, 0)) // in order, full or still to be read
 	work.Go(func() error {
 		defer close(chunks)
 		for len(rows) > 0 {
@@ -108,8 +108,8 @@ func (w *rowsWriter) rows(ctx context.Context, rows []shardRow, out io.Writer) e
 				if _, err := out.Write(full.text); err != nil {
 					return err
 				}
-				w.wrote(full.rows)
-				w.profile.Merge(full.profile)
+				w.Wrote(full.rows)
+				w.Profile.Merge(full.profile)
 				if w.shapes != nil {
 					w.shapes.Join(full.shapes)
 				}
@@ -123,7 +123,7 @@ func (w *rowsWriter) rows(ctx context.Context, rows []shardRow, out io.Writer) e
 }
 
 // chunkLen is how many of the first rows make a chunk: at least one.
-func chunkLen(rows []shardRow) int {
+func chunkLen(rows []ref) int {
 	size := 0
 	for n, r := range rows {
 		if size += int(r.size) + 1; size > chunkBytes && n > 0 {
@@ -134,7 +134,7 @@ func chunkLen(rows []shardRow) int {
 }
 
 // read reads rows from the spill files, in the order in which they lie there, to their places in a chunk.
-func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk) error {
+func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	starts, total := make([]int, len(rows)), 0
 	order := make([]int, len(rows))
 	for i, r := range rows {
@@ -145,11 +145,11 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 		a, b := &rows[i], &rows[j]
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.unit, b.unit), cmp.Compare(a.offset, b.offset))
 	})
-	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.part)}
+	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.Part)}
 	if w.shapes != nil {
 		c.shapes = format.Shapes{}
 	}
-	spills := spill.NewFiles(w.work)
+	spills := spill.NewFiles(w.Work)
 	defer spills.Close()
 	for _, i := range order {
 		if ctx.Err() != nil {
@@ -171,7 +171,7 @@ func (w *rowsWriter) read(ctx context.Context, rows []shardRow, to chan<- chunk)
 }
 
 // describe takes a row into what describes a chunk.
-func (w *rowsWriter) describe(text []byte, c chunk) error {
+func (w *Writer) describe(text []byte, c chunk) error {
 	r, err := rows.Decode(text)
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
@@ -179,5 +179,5 @@ func (w *rowsWriter) describe(text []byte, c chunk) error {
 	if c.shapes != nil {
 		c.shapes.Add(r)
 	}
-	return w.columns.Describe(c.profile, w.part, r)
+	return w.Columns.Describe(c.profile, w.Part, r)
 }

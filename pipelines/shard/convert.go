@@ -1,4 +1,4 @@
-package pipelines
+package shard
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// linesPath is where the JSON lines of a shard are written: the shard's own path, or one beside it while they are not converted.
-func linesPath(path string) string {
+// LinesPath is where the JSON lines of a shard are written: the shard's own path, or one beside it while they are not converted.
+func LinesPath(path string) string {
 	if filepath.Ext(path) == format.LinesExt {
 		return path
 	}
@@ -27,38 +27,9 @@ func linesPath(path string) string {
 // shapesPath is where the columns of such a shard are.
 func shapesPath(path string) string { return path + ".columns" }
 
-// shards is how many shards there are, and how many of them are to be converted.
-func (p *plan) shards() (written, converted int64) {
-	for s := range p.sinks() {
-		n := int64(len(s.parts()) * s.shards)
-		if written += n; s.format.Open != nil {
-			converted += n
-		}
-	}
-	return written, converted
-}
-
-// convertShards converts the shards of all sinks whose format is not JSON lines.
-func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error {
-	for s := range p.sinks() {
-		if s.format.Open == nil {
-			continue
-		}
-		var paths []string
-		for path := range s.paths() {
-			paths = append(paths, filepath.Join(job.WorkDir, "out", path))
-		}
-		workers := max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory)))
-		if err := convert(ctx, paths, s.format, workers, progress.shard); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// convert writes shards in their format, several at a time, of the JSON lines that were written beside them. Of the bytes of each it tells
+// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. Of the bytes of each it tells
 // begin, and what that returns of each part of them that is done.
-func convert(ctx context.Context, paths []string, form format.ShardFormat, parallelism int, begin func(size int64) func(part int64)) error {
+func Convert(ctx context.Context, paths []string, form format.ShardFormat, parallelism int, begin func(size int64) func(part int64)) error {
 	columns, err := joinShapes(paths)
 	if err != nil {
 		return err
@@ -100,7 +71,7 @@ func joinShapes(paths []string) (format.Shapes, error) {
 
 // convertShard writes a shard of the rows beside it, which it removes.
 func convertShard(ctx context.Context, path string, form format.ShardFormat, columns format.Shapes, begin func(size int64) func(part int64)) error {
-	info, err := os.Stat(linesPath(path))
+	info, err := os.Stat(LinesPath(path))
 	if err != nil {
 		return err
 	}
@@ -110,7 +81,7 @@ func convertShard(ctx context.Context, path string, form format.ShardFormat, col
 		if err != nil {
 			return err
 		}
-		err = format.ReadLines(ctx, linesPath(path), func(text []byte) error {
+		err = format.ReadLines(ctx, LinesPath(path), func(text []byte) error {
 			r, err := rows.Decode(text)
 			if err != nil {
 				return err
@@ -123,5 +94,5 @@ func convertShard(ctx context.Context, path string, form format.ShardFormat, col
 	if err != nil {
 		return err
 	}
-	return os.Remove(linesPath(path))
+	return os.Remove(LinesPath(path))
 }

@@ -1,0 +1,38 @@
+package pipelines
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/sluiceml/sluice/pipelines/format"
+	"github.com/sluiceml/sluice/pipelines/shard"
+)
+
+// shards is how many shards there are, and how many of them are to be converted.
+func (p *plan) shards() (written, converted int64) {
+	for s := range p.sinks() {
+		n := int64(len(s.parts()) * s.shards)
+		if written += n; s.format.Open != nil {
+			converted += n
+		}
+	}
+	return written, converted
+}
+
+// convertShards converts the shards of all sinks whose format is not JSON lines.
+func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error {
+	for s := range p.sinks() {
+		if s.format.Open == nil {
+			continue
+		}
+		var paths []string
+		for path := range s.paths() {
+			paths = append(paths, filepath.Join(job.WorkDir, "out", path))
+		}
+		workers := max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory)))
+		if err := shard.Convert(ctx, paths, s.format, workers, progress.shard); err != nil {
+			return err
+		}
+	}
+	return nil
+}
