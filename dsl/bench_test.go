@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/cel-go/common/types"
-
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -63,43 +61,4 @@ func BenchmarkStep(b *testing.B) {
 			}
 		}
 	})
-}
-
-func BenchmarkRow(b *testing.B) {
-	tags := make([]any, 50)
-	for i := range tags {
-		tags[i] = fmt.Sprint("tag", i)
-	}
-	row := map[string]any{"text": strings.Repeat("some words ", 100), "n": 3.0, "tags": tags}
-	for name, expr := range map[string]spec.Expr{
-		"compare": `row.n > 2 && row.text.size() > 100`, "replace": `row.text.replace("words", "w")`, "exists": `row.tags.exists(t, t == "tag49")`,
-		"matches": `row.tags.filter(t, t.matches("^tag[0-4]$") || t in ["tag7", "tag8"]).size()`, "split": `row.text.split(" ").map(w, w.upperAscii()).join(" ")`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			p, err := CompileRow(expr, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if _, err := p.Eval(row); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkPattern is what an instruction of a pattern takes at a byte, where all of them are tried.
-func BenchmarkPattern(b *testing.B) {
-	text := types.String(strings.Repeat("a", 1<<14))
-	for _, regex := range []string{"a$", "(a*)*b$", "(a|b|c|d|e|f|g|h){10}$", "(a{1,10}){1,10}$", hugePattern} {
-		b.Run(regex, func(b *testing.B) {
-			p := patternOf(regex)
-			for b.Loop() {
-				p.match(text, maxRowCost)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(p.size*uint64(len(text))), "ns/instruction")
-		})
-	}
 }

@@ -97,7 +97,7 @@ func (s *step) withInputs(given map[string]artifact.Ref) (value, error) {
 		if !ok {
 			return nil, fmt.Errorf("step `%s` has the input `%s`, and was given nothing for it", s.ID, name)
 		}
-		filled.values = append(filled.values, literal{ref})
+		filled.values = append(filled.values, literal{v: ref})
 	}
 	out := entries{keys: slices.Clone(body.keys), values: slices.Clone(body.values)}
 	for i, key := range out.keys {

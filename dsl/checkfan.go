@@ -42,7 +42,7 @@ func (c *checker) checkFan(s *step) {
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
 	for _, entry := range m.exclude {
-		for _, key := range entry.keys {
+		for _, key := range entry.entries.keys {
 			if len(m.axes.keys) > 0 && !slices.Contains(m.axes.keys, key) {
 				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.keys), "`%s` is not an axis of the matrix", key)
 			}
@@ -119,7 +119,7 @@ func (c *checker) checkSecrets(s *step) {
 			c.checkSecret(at, at.Value)
 		case hole:
 			if r := v.expr.refs; v.expr.ok && (len(r) != 1 || r[0].path[0].name != "params" || len(r[0].path) != 2 || !c.pipeline.Params[r[0].path[1].name].Secret) {
-				v.expr.report(c.src, leadingSpace(v.expr.text), "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
+				v.expr.reportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
 			}
 		default:
 			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")

@@ -89,7 +89,7 @@ func paramFor(v any) spec.Param {
 // childForms leave to the child what its own loader reads. It returns what puts the parent's forms back.
 func childForms(d *decoder) (restore func()) {
 	outer := d.forms[stepsType]
-	skip := func(*yaml.Node, spec.Rules) (value, bool) { return literal{nil}, true }
+	skip := func(*yaml.Node, spec.Rules) (value, bool) { return literal{v: nil}, true }
 	d.forms[stepsType], d.forms[childOutputsType] = skip, skip
 	return func() { d.forms[stepsType] = outer }
 }

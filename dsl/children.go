@@ -146,12 +146,12 @@ func (c *checker) stepsRead(s *step) []*step {
 	return all
 }
 
-func (c *checker) outputsOf(s *step) *objectType { return c.ts.objects["steps."+s.ID] }
+func (c *checker) outputsOf(s *step) *objectType { return c.ts.lookup("steps." + s.ID) }
 
 // setOutputs notes what a child hands on as the outputs of its step, and of each of its instances. Of a nil child nothing is known, and
 // anything may be read.
 func (c *checker) setOutputs(s *step, ch *compiledChild) {
-	for _, o := range []*objectType{c.outputsOf(s), c.ts.objects["instance of "+s.ID]} {
+	for _, o := range []*objectType{c.outputsOf(s), c.ts.lookup("instance of " + s.ID)} {
 		if o == nil {
 			continue
 		}
@@ -454,7 +454,7 @@ func (ts *typeSystem) adopt(t *cel.Type, from *typeSystem, owner string) *cel.Ty
 	}
 	theirs := from.object(t)
 	name := owner + "/" + theirs.name
-	if ts.objects[name] != nil {
+	if ts.lookup(name) != nil {
 		return objectNamed(name)
 	}
 	ours := &objectType{

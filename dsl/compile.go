@@ -19,7 +19,7 @@ func compileOutputs(ts *typeSystem, id string, sp *spec.CompileModel) map[string
 	for name, v := range sp.Variants {
 		variants.fields[name] = ts.structType(reflect.TypeFor[spec.VariantOutput]())
 		if v.TensorRT != nil {
-			variants.fields[name] = ts.engineType()
+			variants.fields[name] = engineType(ts)
 		}
 	}
 	fields["variants"] = ts.define(variants)
@@ -27,7 +27,7 @@ func compileOutputs(ts *typeSystem, id string, sp *spec.CompileModel) map[string
 }
 
 // engineType is a VariantOutput whose `tensorrt` is always there.
-func (ts *typeSystem) engineType() *cel.Type {
+func engineType(ts *typeSystem) *cel.Type {
 	t := reflect.TypeFor[spec.VariantOutput]()
 	o := &objectType{name: "EngineVariantOutput", what: "a field of an engine", fields: ts.structFields(t), optional: optionalFields(t)}
 	delete(o.optional, "tensorrt")

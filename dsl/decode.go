@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -156,7 +157,12 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	return d.scalar(n, t, r)
 }
 
-var rawType = reflect.TypeFor[json.RawMessage]()
+var (
+	rawType    = reflect.TypeFor[json.RawMessage]()
+	boolType   = reflect.TypeFor[bool]()
+	stringType = reflect.TypeFor[string]()
+	refType    = reflect.TypeFor[artifact.Ref]()
+)
 
 // structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
 func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) value {
@@ -177,7 +183,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 			return
 		}
 		if v := d.decode(val, fields[i].Type, fields[i].Rules); v != nil {
-			out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
+			out.add(key.Value, v)
 		}
 	})
 	for _, f := range fields {
@@ -269,7 +275,7 @@ func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 			return
 		}
 		if v := d.decode(val, t.Elem(), item); v != nil {
-			out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
+			out.add(key.Value, v)
 		}
 	})
 	return out
@@ -339,7 +345,7 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
 		out := entries{}
 		d.eachKey(n, func(key, val *yaml.Node) {
 			if v := d.tree(val, scalar); v != nil {
-				out.keys, out.values = append(out.keys, key.Value), append(out.values, v)
+				out.add(key.Value, v)
 			}
 		})
 		return out
@@ -367,11 +373,11 @@ func (d *decoder) constant(n *yaml.Node) value {
 		"!!bool": {boolType}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
 	}[n.Tag] {
 		if v, err := d.plain(n, t); err == nil {
-			return literal{v}
+			return literal{v: v}
 		}
 	}
 	if n.Tag == "!!null" {
-		return literal{nil}
+		return literal{v: nil}
 	}
-	return literal{n.Value}
+	return literal{v: n.Value}
 }

@@ -34,7 +34,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 			}[t], "", "%s", err)
 			return nil
 		}
-		return literal{v}
+		return literal{v: v}
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	if !d.inRange(n, v, r) {
 		return nil
 	}
-	return literal{v}
+	return literal{v: v}
 }
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
@@ -134,7 +134,7 @@ func (d *decoder) expression(n *yaml.Node, r spec.Rules) value {
 		w.typ = boolType
 	}
 	d.add(n, n.Value, 0, d.scope, w)
-	return literal{n.Value}
+	return literal{v: n.Value}
 }
 
 func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *expression {
@@ -169,9 +169,9 @@ func (d *decoder) interpolate(n *yaml.Node, w want) value {
 		d.src.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
 	case !exprs && w.isText():
-		return literal{joinLiterals(parts)}
+		return literal{v: joinLiterals(parts)}
 	case len(parts) == 1 && parts[0].isExpr:
-		return hole{d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
+		return hole{expr: d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
 	case !w.isText():
 		d.src.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
 		return nil

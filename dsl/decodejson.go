@@ -56,7 +56,7 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 				fields[types.String(key)] = v
 			}
 		}
-		return orderedMap{types.NewRefValMap(ts, fields)}, nil
+		return ts.newMap(fields), nil
 	}
 	return decodeScalar(t, raw)
 }

@@ -28,13 +28,13 @@ func (c *checker) checkEnvelope(s *step) {
 			c.src.Errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
 		}
 	}
-	outputs := c.ts.objects["steps."+s.ID]
+	outputs := c.ts.lookup("steps." + s.ID)
 	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {
 		t, ok := outputs.fields[name]
 		at := document.Lookup(s.node, "publish", name)
 		switch {
 		case !ok:
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, typeNames(outputs)), "`%s` is not %s", name, outputs.what)
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.fieldNames()), "`%s` is not %s", name, outputs.what)
 		case typeName(t) != "dataset" && typeName(t) != "model":
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, spec.Article(typeName(t)))
 		case !isDocumentName(s.Publish[name]):

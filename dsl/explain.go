@@ -106,9 +106,9 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
 	}
 	hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
-	if steps := x.ts.objects["steps"]; steps != nil && steps.fields[name] != nil {
+	if steps := x.ts.lookup("steps"); steps != nil && steps.fields[name] != nil {
 		hint = "write `steps." + name + "`"
-	} else if params := x.ts.objects["params"]; params != nil && params.fields[name] != nil {
+	} else if params := x.ts.lookup("params"); params != nil && params.fields[name] != nil {
 		hint = "write `params." + name + "`"
 	} else if x.e.node != nil && strings.ToUpper(name) == name {
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where `${}` belongs to the shell"
@@ -141,7 +141,7 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	if len(owner.fields) == 0 && owner.code == "output" {
 		return owner.code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
 	}
-	return owner.code, text, nearest.Hint(name, typeNames(owner))
+	return owner.code, text, nearest.Hint(name, owner.fieldNames())
 }
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {

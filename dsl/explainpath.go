@@ -13,13 +13,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// objectAt returns the object type that a path leads to.
-func (x *explainer) objectAt(path []segment) *objectType {
-	t := x.typeAt(path)
+// objectAt returns the object type that a path from one of the names leads to, or nil.
+func (ts *typeSystem) objectAt(names map[string]*cel.Type, path []segment) *objectType {
+	t := (&explainer{ts: ts, vars: names}).typeAt(path)
 	if t == nil {
 		return nil
 	}
-	return x.ts.object(t)
+	return ts.object(t)
 }
 
 // typeAt returns the type of what a path leads to, or nil.

@@ -112,8 +112,7 @@ func (e *expression) compile(src *document.Source, ts *typeSystem, env *cel.Env,
 	}
 	e.tree = checked.NativeRep()
 	if message, hint := e.want.accepts(checked.OutputType()); message != "" {
-		line, col := src.Locate(e.node, e.start+leadingSpace(e.text))
-		src.Add(document.SeverityError, line, col, "type", hint, message)
+		e.reportStart(src, "type", hint, message)
 		return
 	}
 	if !e.checkAbsent(src, ts) {
@@ -139,6 +138,21 @@ func (e *expression) compile(src *document.Source, ts *typeSystem, env *cel.Env,
 func (e *expression) report(src *document.Source, offset int, code, hint, message string) {
 	line, col := src.Locate(e.node, e.start+offset)
 	src.Add(document.SeverityError, line, col, code, hint, message)
+}
+
+// reportReference adds an error where a reference of the expression begins.
+func (e *expression) reportReference(src *document.Source, r reference, code, hint, message string) {
+	e.report(src, e.offset(r.root), code, hint, message)
+}
+
+// reportStart adds an error where the expression begins.
+func (e *expression) reportStart(src *document.Source, code, hint, message string) {
+	e.report(src, leadingSpace(e.text), code, hint, message)
+}
+
+// locate returns where a reference of the expression begins.
+func (e *expression) locate(src *document.Source, r reference) (line, col int) {
+	return src.Locate(e.node, e.start+e.offset(r.root))
 }
 
 // offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
@@ -181,10 +195,15 @@ func (e *expression) eval(vars cel.Activation) (ref.Val, error) {
 	return v, nil
 }
 
+// Knower is an activation that can say of references that what they read is not known to it, which is not the same as absent.
+type Knower interface {
+	Knows(refs []reference) error
+}
+
 // watch evaluates e, unless its names lack a step that it reads, and returns what was seen on the way, too.
 func (e *expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
-	if n, ok := vars.(*names); ok {
-		if err := n.knows(e.refs); err != nil {
+	if n, ok := vars.(Knower); ok {
+		if err := n.Knows(e.refs); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -42,5 +42,5 @@ func published(ts *typeSystem, t *cel.Type, refs map[string]artifact.Ref) (ref.V
 			return nil, err
 		}
 	}
-	return orderedMap{types.NewRefValMap(ts, values)}, nil
+	return ts.newMap(values), nil
 }

@@ -17,7 +17,7 @@ var instanceNames = []string{"matrix", "item", "index", "previous"}
 // instanceType is one element of the list that a step with a matrix or a foreach is to others. What its instances are of is only known
 // when typeFan has seen the expressions; until then it is anything.
 func (c *checker) instanceType(s *step) *cel.Type {
-	own := c.ts.objects["steps."+s.ID]
+	own := c.ts.lookup("steps." + s.ID)
 	o := &objectType{name: "instance of " + s.ID, what: own.what, fields: maps.Clone(own.fields), optional: own.optional, zeros: own.zeros}
 	o.fields["index"] = cel.IntType
 	o.fields[s.instanceName()] = cel.DynType
@@ -47,18 +47,16 @@ func (c *checker) typeFan(s *step) {
 		if e.scope != scopeOnce || e == s.when {
 			continue
 		}
-		if parsed, issues := c.base.Parse(e.text); issues.Err() == nil {
-			for _, r := range references(parsed.NativeRep()) {
-				if r.path[0].name == "steps" && len(r.path) > 1 && c.byID[r.path[1].name] != nil {
-					c.typeFan(c.byID[r.path[1].name])
-				}
+		for _, r := range e.parsed(c.base) {
+			if r.path[0].name == "steps" && len(r.path) > 1 && c.byID[r.path[1].name] != nil {
+				c.typeFan(c.byID[r.path[1].name])
 			}
 		}
 		c.compile(e, s)
 	}
 	t := c.itemType(s)
 	s.instance[s.instanceName()] = t
-	c.ts.objects["instance of "+s.ID].fields[s.instanceName()] = t
+	c.ts.lookup("instance of " + s.ID).fields[s.instanceName()] = t
 }
 
 func (c *checker) itemType(s *step) *cel.Type {
@@ -96,29 +94,29 @@ func (c *checker) matrixType(s *step) *cel.Type {
 	o := &objectType{name: "matrix of " + s.ID, code: "matrix", what: "an axis of the matrix of `" + s.ID + "`", fields: map[string]*cel.Type{}}
 	found := map[string][]*cel.Type{}
 	for i, axis := range m.axes.keys {
-		found[axis] = append(found[axis], c.elementType(o.name+"."+axis, m.axes.values[i]))
+		found[axis] = append(found[axis], c.ts.elementType(o.name+"."+axis, m.axes.values[i]))
 	}
 	for _, entry := range m.include {
-		for i, key := range entry.keys {
-			found[key] = append(found[key], c.valueType(o.name+"."+key, entry.values[i]))
+		for i, key := range entry.entries.keys {
+			found[key] = append(found[key], c.ts.valueType(o.name+"."+key, entry.entries.values[i]))
 		}
 	}
-	for key, ts := range found {
-		o.fields[key] = c.union(o.name+"."+key, ts)
+	for key, of := range found {
+		o.fields[key] = c.ts.union(o.name+"."+key, of)
 	}
 	o.optional = m.optional()
 	return c.ts.define(o)
 }
 
 // elementType is the type of the values of an axis.
-func (c *checker) elementType(name string, axis value) *cel.Type {
+func (ts *typeSystem) elementType(name string, axis value) *cel.Type {
 	switch axis := axis.(type) {
 	case list:
-		ts := make([]*cel.Type, len(axis))
+		of := make([]*cel.Type, len(axis))
 		for i, item := range axis {
-			ts[i] = c.valueType(name, item)
+			of[i] = ts.valueType(name, item)
 		}
-		return c.union(name, ts)
+		return ts.union(name, of)
 	case hole:
 		if t := axis.expr.outputType(); t.Kind() == types.ListKind {
 			return asRead(t.Parameters()[0])
@@ -128,20 +126,20 @@ func (c *checker) elementType(name string, axis value) *cel.Type {
 }
 
 // valueType is the type of a value of the document. Mappings are objects, whose types union brings together.
-func (c *checker) valueType(name string, v value) *cel.Type {
+func (ts *typeSystem) valueType(name string, v value) *cel.Type {
 	switch v := v.(type) {
 	case text:
 		return cel.StringType
 	case hole:
 		return asRead(v.expr.outputType())
 	case list:
-		return cel.ListType(c.elementType(name, v))
+		return cel.ListType(ts.elementType(name, v))
 	case entries:
-		o := &objectType{name: fmt.Sprintf("%s#%d", name, len(c.ts.objects)), fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+		o := &objectType{name: fmt.Sprintf("%s#%d", name, len(ts.objects)), fields: map[string]*cel.Type{}, optional: map[string]bool{}}
 		for i, key := range v.keys {
-			o.fields[key] = c.valueType(name+"."+key, v.values[i])
+			o.fields[key] = ts.valueType(name+"."+key, v.values[i])
 		}
-		return c.ts.define(o)
+		return ts.define(o)
 	case literal:
 		return v.outputType()
 	}
@@ -150,22 +148,22 @@ func (c *checker) valueType(name string, v value) *cel.Type {
 
 // union is the type of values of several types: int and double are double, objects one object with the fields of all; what has nothing
 // in common is anything.
-func (c *checker) union(name string, ts []*cel.Type) *cel.Type {
-	if len(ts) == 0 {
+func (ts *typeSystem) union(name string, of []*cel.Type) *cel.Type {
+	if len(of) == 0 {
 		return cel.DynType
 	}
-	if c.ts.object(ts[0]) != nil && len(ts) > 1 && !isArtifact(typeName(ts[0])) {
-		return c.unionObject(name, ts)
+	if ts.object(of[0]) != nil && len(of) > 1 && !isArtifact(typeName(of[0])) {
+		return ts.unionObject(name, of)
 	}
-	t := ts[0]
-	for _, other := range ts[1:] {
+	t := of[0]
+	for _, other := range of[1:] {
 		numbers := isNumber(t) && isNumber(other)
 		switch {
 		case t.IsExactType(other):
 		case numbers:
 			t = cel.DoubleType
 		case t.Kind() == types.ListKind && other.Kind() == types.ListKind:
-			t = cel.ListType(c.union(name, []*cel.Type{t.Parameters()[0], other.Parameters()[0]}))
+			t = cel.ListType(ts.union(name, []*cel.Type{t.Parameters()[0], other.Parameters()[0]}))
 		default:
 			return cel.DynType
 		}
@@ -173,11 +171,11 @@ func (c *checker) union(name string, ts []*cel.Type) *cel.Type {
 	return t
 }
 
-func (c *checker) unionObject(name string, ts []*cel.Type) *cel.Type {
+func (ts *typeSystem) unionObject(name string, of []*cel.Type) *cel.Type {
 	out := &objectType{name: name, code: "matrix", what: "a key of these values", fields: map[string]*cel.Type{}, optional: map[string]bool{}}
 	found := map[string][]*cel.Type{}
-	for _, t := range ts {
-		o := c.ts.object(t)
+	for _, t := range of {
+		o := ts.object(t)
 		if o == nil || isArtifact(o.name) {
 			return cel.DynType
 		}
@@ -186,11 +184,11 @@ func (c *checker) unionObject(name string, ts []*cel.Type) *cel.Type {
 			out.optional[key] = out.optional[key] || o.optional[key]
 		}
 	}
-	for key, of := range found {
-		out.fields[key] = c.union(name+"."+key, of)
-		out.optional[key] = out.optional[key] || len(of) < len(ts)
+	for key, all := range found {
+		out.fields[key] = ts.union(name+"."+key, all)
+		out.optional[key] = out.optional[key] || len(all) < len(of)
 	}
-	return c.ts.define(out)
+	return ts.define(out)
 }
 
 func isNumber(t *cel.Type) bool { return t.Kind() == types.IntKind || t.Kind() == types.DoubleKind }
@@ -241,12 +239,12 @@ func (m *matrix) optional() map[string]bool {
 		return optional
 	}
 	for _, entry := range m.include {
-		onAxis := slices.ContainsFunc(m.axes.keys, func(axis string) bool { return slices.Contains(entry.keys, axis) })
-		for _, key := range entry.keys {
+		onAxis := slices.ContainsFunc(m.axes.keys, func(axis string) bool { return slices.Contains(entry.entries.keys, axis) })
+		for _, key := range entry.entries.keys {
 			optional[key] = optional[key] || !slices.Contains(m.axes.keys, key)
 		}
 		for _, axis := range m.axes.keys {
-			optional[axis] = optional[axis] || onAxis && !slices.Contains(entry.keys, axis)
+			optional[axis] = optional[axis] || onAxis && !slices.Contains(entry.entries.keys, axis)
 		}
 	}
 	return optional

@@ -10,7 +10,9 @@ import (
 )
 
 // functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
-var functions = sync.OnceValues(func() ([]string, error) {
+func functions() ([]string, error) { return functionNames() }
+
+var functionNames = sync.OnceValues(func() ([]string, error) {
 	env, err := baseEnv()
 	if err != nil {
 		return nil, err

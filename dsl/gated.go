@@ -167,9 +167,8 @@ var modelType = []artifact.Type{artifact.Model}
 
 // leadsTo reports whether a reference reads an artifact of some type on its way.
 func (c *checker) leadsTo(r reference, kinds []artifact.Type) bool {
-	x := &explainer{ts: c.ts, vars: c.vars}
 	for end := len(r.path); end > 2; end-- {
-		if o := x.objectAt(r.path[:end]); o != nil && slices.Contains(kinds, artifact.Type(o.name)) {
+		if o := c.ts.objectAt(c.vars, r.path[:end]); o != nil && slices.Contains(kinds, artifact.Type(o.name)) {
 			return true
 		}
 	}

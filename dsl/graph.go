@@ -80,7 +80,7 @@ func (c *checker) otherIDs(s *step) []string {
 }
 
 func (c *checker) wholeSteps(e *expression, r reference) {
-	e.report(c.src, e.offset(r.root), "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
+	e.reportReference(c.src, r, "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
 }
 
 // addReference makes an edge of a reference to a step.
@@ -99,13 +99,13 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	other := c.byID[id]
 	switch {
 	case id == s.ID && (e.scope == scopeGate || e.scope == scopeUntil):
-		e.report(c.src, e.offset(r.root), "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
+		e.reportReference(c.src, r, "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
 		return
 	case id == s.ID:
-		e.report(c.src, e.offset(r.root), "self", "", "`"+id+"` cannot read its own outputs before it ran")
+		e.reportReference(c.src, r, "self", "", "`"+id+"` cannot read its own outputs before it ran")
 		return
 	case other != nil && other.section.Rank() > s.section.Rank():
-		c.otherSection(s, other, func(hint, message string) { e.report(c.src, e.offset(r.root), "section", hint, message) })
+		c.otherSection(s, other, func(hint, message string) { e.reportReference(c.src, r, "section", hint, message) })
 		return
 	case other == nil || other.section != s.section:
 		return
@@ -113,16 +113,16 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	explicit, has := s.Needs[id]
 	switch {
 	case has && need == spec.NeedPassed && explicit != spec.NeedPassed:
-		e.report(c.src, e.offset(r.root), "needs", "write `steps.?"+id+"`, or need `passed`",
+		e.reportReference(c.src, r, "needs", "write `steps.?"+id+"`, or need `passed`",
 			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
 	case has && explicit == spec.NeedFailed:
-		e.report(c.src, e.offset(r.root), "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
+		e.reportReference(c.src, r, "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
 	case has:
 	case s.needs[id] != spec.NeedPassed:
 		s.needs[id] = need
 	}
 	if need == spec.NeedPassed && c.byID[id].when != nil && s.when == nil {
-		line, col := c.src.Locate(e.node, e.start+e.offset(r.root))
+		line, col := e.locate(c.src, r)
 		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
 	}
@@ -235,7 +235,7 @@ func (c *checker) reportGateCycle(path []*step) bool {
 		if e.scope == scopeUntil {
 			word = "`until`"
 		}
-		e.report(c.src, e.offset(r.root), "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
+		e.reportReference(c.src, r, "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
 			"the "+word+" of `"+s.ID+"` reads `"+up.ID+"`, which waits for `"+s.ID+"`: "+strings.Join(names, " → ")+" → "+s.ID)
 		return true
 	}

@@ -31,8 +31,8 @@ type matrix struct {
 
 // mapping is one entry of include or exclude.
 type mapping struct {
-	node *yaml.Node
-	entries
+	node    *yaml.Node
+	entries entries
 }
 
 func (m *matrix) known() any {
@@ -63,7 +63,7 @@ func readMatrix(d *decoder, n *yaml.Node) *matrix {
 			return
 		}
 		if axis := readAxis(d, val); axis != nil {
-			m.axes.keys, m.axes.values = append(m.axes.keys, key.Value), append(m.axes.values, axis)
+			m.axes.add(key.Value, axis)
 		}
 	})
 	for _, e := range d.exprs[first:] {
@@ -149,7 +149,7 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 				return
 			}
 			if v := d.data(val); v != nil {
-				m.keys, m.values = append(m.keys, key.Value), append(m.values, v)
+				m.entries.add(key.Value, v)
 			}
 		})
 		out = append(out, m)
@@ -274,9 +274,9 @@ func (c combination) has(other combination) bool {
 }
 
 func resolveMapping(m mapping, names cel.Activation) (combination, error) {
-	out := make(combination, len(m.keys))
-	for i, key := range m.keys {
-		v, err := m.values[i].resolve(names)
+	out := make(combination, len(m.entries.keys))
+	for i, key := range m.entries.keys {
+		v, err := m.entries.values[i].resolve(names)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}

@@ -27,9 +27,9 @@ func (p *Program) names(s *step, v spec.Vars) *names {
 	return &names{p: p, step: s, vars: v, cache: map[string]any{}}
 }
 
-// knows reports a step that an expression reads and of which nothing is known here. An optional does not excuse it: that nobody looked
+// Knows reports a step that an expression reads and of which nothing is known here. An optional does not excuse it: that nobody looked
 // the step up does not mean that it left nothing.
-func (n *names) knows(refs []reference) error {
+func (n *names) Knows(refs []reference) error {
 	for _, r := range refs {
 		if r.path[0].name != "steps" || len(r.path) < 2 {
 			continue
@@ -76,12 +76,12 @@ func (n *names) value(name string) (ref.Val, error) {
 		return types.OptionalOf(n.earlier(n.vars.Last)), nil
 	case "serving":
 		// CEL takes a selection from an optional to be optional itself. Each target is one by its type, and so it is by its value.
-		return types.OptionalOf(&object{typ: ts.objects["serving"], get: func(target string) (ref.Val, error) {
+		return types.OptionalOf(ts.lazy("serving", func(target string) (ref.Val, error) {
 			if steps := n.vars.Serving[target]; steps != nil {
 				return n.earlier(steps), nil
 			}
 			return nil, nil
-		}}), nil
+		})), nil
 	case "datasets":
 		return published(ts, objectNamed("dataset"), n.vars.Datasets)
 	case "models":
@@ -146,7 +146,7 @@ func (n *names) instance(name string) (ref.Val, error) {
 
 // params are read one by one: a long list costs only those that name it.
 func (n *names) params() ref.Val {
-	return &object{typ: n.p.ts.objects["params"], get: func(name string) (ref.Val, error) {
+	return n.p.ts.lazy("params", func(name string) (ref.Val, error) {
 		v, ok := n.vars.Params[name]
 		if !ok {
 			return nil, nil
@@ -156,13 +156,13 @@ func (n *names) params() ref.Val {
 			return nil, err
 		}
 		return n.p.ts.decode(paramType(n.p.params[name]), raw)
-	}}
+	})
 }
 
 // steps is the object of those results that passed.
 func (n *names) steps(results map[string]spec.StepResult) *object {
 	seen := map[string]ref.Val{}
-	return &object{typ: n.p.ts.objects["steps"], get: func(id string) (ref.Val, error) {
+	return n.p.ts.lazy("steps", func(id string) (ref.Val, error) {
 		if v, ok := seen[id]; ok {
 			return v, nil
 		}
@@ -170,13 +170,13 @@ func (n *names) steps(results map[string]spec.StepResult) *object {
 		if !ok || result.Status != spec.StatusSucceeded {
 			return nil, nil
 		}
-		v, err := n.p.ts.decode(n.p.ts.objects["steps"].fields[id], result.Outputs)
+		v, err := n.p.ts.decode(n.p.ts.lookup("steps").fields[id], result.Outputs)
 		if err != nil {
 			return nil, fmt.Errorf("outputs of `%s`: %w", id, err)
 		}
 		seen[id] = v
 		return v, nil
-	}}
+	})
 }
 
 // earlier is a run before this one.
@@ -201,18 +201,18 @@ func (n *names) inputs() (ref.Val, error) {
 		if !ok {
 			return nil, fmt.Errorf("inputs.%s is no artifact", name)
 		}
-		fields[name] = &object{typ: n.p.ts.objects["input"], get: func(field string) (ref.Val, error) {
+		fields[name] = n.p.ts.lazy("input", func(field string) (ref.Val, error) {
 			if field != "path" {
-				return set.get(field)
+				return set.read(field)
 			}
 			digest, err := set.field("digest")
 			if err != nil {
 				return nil, err
 			}
 			return types.String(spec.InputPath(name, fmt.Sprint(digest.Value()))), nil
-		}}
+		})
 	}
-	return &object{typ: n.p.ts.objects["input"], get: func(name string) (ref.Val, error) { return fields[name], nil }}, nil
+	return n.p.ts.lazy("input", func(name string) (ref.Val, error) { return fields[name], nil }), nil
 }
 
 // input is the artifact of one input; nil when none was written there.

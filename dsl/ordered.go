@@ -15,6 +15,11 @@ import (
 // the lists and texts that expressions make of a map: the same step would have another cache key each time.
 type orderedMap struct{ traits.Mapper }
 
+// newMap makes a map from strings that is walked through in the order of its keys.
+func (ts *typeSystem) newMap(values map[ref.Val]ref.Val) ref.Val {
+	return orderedMap{types.NewRefValMap(ts, values)}
+}
+
 func (m orderedMap) Iterator() traits.Iterator {
 	var keys []ref.Val
 	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {

@@ -3,39 +3,11 @@ package dsl
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
-
-	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// Maps come in the order of their keys: what an expression makes of one is part of the cache key.
-func TestMapsAreInOrder(t *testing.T) {
-	p := mustCompile(t, `sluice: pipeline/v1
-name: maps
-params: {m: {type: map, default: {e: x, a: x, d: x, b: x, c: x}}}
-steps:
-  a:
-    run: {command: ["true"]}
-    env: {KEYS: "${params.m.map(k, k).join('')}"}
-`)
-	params, diags := p.Params(nil)
-	if diags.HasErrors() {
-		t.Fatal(diags.Text(false))
-	}
-	for range 20 {
-		got, err := p.Resolve("a", spec.Vars{Params: params, Run: spec.RunFacts{ID: "r1", StartedAt: time.Unix(0, 0)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Env["KEYS"] != "abcde" {
-			t.Fatalf("the keys come as %q", got.Env["KEYS"])
-		}
-	}
-}
 
 func TestMapsWithoutTypeAreInOrder(t *testing.T) {
 	ts := newTypeSystem()

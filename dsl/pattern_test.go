@@ -111,3 +111,17 @@ func TestPatternErrors(t *testing.T) {
 		t.Errorf("a number matches: %v", v)
 	}
 }
+
+// BenchmarkPattern is what an instruction of a pattern takes at a byte, where all of them are tried.
+func BenchmarkPattern(b *testing.B) {
+	text := types.String(strings.Repeat("a", 1<<14))
+	for _, regex := range []string{"a$", "(a*)*b$", "(a|b|c|d|e|f|g|h){10}$", "(a{1,10}){1,10}$", hugePattern} {
+		b.Run(regex, func(b *testing.B) {
+			p := patternOf(regex)
+			for b.Loop() {
+				p.match(text, maxRowCost)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(p.size*uint64(len(text))), "ns/instruction")
+		})
+	}
+}

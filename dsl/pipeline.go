@@ -89,11 +89,11 @@ func (l *loader) read() bool {
 	l.defaults = document.Lookup(l.root, "defaults")
 	d.forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		l.readSteps(d, n)
-		return literal{nil}, true
+		return literal{v: nil}, true
 	}
 	d.forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		l.checkDefaults(n)
-		return literal{nil}, true
+		return literal{v: nil}, true
 	}
 	startForms(d)
 	if l.root.Kind == yaml.ScalarNode {

@@ -71,7 +71,7 @@ func (c *checker) checkCosts() {
 		for _, e := range s.exprs {
 			for _, r := range e.refs {
 				if r.path[0].name == "run" && len(r.path) > 1 && r.path[1].name == "cost" {
-					line, col := c.src.Locate(e.node, e.start+e.offset(r.root))
+					line, col := e.locate(c.src, r)
 					c.src.Add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
 				}
 			}

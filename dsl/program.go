@@ -238,7 +238,7 @@ func (c *checker) compileStep(s *step) {
 	for _, e := range s.exprs {
 		c.compile(e, s)
 	}
-	for _, name := range typeNames(c.ts.objects["steps."+s.ID]) {
+	for _, name := range c.ts.lookup("steps." + s.ID).fieldNames() {
 		_, taken := c.vars[name]
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
 			c.src.Errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
@@ -262,7 +262,7 @@ func (c *checker) compile(e *expression, s *step) {
 			extra["inputs"] = inputs
 		}
 		if e.scope == scopeGate || e.scope == scopeUntil {
-			maps.Copy(extra, c.ts.objects["steps."+s.ID].asNames())
+			maps.Copy(extra, c.ts.lookup("steps."+s.ID).asNames())
 			c.anyOutputs(e, s, extra)
 		}
 	}
@@ -290,15 +290,7 @@ func (c *checker) anyOutputs(e *expression, s *step, extra map[string]*cel.Type)
 
 // compileFree checks an expression that sees nothing of the pipeline but params: over rows, a stage's counts or a trigger's value.
 func (c *checker) compileFree(e *expression) {
-	ts, vars := stageNames()
-	switch {
-	case e.scope == scopeRow:
-		ts, vars = c.ts, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": c.vars["params"]}
-	case e.scope == scopeValue:
-		ts, vars = valueNames()
-	case e.scope == scopeParams:
-		ts, vars = c.ts, map[string]*cel.Type{"params": c.vars["params"]}
-	}
+	ts, vars := namesAlone(e.scope, c.ts, c.vars["params"])
 	key := fmt.Sprint("free ", e.scope)
 	if c.envs[key] == nil {
 		c.envs[key] = mustEnv(ts, vars)
@@ -338,7 +330,7 @@ func (r reference) paramsRead(declared map[string]spec.Param) []string {
 func (c *checker) useParam(e *expression, r reference, name string) {
 	c.usedParams[name] = true
 	if c.pipeline.Params[name].Secret && e.scope != scopeSecret {
-		e.report(c.src, e.offset(r.root), "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
+		e.reportReference(c.src, r, "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
 			"`"+name+"` is a secret parameter, and may be read under `secrets` only")
 	}
 }
@@ -350,7 +342,7 @@ func (c *checker) inputsType(s *step) *cel.Type {
 	if len(inputs.keys) == 0 {
 		return nil
 	}
-	if _, ok := c.ts.objects["input"]; !ok {
+	if c.ts.lookup("input") == nil {
 		c.ts.define(&objectType{name: "input", code: "output", what: "a property of an input", fields: map[string]*cel.Type{
 			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType, "path": cel.StringType,
 		}})

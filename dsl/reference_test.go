@@ -105,7 +105,7 @@ func (w *referenceWriter) output(ts *typeSystem, path string, t *cel.Type) {
 	case o == nil || isArtifact(o.name):
 		w.line("| `%s` | %s |", path, typeName(t))
 	default:
-		for _, f := range typeNames(o) {
+		for _, f := range o.fieldNames() {
 			w.output(ts, path+"."+f, o.fields[f])
 		}
 	}

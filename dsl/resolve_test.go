@@ -3,6 +3,7 @@ package dsl
 import (
 	"encoding/json"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -169,6 +170,59 @@ steps:
 	for _, id := range []string{"list", "word"} {
 		if _, err := p.Resolve(id, vars); err == nil || !strings.Contains(err.Error(), "it names no program") {
 			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// `when` may take as much as what else is evaluated once, and a gate less: it makes no call that alone would be more.
+func TestMeteredConditions(t *testing.T) {
+	p := mustCompile(t, strings.Join([]string{
+		"sluice: pipeline/v1", "name: p", "params: {text: {type: string}}", "steps:", "  fit:", "    run: {command: [x]}",
+		"    when: lists.range(200000).all(x, x >= 0)", "    gate:",
+		"      - lists.range(200000).all(x, x >= 0)", "      - params.text.replace('a', params.text).size() > 1", "",
+	}, "\n"))
+	vars := spec.Vars{Params: map[string]any{"text": strings.Repeat("a", 6000)}}
+	if holds, _, err := p.When("fit", vars); !holds || err != nil {
+		t.Errorf("when: %v, %v", holds, err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	checks, verdict := p.Judge("fit", []byte("{}"), vars)
+	runtime.ReadMemStats(&after)
+	if verdict != spec.VerdictError || len(checks) != 2 {
+		t.Fatalf("%s: %+v", verdict, checks)
+	}
+	for _, check := range checks {
+		if !strings.Contains(check.Error, ErrCost.Error()) {
+			t.Errorf("%s: %s", check.Expression, check.Error)
+		}
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got >= 36_000_000 {
+		t.Errorf("%d bytes were made, as many as the text that no gate may make", got)
+	}
+}
+
+// Maps come in the order of their keys: what an expression makes of one is part of the cache key.
+func TestMapsAreInOrder(t *testing.T) {
+	p := mustCompile(t, `sluice: pipeline/v1
+name: maps
+params: {m: {type: map, default: {e: x, a: x, d: x, b: x, c: x}}}
+steps:
+  a:
+    run: {command: ["true"]}
+    env: {KEYS: "${params.m.map(k, k).join('')}"}
+`)
+	params, diags := p.Params(nil)
+	if diags.HasErrors() {
+		t.Fatal(diags.Text(false))
+	}
+	for range 20 {
+		got, err := p.Resolve("a", spec.Vars{Params: params, Run: spec.RunFacts{ID: "r1", StartedAt: time.Unix(0, 0)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Env["KEYS"] != "abcde" {
+			t.Fatalf("the keys come as %q", got.Env["KEYS"])
 		}
 	}
 }

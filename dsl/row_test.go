@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,5 +85,30 @@ func TestRowParams(t *testing.T) {
 	}
 	if _, err := RowParams(declared, map[string]any{"x": 1}); err == nil {
 		t.Error("a parameter that nobody declared has a type")
+	}
+}
+
+func BenchmarkRow(b *testing.B) {
+	tags := make([]any, 50)
+	for i := range tags {
+		tags[i] = fmt.Sprint("tag", i)
+	}
+	row := map[string]any{"text": strings.Repeat("some words ", 100), "n": 3.0, "tags": tags}
+	for name, expr := range map[string]spec.Expr{
+		"compare": `row.n > 2 && row.text.size() > 100`, "replace": `row.text.replace("words", "w")`, "exists": `row.tags.exists(t, t == "tag49")`,
+		"matches": `row.tags.filter(t, t.matches("^tag[0-4]$") || t in ["tag7", "tag8"]).size()`, "split": `row.text.split(" ").map(w, w.upperAscii()).join(" ")`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			p, err := CompileRow(expr, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := p.Eval(row); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -166,7 +166,7 @@ func (s *schemaWriter) scalar(t reflect.Type, r spec.Rules, fixed bool) any {
 		return map[string]any{"type": []string{"string", "number", "boolean"}}
 	case t.Kind() == reflect.Bool:
 		m["type"] = "boolean"
-	case isInt(t):
+	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		m["type"] = "integer"
 	default:
 		m["type"] = "number"

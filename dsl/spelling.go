@@ -48,7 +48,7 @@ func (d *decoder) asText(v value, n *yaml.Node) value {
 		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
 			delete(d.misspelt, n)
 			if _, isText := v.v.(string); !isText {
-				return literal{n.Value}
+				return literal{v: n.Value}
 			}
 		}
 	case list:

@@ -25,6 +25,21 @@ var stageNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
 	return ts, map[string]*cel.Type{"candidate": side, "stable": side, "delta": delta}
 })
 
+// namesAlone are the names that an expression sees, and their types, which sees nothing of the pipeline but params: over rows, over a
+// stage's counts, or over a trigger's value.
+func namesAlone(s scope, pipeline *typeSystem, params *cel.Type) (*typeSystem, map[string]*cel.Type) {
+	switch s {
+	case scopeRow:
+		return pipeline, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": params}
+	case scopeValue:
+		return valueNames()
+	case scopeParams:
+		return pipeline, map[string]*cel.Type{"params": params}
+	case scopePlain, scopeGate, scopeUntil, scopeOnce, scopeSecret, scopeStage:
+	}
+	return stageNames()
+}
+
 // EvalStageCheck evaluates one check of a rollout stage. Rates and latencies of a side without requests, and differences without
 // samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
 func EvalStageCheck(e spec.Expr, candidate, stable spec.SideCounts, d spec.Delta) (spec.Check, error) {
@@ -41,7 +56,7 @@ func evalCheck(e spec.Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, 
 		return spec.Check{}, err
 	}
 	src := document.New(document.File{Source: []byte(e)})
-	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: boolType}}
+	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: goBool}}
 	x.compile(src, ts, env, vars)
 	if !x.ok {
 		return spec.Check{}, fmt.Errorf("check %q: %w", e, src.Findings)

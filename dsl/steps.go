@@ -108,7 +108,7 @@ func (l *loader) envelopeForms(d *decoder, s *step) {
 	d.forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readRepeat(d, n), true }
 	d.forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
 		s.matrix = readMatrix(d, n)
-		return literal{s.matrix.known()}, true
+		return literal{v: s.matrix.known()}, true
 	}
 }
 
@@ -254,13 +254,14 @@ func readCache(d *decoder, n *yaml.Node, r spec.Rules) value {
 		if v == nil {
 			return nil
 		}
-		return entries{[]string{"enabled"}, []value{v}}
+		return entry("enabled", v)
 	}
 	v, ok := d.structure(n, cacheType, nil).(entries)
 	if !ok {
 		return nil
 	}
-	return entries{append(v.keys, "enabled"), append(v.values, literal{true})}
+	v.add("enabled", literal{v: true})
+	return v
 }
 
 // readRepeat reads {until, max}: the condition sees the outputs of an iteration.
@@ -289,7 +290,7 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) value {
 		if item.Kind == yaml.ScalarNode {
 			if v, _, ok := d.enter(item); ok {
 				if check := d.expression(v, spec.Rules{Bool: true}); check != nil {
-					out = append(out, entries{[]string{"check"}, []value{check}})
+					out = append(out, entry("check", check))
 				}
 				d.depth--
 			}
@@ -321,7 +322,7 @@ func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
 			d.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 			continue
 		}
-		out.keys, out.values = append(out.keys, item.Value), append(out.values, literal{string(spec.NeedPassed)})
+		out.add(item.Value, literal{v: string(spec.NeedPassed)})
 	}
 	return out, true
 }
@@ -335,5 +336,7 @@ func readNodes(d *decoder, n *yaml.Node) (value, bool) {
 	if v == nil {
 		return nil, true
 	}
-	return entries{[]string{"min", "max"}, []value{v, v}}, true
+	nodes := entry("min", v)
+	nodes.add("max", v)
+	return nodes, true
 }

@@ -76,9 +76,9 @@ func readGroup(d *decoder, n *yaml.Node, typ string) value {
 	if names := document.Lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
 		var list list
 		for name := range inputNodes(n) {
-			list = append(list, literal{name})
+			list = append(list, literal{v: name})
 		}
-		out.keys, out.values = append(out.keys, "input_names"), append(out.values, list)
+		out.add("input_names", list)
 	}
 	return out
 }
@@ -88,7 +88,7 @@ func readOutputs(n *yaml.Node) (value, bool) {
 	if n.Kind != yaml.ScalarNode {
 		return nil, false
 	}
-	return entries{[]string{""}, []value{literal{n.Value}}}, true
+	return entry("", literal{v: n.Value}), true
 }
 
 // keysOf yields those keys of a mapping that are among some.

@@ -236,7 +236,7 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
 			t = o.fields[name]
 		case o != nil:
 			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, o.code, nearest.Hint(name, typeNames(o)), fmt.Sprintf("`%s` is not %s", name, o.what))
+			c.src.Add(document.SeverityError, line, col, o.code, nearest.Hint(name, o.fieldNames()), fmt.Sprintf("`%s` is not %s", name, o.what))
 			return
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]

@@ -77,6 +77,9 @@ const objectPrefix = "#"
 
 func objectNamed(name string) *cel.Type { return cel.ObjectType(objectPrefix + name) }
 
+// lookup returns the object type of that name, or nil.
+func (ts *typeSystem) lookup(name string) *objectType { return ts.objects[name] }
+
 // object returns the object type behind t, or nil.
 func (ts *typeSystem) object(t *cel.Type) *objectType { return ts.byName(t.TypeName()) }
 
@@ -202,11 +205,15 @@ type object struct {
 	get func(name string) (ref.Val, error)
 }
 
+// read returns the value of a field, and nil when it is absent.
+func (o *object) read(name string) (ref.Val, error) { return o.get(name) }
+
 func (o *object) has(name string) bool {
 	v, err := o.get(name)
 	return err != nil || v != nil
 }
 
+// field returns the value of a field, whose absence is an error.
 func (o *object) field(name string) (ref.Val, error) {
 	v, err := o.get(name)
 	if err == nil && v == nil {
@@ -298,10 +305,16 @@ func (o *object) native() (any, error) {
 
 // fixed makes an object of ready fields.
 func (ts *typeSystem) fixed(name string, fields map[string]ref.Val) *object {
-	return &object{typ: ts.objects[name], get: func(f string) (ref.Val, error) { return fields[f], nil }}
+	return ts.lazy(name, func(f string) (ref.Val, error) { return fields[f], nil })
 }
 
-func typeNames(o *objectType) []string { return slices.Sorted(maps.Keys(o.fields)) }
+// lazy makes an object whose fields are read when an expression asks for them: get returns nil for what is absent.
+func (ts *typeSystem) lazy(name string, get func(field string) (ref.Val, error)) *object {
+	return &object{typ: ts.objects[name], get: get}
+}
+
+// fieldNames are the names of the fields, sorted.
+func (o *objectType) fieldNames() []string { return slices.Sorted(maps.Keys(o.fields)) }
 
 // typeName is a CEL type as people say it.
 func typeName(t *cel.Type) string {

@@ -94,6 +94,15 @@ func (m entries) resolve(names cel.Activation) (any, error) {
 	return out, nil
 }
 
+// entry is a mapping of one key.
+func entry(key string, v value) entries { return entries{keys: []string{key}, values: []value{v}} }
+
+// add puts a key behind the others.
+func (m *entries) add(key string, v value) {
+	m.keys, m.values = append(m.keys, key), append(m.values, v)
+}
+
+// get is the value of a key, or nil.
 func (m entries) get(key string) value {
 	for i, k := range m.keys {
 		if k == key {

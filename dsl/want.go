@@ -21,9 +21,8 @@ type want struct {
 }
 
 var (
-	boolType   = reflect.TypeFor[bool]()
-	stringType = reflect.TypeFor[string]()
-	refType    = reflect.TypeFor[artifact.Ref]()
+	goBool = reflect.TypeFor[bool]()
+	goRef  = reflect.TypeFor[artifact.Ref]()
 )
 
 // accepts says why a value of type t cannot stand in the place; an empty message means that it can.
@@ -38,7 +37,7 @@ func (w want) accepts(t *cel.Type) (message, hint string) {
 		return "", ""
 	}
 	switch {
-	case w.typ == boolType:
+	case w.typ == goBool:
 		return fmt.Sprintf("a condition must be a bool, and this is %s", spec.Article(typeName(t))), ""
 	case w.part:
 		return fmt.Sprintf("%s has no place inside a text", spec.Article(typeName(t))), ""
@@ -53,7 +52,7 @@ func (w want) accepts(t *cel.Type) (message, hint string) {
 func (w want) fits(t *cel.Type) bool {
 	k := t.Kind()
 	switch {
-	case w.typ == refType:
+	case w.typ == goRef:
 		return k == types.StructKind && isArtifact(typeName(t)) && (w.artifact == "" || w.artifact == typeName(t))
 	case w.typ == spec.DurationType:
 		return k == types.DurationKind || k == types.StringKind
@@ -113,9 +112,9 @@ func convertText[T any](v ref.Val, parse func(string) (T, error)) (any, error) {
 // String says what the place takes.
 func (w want) String() string {
 	switch {
-	case w.typ == refType && w.artifact != "":
+	case w.typ == goRef && w.artifact != "":
 		return "a " + w.artifact
-	case w.typ == refType:
+	case w.typ == goRef:
 		return "an artifact"
 	case w.typ == spec.DurationType:
 		return "a duration"
