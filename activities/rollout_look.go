@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry"
@@ -103,7 +103,7 @@ func stageChecks(exprs []spec.Expr) rollout.Checks {
 	return func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check {
 		checks := make([]spec.Check, len(exprs))
 		for i, e := range exprs {
-			c, err := dsl.EvalStageCheck(e, candidate, stable, delta)
+			c, err := expr.EvalStageCheck(e, candidate, stable, delta)
 			if err != nil {
 				c = spec.Check{Expression: string(e), Verdict: spec.VerdictError, Error: err.Error()}
 			}

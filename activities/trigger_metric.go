@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/human"
@@ -36,7 +36,7 @@ func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, n
 		state.Saw, state.HoldsSince = "no value", time.Time{}
 		return nil, nil
 	}
-	holds, err := dsl.MetricHolds(&sp, *value)
+	holds, err := expr.MetricHolds(&sp, *value)
 	if err != nil {
 		return nil, failure.New(failure.Invalid, fmt.Sprintf("condition `%s`: %v", sp.Condition, err), err)
 	}

@@ -8,11 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func approvalOutputs(ts *typeSystem, _ string, sp *spec.Approval) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[spec.ApprovalOutput]())
+func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) map[string]*cel.Type {
+	fields := ts.StructFields(reflect.TypeFor[spec.ApprovalOutput]())
 	for name, f := range sp.Fields {
 		if t := fieldCELType(f); t != nil && fields[name] == nil {
 			fields[name] = t

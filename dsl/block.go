@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -83,26 +84,26 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 }
 
 // withInputs is the step's spec with artifacts in the place of the expressions under `inputs`.
-func (s *step) withInputs(given map[string]artifact.Ref) (value, error) {
-	body, _ := s.spec.(entries)
-	wanted, _ := body.get("inputs").(entries)
+func (s *step) withInputs(given map[string]artifact.Ref) (expr.Value, error) {
+	body, _ := s.spec.(expr.Mapping)
+	wanted, _ := body.Get("inputs").(expr.Mapping)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(wanted.keys, name) {
+		if !slices.Contains(wanted.Keys, name) {
 			return nil, fmt.Errorf("step `%s` has no input `%s`", s.ID, name)
 		}
 	}
-	filled := entries{keys: wanted.keys}
-	for _, name := range wanted.keys {
+	filled := expr.Mapping{Keys: wanted.Keys}
+	for _, name := range wanted.Keys {
 		ref, ok := given[name]
 		if !ok {
 			return nil, fmt.Errorf("step `%s` has the input `%s`, and was given nothing for it", s.ID, name)
 		}
-		filled.values = append(filled.values, literal{v: ref})
+		filled.Values = append(filled.Values, expr.Literal{Value: ref})
 	}
-	out := entries{keys: slices.Clone(body.keys), values: slices.Clone(body.values)}
-	for i, key := range out.keys {
+	out := expr.Mapping{Keys: slices.Clone(body.Keys), Values: slices.Clone(body.Values)}
+	for i, key := range out.Keys {
 		if key == "inputs" {
-			out.values[i] = filled
+			out.Values[i] = filled
 		}
 	}
 	return out, nil

@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -42,9 +43,9 @@ func (c *checker) checkFan(s *step) {
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
 	for _, entry := range m.exclude {
-		for _, key := range entry.entries.keys {
-			if len(m.axes.keys) > 0 && !slices.Contains(m.axes.keys, key) {
-				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.keys), "`%s` is not an axis of the matrix", key)
+		for _, key := range entry.entries.Keys {
+			if len(m.axes.Keys) > 0 && !slices.Contains(m.axes.Keys, key) {
+				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.Keys), "`%s` is not an axis of the matrix", key)
 			}
 		}
 	}
@@ -108,18 +109,18 @@ func (c *checker) checkVariables(s *step) {
 
 // checkSecrets reports secrets that the environment lacks, and what is no name of one.
 func (c *checker) checkSecrets(s *step) {
-	secrets, _ := s.secrets.(entries)
-	for i, variable := range secrets.keys {
+	secrets, _ := s.secrets.(expr.Mapping)
+	for i, variable := range secrets.Keys {
 		at := document.Lookup(s.node, "secrets", variable)
 		if document.Lookup(s.node, "env", variable) != nil {
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is under `env` too", variable)
 		}
-		switch v := secrets.values[i].(type) {
-		case literal:
+		switch v := secrets.Values[i].(type) {
+		case expr.Literal:
 			c.checkSecret(at, at.Value)
-		case hole:
-			if r := v.expr.refs; v.expr.ok && (len(r) != 1 || r[0].path[0].name != "params" || len(r[0].path) != 2 || !c.pipeline.Params[r[0].path[1].name].Secret) {
-				v.expr.reportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
+		case expr.Computed:
+			if r := v.Expr.Refs; v.Expr.OK && (len(r) != 1 || r[0].Path[0].Name != "params" || len(r[0].Path) != 2 || !c.pipeline.Params[r[0].Path[1].Name].Secret) {
+				v.Expr.ReportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
 			}
 		default:
 			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")

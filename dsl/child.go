@@ -7,11 +7,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // childPipelineOutputs are what a child hands on. They are known once it was compiled: see children.go.
-func childPipelineOutputs(_ *typeSystem, _ string, _ *spec.ChildPipeline) map[string]*cel.Type {
+func childPipelineOutputs(_ *expr.TypeSystem, _ string, _ *spec.ChildPipeline) map[string]*cel.Type {
 	return map[string]*cel.Type{}
 }
 
@@ -74,7 +75,7 @@ func paramFor(v any) spec.Param {
 		}
 		return p
 	case map[string]any:
-		if name, ok := v["type"].(string); ok && v["digest"] != nil && isArtifact(name) {
+		if name, ok := v["type"].(string); ok && v["digest"] != nil && expr.IsArtifact(name) {
 			return spec.Param{Type: name}
 		}
 		p := spec.Param{Type: "map"}
@@ -89,7 +90,7 @@ func paramFor(v any) spec.Param {
 // childForms leave to the child what its own loader reads. It returns what puts the parent's forms back.
 func childForms(d *decoder) (restore func()) {
 	outer := d.forms[stepsType]
-	skip := func(*yaml.Node, spec.Rules) (value, bool) { return literal{v: nil}, true }
+	skip := func(*yaml.Node, spec.Rules) (expr.Value, bool) { return expr.Literal{Value: nil}, true }
 	d.forms[stepsType], d.forms[childOutputsType] = skip, skip
 	return func() { d.forms[stepsType] = outer }
 }
@@ -97,13 +98,13 @@ func childForms(d *decoder) (restore func()) {
 // childParam is the parameter that takes values of a type; false when none does.
 func childParam(t *cel.Type) (spec.Param, bool) {
 	for _, typ := range []string{"string", "int", "double", "bool", "duration", "timestamp", "dataset", "model"} {
-		if p := (spec.Param{Type: typ}); paramType(p) != nil && paramType(p).IsExactType(t) {
+		if p := (spec.Param{Type: typ}); expr.ParamType(p) != nil && expr.ParamType(p).IsExactType(t) {
 			return p, true
 		}
 	}
 	for _, typ := range []string{"list", "map"} {
 		for _, items := range []string{"string", "int", "double", "bool"} {
-			if p := (spec.Param{Type: typ, Items: items}); paramType(p) != nil && paramType(p).IsExactType(t) {
+			if p := (spec.Param{Type: typ, Items: items}); expr.ParamType(p) != nil && expr.ParamType(p).IsExactType(t) {
 				return p, true
 			}
 		}
@@ -113,7 +114,7 @@ func childParam(t *cel.Type) (spec.Param, bool) {
 
 // takes reports whether a parameter takes values of a type.
 func takes(p spec.Param, t *cel.Type) bool {
-	want := paramType(p)
+	want := expr.ParamType(p)
 	text := slices.Contains([]string{"duration", "timestamp"}, p.Type) && t.IsExactType(cel.StringType)
 	number := p.Type == "double" && t.IsExactType(cel.IntType)
 	return want == nil || text || number || want.IsAssignableType(t)

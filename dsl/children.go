@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -61,7 +62,7 @@ type compiledChild struct {
 	height  int    // generations below it
 	params  map[string]spec.Param
 	outputs map[string]*cel.Type
-	ts      *typeSystem
+	ts      *expr.TypeSystem
 	effects effects
 	// unpriced is a training in it of which nobody can tell what it costs, or nil.
 	unpriced *unpriced
@@ -137,38 +138,38 @@ func (c *checker) waitsFor(s *step, others []*step, read map[*step][]*step) bool
 func (c *checker) stepsRead(s *step) []*step {
 	var all []*step
 	for _, e := range s.exprs {
-		for _, r := range e.parsed(c.base) {
-			if r.path[0].name == "steps" && len(r.path) > 1 && c.byID[r.path[1].name] != nil {
-				all = append(all, c.byID[r.path[1].name])
+		for _, r := range e.ReferencesIn(c.base) {
+			if r.Path[0].Name == "steps" && len(r.Path) > 1 && c.byID[r.Path[1].Name] != nil {
+				all = append(all, c.byID[r.Path[1].Name])
 			}
 		}
 	}
 	return all
 }
 
-func (c *checker) outputsOf(s *step) *objectType { return c.ts.lookup("steps." + s.ID) }
+func (c *checker) outputsOf(s *step) *expr.ObjectType { return c.ts.Lookup("steps." + s.ID) }
 
 // setOutputs notes what a child hands on as the outputs of its step, and of each of its instances. Of a nil child nothing is known, and
 // anything may be read.
 func (c *checker) setOutputs(s *step, ch *compiledChild) {
-	for _, o := range []*objectType{c.outputsOf(s), c.ts.lookup("instance of " + s.ID)} {
+	for _, o := range []*expr.ObjectType{c.outputsOf(s), c.ts.Lookup("instance of " + s.ID)} {
 		if o == nil {
 			continue
 		}
-		o.rest = nil
+		o.Rest = nil
 		if ch == nil {
-			o.rest = cel.DynType
+			o.Rest = cel.DynType
 			continue
 		}
-		if o.optional == nil {
-			o.optional = map[string]bool{}
+		if o.Optional == nil {
+			o.Optional = map[string]bool{}
 		}
 		for name, t := range ch.outputs {
-			t = c.ts.adopt(t, ch.ts, s.ID)
-			if isOptional(t) {
-				t, o.optional[name] = t.Parameters()[0], true
+			t = c.ts.Adopt(t, ch.ts, s.ID)
+			if expr.IsOptional(t) {
+				t, o.Optional[name] = t.Parameters()[0], true
 			}
-			o.fields[name] = t
+			o.Fields[name] = t
 		}
 	}
 	if ch != nil {
@@ -258,9 +259,9 @@ func (c *checker) describe(ch *compiledChild) {
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}
-	ch.outputs = make(map[string]*cel.Type, len(c.outputs.keys))
-	for i, name := range c.outputs.keys {
-		ch.outputs[name] = typeOf(c.outputs.values[i])
+	ch.outputs = make(map[string]*cel.Type, len(c.outputs.Keys))
+	for i, name := range c.outputs.Keys {
+		ch.outputs[name] = expr.TypeOf(c.outputs.Values[i])
 	}
 }
 
@@ -288,10 +289,10 @@ func (c *checker) compileInline(s *step) *compiledChild {
 }
 
 // compileGiven compiles the params of a child written in place ahead of everything else, and returns them.
-func (c *checker) compileGiven(s *step) entries {
+func (c *checker) compileGiven(s *step) expr.Mapping {
 	c.typeFan(s)
-	body, _ := s.spec.(entries)
-	given, _ := body.get("params").(entries)
+	body, _ := s.spec.(expr.Mapping)
+	given, _ := body.Get("params").(expr.Mapping)
 	for _, e := range expressionsIn(given) {
 		c.compile(e, s)
 	}
@@ -299,22 +300,22 @@ func (c *checker) compileGiven(s *step) entries {
 }
 
 // expressionsIn lists the expressions of a value.
-func expressionsIn(v value) (all []*expression) {
+func expressionsIn(v expr.Value) (all []*expr.Expression) {
 	switch v := v.(type) {
-	case hole:
-		return []*expression{v.expr}
-	case text:
+	case expr.Computed:
+		return []*expr.Expression{v.Expr}
+	case expr.Template:
 		for _, p := range v {
-			if p.expr != nil {
-				all = append(all, p.expr)
+			if p.Expr != nil {
+				all = append(all, p.Expr)
 			}
 		}
-	case list:
+	case expr.List:
 		for _, item := range v {
 			all = append(all, expressionsIn(item)...)
 		}
-	case entries:
-		for _, item := range v.values {
+	case expr.Mapping:
+		for _, item := range v.Values {
 			all = append(all, expressionsIn(item)...)
 		}
 	}
@@ -322,14 +323,14 @@ func expressionsIn(v value) (all []*expression) {
 }
 
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
-func (c *checker) inlineDocument(s *step, steps *yaml.Node, given entries) *yaml.Node {
+func (c *checker) inlineDocument(s *step, steps *yaml.Node, given expr.Mapping) *yaml.Node {
 	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
 	for key, n := range document.Entries(s.body, "params") {
-		v := given.get(key.Value)
+		v := given.Get(key.Value)
 		if v == nil {
 			continue // reported
 		}
-		p, ok := c.paramOf(key, n, typeOf(v))
+		p, ok := c.paramOf(key, n, expr.TypeOf(v))
 		if !ok {
 			s.childUntyped = append(s.childUntyped, key.Value)
 		}
@@ -359,31 +360,31 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
 	case ok:
 		return p, true
 	case t.Kind() == types.DynKind: // its expression was reported, or reads a child that is not known
-	case isOptional(t):
+	case expr.IsOptional(t):
 		c.src.Errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
 	default:
-		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", spec.Article(typeName(t)))
+		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", spec.Article(expr.TypeName(t)))
 	}
 	return spec.Param{Type: "string"}, false
 }
 
 // checkGiven compares what a step gives with what its child takes.
 func (c *checker) checkGiven(s *step, ch *compiledChild) {
-	body, _ := s.spec.(entries)
-	given, _ := body.get("params").(entries)
+	body, _ := s.spec.(expr.Mapping)
+	given, _ := body.Get("params").(expr.Mapping)
 	for key, n := range document.Entries(s.body, "params") {
 		decl, ok := ch.params[key.Value]
 		c.d.valuesAsText(given, key.Value, document.Lookup(s.body, "params"), decl.Type, decl.Items)
-		v := given.get(key.Value)
+		v := given.Get(key.Value)
 		switch {
 		case !ok:
 			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
 		case v == nil: // reported
-		case len(expressionsIn(v)) == 0 && !isArtifact(decl.Type):
-			c.checkParamValue(n, key.Value, decl, known(v))
+		case len(expressionsIn(v)) == 0 && !expr.IsArtifact(decl.Type):
+			c.checkParamValue(n, key.Value, decl, expr.Known(v))
 		default:
-			if t := typeOf(v); !takes(decl, t) {
-				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", spec.Article(typeName(t)), key.Value, ch.name, spec.Article(decl.Type))
+			if t := expr.TypeOf(v); !takes(decl, t) {
+				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", spec.Article(expr.TypeName(t)), key.Value, ch.name, spec.Article(decl.Type))
 			}
 		}
 	}
@@ -393,76 +394,4 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 		}
 	}
-}
-
-// typeOf is the type of a checked value.
-func typeOf(v value) *cel.Type {
-	switch v := v.(type) {
-	case hole:
-		return v.expr.outputType()
-	case text:
-		return cel.StringType
-	case list:
-		return cel.ListType(commonType(v))
-	case entries:
-		return cel.MapType(cel.StringType, commonType(v.values))
-	case literal:
-		return v.outputType()
-	}
-	return cel.DynType
-}
-
-// outputType is the type of a constant.
-func (l literal) outputType() *cel.Type {
-	switch l.v.(type) {
-	case string:
-		return cel.StringType
-	case bool:
-		return cel.BoolType
-	case int64:
-		return cel.IntType
-	case float64:
-		return cel.DoubleType
-	}
-	return cel.DynType
-}
-
-func commonType(values []value) *cel.Type {
-	if len(values) == 0 {
-		return cel.DynType
-	}
-	t := typeOf(values[0])
-	for _, v := range values[1:] {
-		if !t.IsExactType(typeOf(v)) {
-			return cel.DynType
-		}
-	}
-	return t
-}
-
-// adopt makes a type of another pipeline one of this: objects get a name of their own.
-func (ts *typeSystem) adopt(t *cel.Type, from *typeSystem, owner string) *cel.Type {
-	switch {
-	case t.Kind() == types.ListKind:
-		return cel.ListType(ts.adopt(t.Parameters()[0], from, owner))
-	case t.Kind() == types.MapKind:
-		return cel.MapType(t.Parameters()[0], ts.adopt(t.Parameters()[1], from, owner))
-	case isOptional(t):
-		return cel.OptionalType(ts.adopt(t.Parameters()[0], from, owner))
-	case t.Kind() != types.StructKind || isArtifact(typeName(t)) || from.object(t) == nil:
-		return t
-	}
-	theirs := from.object(t)
-	name := owner + "/" + theirs.name
-	if ts.lookup(name) != nil {
-		return objectNamed(name)
-	}
-	ours := &objectType{
-		name: name, what: theirs.what, code: theirs.code, rest: theirs.rest, optional: theirs.optional, zeros: theirs.zeros, fields: map[string]*cel.Type{},
-	}
-	ts.define(ours) // before its fields: an object may hold itself
-	for field, t := range theirs.fields {
-		ours.fields[field] = ts.adopt(t, from, owner)
-	}
-	return objectNamed(name)
 }

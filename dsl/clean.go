@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -51,8 +52,8 @@ func cleanReads(s *step, key string) bool {
 	})
 }
 
-func cleanOutputs(ts *typeSystem, _ string, _ *spec.Clean) map[string]*cel.Type {
-	return ts.structFields(reflect.TypeFor[spec.CleanOutput]())
+func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) map[string]*cel.Type {
+	return ts.StructFields(reflect.TypeFor[spec.CleanOutput]())
 }
 
 // checkClean demands a graph in which all rows go from files to files.

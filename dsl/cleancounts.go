@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -102,26 +103,26 @@ func maskedKinds(config *yaml.Node) []string {
 }
 
 // checkCounts reports counts of a cleaning that nothing counts, such as those of a rule whose name is misspelt.
-func (c *checker) checkCounts(e *expression, s *step) {
-	for _, r := range e.refs {
-		of, path := s, r.path
+func (c *checker) checkCounts(e *expr.Expression, s *step) {
+	for _, r := range e.Refs {
+		of, path := s, r.Path
 		switch {
-		case path[0].name == "steps" && len(path) > 2:
-			of, path = c.byID[path[1].name], path[2:]
-		case e.scope != scopeGate && e.scope != scopeUntil:
+		case path[0].Name == "steps" && len(path) > 2:
+			of, path = c.byID[path[1].Name], path[2:]
+		case e.Scope != expr.ScopeGate && e.Scope != expr.ScopeUntil:
 			continue
 		}
-		if of == nil || of.Kind != spec.KindClean || len(path) < 2 || path[1].optional {
+		if of == nil || of.Kind != spec.KindClean || len(path) < 2 || path[1].Optional {
 			continue
 		}
-		counts := c.countsOf(of)[path[0].name]
-		if name := path[1].name; counts != nil && !counts.has(name) {
+		counts := c.countsOf(of)[path[0].Name]
+		if name := path[1].Name; counts != nil && !counts.has(name) {
 			hint := nearest.Hint(name, slices.Concat(counts.names, counts.prefixes))
 			verb := "counts no "
-			if path[0].name == "profiles" {
+			if path[0].Name == "profiles" {
 				verb = "has no "
 			}
-			e.report(c.src, max(strings.Index(e.text, name), 0), "output", hint, "`"+of.ID+"` "+verb+path[0].name+" by the name `"+name+"`")
+			e.Report(c.src, max(strings.Index(e.Text, name), 0), "output", hint, "`"+of.ID+"` "+verb+path[0].Name+" by the name `"+name+"`")
 		}
 	}
 }

@@ -9,29 +9,30 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-func compileOutputs(ts *typeSystem, id string, sp *spec.CompileModel) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[spec.CompileOutput]())
-	variants := &objectType{name: "steps." + id + ".variants", code: "variant", what: "a variant of `" + id + "`", fields: map[string]*cel.Type{}}
+func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) map[string]*cel.Type {
+	fields := ts.StructFields(reflect.TypeFor[spec.CompileOutput]())
+	variants := &expr.ObjectType{Name: "steps." + id + ".variants", Code: "variant", What: "a variant of `" + id + "`", Fields: map[string]*cel.Type{}}
 	for name, v := range sp.Variants {
-		variants.fields[name] = ts.structType(reflect.TypeFor[spec.VariantOutput]())
+		variants.Fields[name] = ts.StructType(reflect.TypeFor[spec.VariantOutput]())
 		if v.TensorRT != nil {
-			variants.fields[name] = engineType(ts)
+			variants.Fields[name] = engineType(ts)
 		}
 	}
-	fields["variants"] = ts.define(variants)
+	fields["variants"] = ts.Define(variants)
 	return fields
 }
 
 // engineType is a VariantOutput whose `tensorrt` is always there.
-func engineType(ts *typeSystem) *cel.Type {
+func engineType(ts *expr.TypeSystem) *cel.Type {
 	t := reflect.TypeFor[spec.VariantOutput]()
-	o := &objectType{name: "EngineVariantOutput", what: "a field of an engine", fields: ts.structFields(t), optional: optionalFields(t)}
-	delete(o.optional, "tensorrt")
-	return ts.define(o)
+	o := &expr.ObjectType{Name: "EngineVariantOutput", What: "a field of an engine", Fields: ts.StructFields(t), Optional: expr.OptionalFields(t)}
+	delete(o.Optional, "tensorrt")
+	return ts.Define(o)
 }
 
 func checkCompile(c *checker, s *step, spec *spec.CompileModel) {

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -28,8 +29,8 @@ const (
 // decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
 type decoder struct {
 	src     *document.Source
-	scope   scope // of the expressions met
-	exprs   []*expression
+	scope   expr.Scope // of the expressions met
+	exprs   []*expr.Expression
 	met     int  // expressions so far, of all steps
 	fixed   bool // no ${} here, as in an environment
 	partial bool // the next mapping may lack keys, as defaults do
@@ -45,7 +46,7 @@ type decoder struct {
 
 // form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
 // decoder.
-type form func(n *yaml.Node, r spec.Rules) (v value, done bool)
+type form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 
 func newDecoder(src *document.Source, fixed bool) *decoder {
 	return &decoder{
@@ -105,7 +106,7 @@ func (d *decoder) checkTag(n *yaml.Node) bool {
 }
 
 // decode reads n as a value of type t; nil after it has reported why it cannot.
-func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) value {
+func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	n, leave, ok := d.enter(n)
 	if !ok {
 		return nil
@@ -124,9 +125,9 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 		t = t.Elem()
 	}
 	if n.Kind == yaml.ScalarNode && t != spec.ExprType && t != spec.PathsType && !r.Raw && strings.Contains(n.Value, "${") {
-		w := want{typ: t, artifact: r.Artifact}
+		w := expr.Expected{Type: t, Artifact: r.Artifact}
 		if t.Kind() == reflect.Interface {
-			w.typ = nil
+			w.Type = nil
 		}
 		return d.interpolate(n, w)
 	}
@@ -165,12 +166,12 @@ var (
 )
 
 // structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
-func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) value {
+func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) expr.Value {
 	if n.Kind != yaml.MappingNode {
 		d.src.Errorf(n, "type", "its keys are "+strings.Join(spec.KeyNames(spec.KeysOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
-	var out entries
+	var out expr.Mapping
 	fields := spec.KeysOf(t)
 	partial := d.partial
 	d.partial = false
@@ -183,7 +184,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 			return
 		}
 		if v := d.decode(val, fields[i].Type, fields[i].Rules); v != nil {
-			out.add(key.Value, v)
+			out.Add(key.Value, v)
 		}
 	})
 	for _, f := range fields {
@@ -262,12 +263,12 @@ func (d *decoder) missing(n *yaml.Node, key string) bool {
 	return document.Lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
 }
 
-func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) value {
+func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.MappingNode {
 		d.src.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
-	var out entries
+	var out expr.Mapping
 	item := r
 	item.Names = false
 	d.eachKey(n, func(key, val *yaml.Node) {
@@ -275,18 +276,18 @@ func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 			return
 		}
 		if v := d.decode(val, t.Elem(), item); v != nil {
-			out.add(key.Value, v)
+			out.Add(key.Value, v)
 		}
 	})
 	return out
 }
 
 func (d *decoder) checkName(n *yaml.Node) bool {
-	if isIdentifier(n.Value) {
+	if expr.IsIdentifier(n.Value) {
 		return true
 	}
 	hint := "small letters, digits and `_`, beginning with a letter"
-	if near := strings.ToLower(strings.ReplaceAll(n.Value, "-", "_")); isIdentifier(near) {
+	if near := strings.ToLower(strings.ReplaceAll(n.Value, "-", "_")); expr.IsIdentifier(near) {
 		hint = "write `" + near + "`"
 		if strings.Contains(n.Value, "-") {
 			hint += ": in an expression a hyphen is a subtraction"
@@ -296,7 +297,7 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 	return false
 }
 
-func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) value {
+func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	items := n.Content
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
@@ -305,7 +306,7 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 		d.src.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
-	out := list{}
+	out := expr.List{}
 	item := r
 	item.Names = false
 	seen := map[string]bool{}
@@ -331,10 +332,10 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 }
 
 // free reads any plain data as it is, such as a JSON Schema.
-func (d *decoder) free(n *yaml.Node) value { return d.tree(n, d.constant) }
+func (d *decoder) free(n *yaml.Node) expr.Value { return d.tree(n, d.constant) }
 
 // tree reads mappings and sequences of any depth, whose scalars are read by scalar.
-func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
+func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Value {
 	n, leave, ok := d.enter(n)
 	if !ok {
 		return nil
@@ -342,15 +343,15 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
 	defer leave()
 	switch n.Kind {
 	case yaml.MappingNode:
-		out := entries{}
+		out := expr.Mapping{}
 		d.eachKey(n, func(key, val *yaml.Node) {
 			if v := d.tree(val, scalar); v != nil {
-				out.add(key.Value, v)
+				out.Add(key.Value, v)
 			}
 		})
 		return out
 	case yaml.SequenceNode:
-		out := list{}
+		out := expr.List{}
 		for _, c := range n.Content {
 			if d.inAliased(n) {
 				break
@@ -365,7 +366,7 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) value) value {
 }
 
 // constant reads a scalar as YAML's core schema types it.
-func (d *decoder) constant(n *yaml.Node) value {
+func (d *decoder) constant(n *yaml.Node) expr.Value {
 	if decimalOf(n) != "" {
 		d.misspelt[n] = true
 	}
@@ -373,11 +374,11 @@ func (d *decoder) constant(n *yaml.Node) value {
 		"!!bool": {boolType}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
 	}[n.Tag] {
 		if v, err := d.plain(n, t); err == nil {
-			return literal{v: v}
+			return expr.Literal{Value: v}
 		}
 	}
 	if n.Tag == "!!null" {
-		return literal{v: nil}
+		return expr.Literal{Value: nil}
 	}
-	return literal{v: n.Value}
+	return expr.Literal{Value: n.Value}
 }

@@ -12,14 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // scalar reads a literal.
-func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
+func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.src.Errorf(n, "type", "", "%s is expected here, not %s", want{typ: t}, document.NodeKind(n))
+		d.src.Errorf(n, "type", "", "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
@@ -34,7 +35,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 			}[t], "", "%s", err)
 			return nil
 		}
-		return literal{v: v}
+		return expr.Literal{Value: v}
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
@@ -47,12 +48,12 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) value {
 	if !d.inRange(n, v, r) {
 		return nil
 	}
-	return literal{v: v}
+	return expr.Literal{Value: v}
 }
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
 func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
-	mismatch := fmt.Errorf("%s is expected here, not %s", want{typ: t}, document.NodeKind(n))
+	mismatch := fmt.Errorf("%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 	switch t.Kind() {
 	case reflect.String:
 		return n.Value, nil
@@ -120,7 +121,7 @@ func (d *decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 }
 
 // expression reads a CEL expression that stands without ${}.
-func (d *decoder) expression(n *yaml.Node, r spec.Rules) value {
+func (d *decoder) expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		d.src.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
 		return nil
@@ -129,16 +130,16 @@ func (d *decoder) expression(n *yaml.Node, r spec.Rules) value {
 		d.src.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
-	w := want{}
+	w := expr.Expected{}
 	if r.Bool {
-		w.typ = boolType
+		w.Type = boolType
 	}
 	d.add(n, n.Value, 0, d.scope, w)
-	return literal{v: n.Value}
+	return expr.Literal{Value: n.Value}
 }
 
-func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *expression {
-	e := &expression{text: text, node: n, start: start, scope: s, want: w}
+func (d *decoder) add(n *yaml.Node, text string, start int, s expr.Scope, w expr.Expected) *expr.Expression {
+	e := &expr.Expression{Text: text, Node: n, Start: start, Scope: s, Expected: w}
 	if d.met++; d.met > maxExprs {
 		if d.met == maxExprs+1 {
 			d.src.Errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
@@ -150,7 +151,7 @@ func (d *decoder) add(n *yaml.Node, text string, start int, s scope, w want) *ex
 }
 
 // interpolate reads a scalar that holds ${}.
-func (d *decoder) interpolate(n *yaml.Node, w want) value {
+func (d *decoder) interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	if len(n.Value) > maxText {
 		d.src.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
 		return nil
@@ -168,21 +169,21 @@ func (d *decoder) interpolate(n *yaml.Node, w want) value {
 	case exprs && d.fixed:
 		d.src.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
-	case !exprs && w.isText():
-		return literal{v: joinLiterals(parts)}
+	case !exprs && w.IsText():
+		return expr.Literal{Value: joinLiterals(parts)}
 	case len(parts) == 1 && parts[0].isExpr:
-		return hole{expr: d.add(n, parts[0].expr, parts[0].offset, scopePlain, w)}
-	case !w.isText():
+		return expr.Computed{Expr: d.add(n, parts[0].expr, parts[0].offset, expr.ScopePlain, w)}
+	case !w.IsText():
 		d.src.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
 		return nil
 	}
-	var out text
+	var out expr.Template
 	for _, p := range parts {
 		if !p.isExpr {
-			out = append(out, textPart{literal: p.literal})
+			out = append(out, expr.TemplatePart{Literal: p.literal})
 			continue
 		}
-		out = append(out, textPart{expr: d.add(n, p.expr, p.offset, scopePlain, want{typ: stringType, part: true})})
+		out = append(out, expr.TemplatePart{Expr: d.add(n, p.expr, p.offset, expr.ScopePlain, expr.Expected{Type: stringType, InText: true})})
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -28,15 +29,15 @@ func (c *checker) checkEnvelope(s *step) {
 			c.src.Errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
 		}
 	}
-	outputs := c.ts.lookup("steps." + s.ID)
+	outputs := c.ts.Lookup("steps." + s.ID)
 	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {
-		t, ok := outputs.fields[name]
+		t, ok := outputs.Fields[name]
 		at := document.Lookup(s.node, "publish", name)
 		switch {
 		case !ok:
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.fieldNames()), "`%s` is not %s", name, outputs.what)
-		case typeName(t) != "dataset" && typeName(t) != "model":
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, spec.Article(typeName(t)))
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.FieldNames()), "`%s` is not %s", name, outputs.What)
+		case expr.TypeName(t) != "dataset" && expr.TypeName(t) != "model":
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, spec.Article(expr.TypeName(t)))
 		case !isDocumentName(s.Publish[name]):
 			c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
 		}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -19,7 +20,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 		return nil
 	}
 	env := new(spec.Environment)
-	if err := spec.Fill(env, known(v)); err != nil {
+	if err := spec.Fill(env, expr.Known(v)); err != nil {
 		src.Errorf(root, "type", "", "%s", err)
 		return nil
 	}

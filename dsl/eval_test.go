@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -96,7 +97,7 @@ func TestExpressions(t *testing.T) {
 
 // TestFunctions freezes the names of the functions and macros of the language: removing one breaks pipelines.
 func TestFunctions(t *testing.T) {
-	names, err := functions()
+	names, err := expr.Functions()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestStageCheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.expr), func(t *testing.T) {
-			check, err := EvalStageCheck(tt.expr, spec.SideCounts{Requests: 100, Errors: 1, P99MS: 3}, spec.SideCounts{}, tt.delta)
+			check, err := expr.EvalStageCheck(tt.expr, spec.SideCounts{Requests: 100, Errors: 1, P99MS: 3}, spec.SideCounts{}, tt.delta)
 			if (err != nil) != tt.invalid {
 				t.Fatal(err)
 			}

@@ -5,11 +5,12 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func evaluateOutputs(ts *typeSystem, id string, sp *spec.Evaluate) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[spec.EvaluateOutput]())
+func evaluateOutputs(ts *expr.TypeSystem, id string, sp *spec.Evaluate) map[string]*cel.Type {
+	fields := ts.StructFields(reflect.TypeFor[spec.EvaluateOutput]())
 	fields["metrics"] = metricsType(ts, id, sp.Metrics)
 	return declaredOutputs(fields, sp.Outputs)
 }

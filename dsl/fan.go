@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -51,7 +52,7 @@ func (s *step) expandMatrix(names *names) ([]spec.Instance, error) {
 }
 
 func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
-	v, err := s.foreach.eval(names)
+	v, err := s.foreach.Eval(names)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	}
 	instances := []spec.Instance{}
 	for it := items.Iterator(); it.HasNext() == types.True; {
-		item, err := jsonValue(it.Next())
+		item, err := expr.JSONValue(it.Next())
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", len(instances), err)
 		}
@@ -94,7 +95,7 @@ func (s *step) judgeWhen(names *names) (holds bool, values map[string]any, err e
 	if s.when == nil {
 		return true, nil, nil
 	}
-	if holds, values, err = s.when.judge(names); err != nil {
+	if holds, values, err = s.when.Holds(names); err != nil {
 		return false, values, fmt.Errorf("step `%s`: when: %w", s.ID, err)
 	}
 	return holds, values, nil
@@ -111,7 +112,7 @@ func (p *Program) Until(id string, outputs json.RawMessage, v spec.Vars) (bool, 
 	}
 	names := p.names(s, v)
 	names.takeOwn(outputs)
-	holds, _, err := s.until.judge(names)
+	holds, _, err := s.until.Holds(names)
 	if err != nil {
 		return false, fmt.Errorf("step `%s`: until: %w", id, err)
 	}

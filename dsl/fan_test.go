@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -276,7 +277,7 @@ func TestReadInstances(t *testing.T) {
 	empty := searchVars
 	empty.Steps = maps.Clone(empty.Steps)
 	empty.Steps["fit"] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[]`)}
-	if _, err := p.Resolve("pick", empty); !IsAbsent(err) || !strings.Contains(err.Error(), "there is no best of an empty list") {
+	if _, err := p.Resolve("pick", empty); !expr.IsAbsent(err) || !strings.Contains(err.Error(), "there is no best of an empty list") {
 		t.Error(err)
 	}
 }
@@ -367,7 +368,7 @@ func TestSections(t *testing.T) {
 	}
 	without := searchVars
 	without.Steps = map[string]spec.StepResult{"tune": {Status: spec.StatusFailed}}
-	if _, err := p.Resolve("report", without); !IsAbsent(err) || !strings.Contains(err.Error(), "`steps.tune` is absent") {
+	if _, err := p.Resolve("report", without); !expr.IsAbsent(err) || !strings.Contains(err.Error(), "`steps.tune` is absent") {
 		t.Error(err)
 	}
 }

@@ -2,11 +2,9 @@ package dsl
 
 import (
 	"slices"
-	"strings"
-
-	"github.com/google/cel-go/common/ast"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -63,8 +61,8 @@ func (c *checker) checkChildRelease(s *step, does effects) {
 // takesArtifact reports whether a step reads an artifact of another.
 func (c *checker) takesArtifact(s *step) bool {
 	for _, e := range s.exprs {
-		for _, r := range e.refs {
-			if r.path[0].name == "steps" && len(r.path) > 1 && (c.leadsTo(r, artifactTypes) || e.reads(artifactTypes)) {
+		for _, r := range e.Refs {
+			if r.Path[0].Name == "steps" && len(r.Path) > 1 && (c.leadsTo(r, expr.ArtifactTypes) || e.ReadsArtifact(expr.ArtifactTypes)) {
 				return true
 			}
 		}
@@ -149,14 +147,14 @@ func (c *checker) judged(judge *step, lineage map[string]bool) string {
 }
 
 // modelsOf returns the steps whose models an expression reads.
-func (c *checker) modelsOf(e *expression) []string {
+func (c *checker) modelsOf(e *expr.Expression) []string {
 	var ids []string
-	for _, r := range e.refs {
-		if r.path[0].name != "steps" || len(r.path) < 2 || c.byID[r.path[1].name] == nil {
+	for _, r := range e.Refs {
+		if r.Path[0].Name != "steps" || len(r.Path) < 2 || c.byID[r.Path[1].Name] == nil {
 			continue
 		}
-		s := c.byID[r.path[1].name]
-		if s.listed() && e.reads(modelType) || c.leadsTo(r, modelType) {
+		s := c.byID[r.Path[1].Name]
+		if s.listed() && e.ReadsArtifact(modelType) || c.leadsTo(r, modelType) {
 			ids = append(ids, s.ID)
 		}
 	}
@@ -166,23 +164,11 @@ func (c *checker) modelsOf(e *expression) []string {
 var modelType = []artifact.Type{artifact.Model}
 
 // leadsTo reports whether a reference reads an artifact of some type on its way.
-func (c *checker) leadsTo(r reference, kinds []artifact.Type) bool {
-	for end := len(r.path); end > 2; end-- {
-		if o := c.ts.objectAt(c.vars, r.path[:end]); o != nil && slices.Contains(kinds, artifact.Type(o.name)) {
+func (c *checker) leadsTo(r expr.Reference, kinds []artifact.Type) bool {
+	for end := len(r.Path); end > 2; end-- {
+		if o := c.ts.ObjectAt(c.vars, r.Path[:end]); o != nil && slices.Contains(kinds, artifact.Type(o.Name)) {
 			return true
 		}
 	}
 	return false
-}
-
-// reads reports whether any part of the expression is an artifact of some type, as what is picked from a list of instances may be.
-func (e *expression) reads(kinds []artifact.Type) bool {
-	found := false
-	if e.ok {
-		ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
-			name, isObject := strings.CutPrefix(e.tree.GetType(x.ID()).TypeName(), objectPrefix)
-			found = found || isObject && slices.Contains(kinds, artifact.Type(name))
-		}))
-	}
-	return found
 }

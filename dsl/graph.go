@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -27,14 +28,14 @@ func (c *checker) addEdges() {
 			c.checkNeed(s, id)
 		}
 		for _, e := range s.exprs {
-			for _, r := range e.refs {
+			for _, r := range e.Refs {
 				c.addReference(s, e, r)
 			}
 		}
 	}
 	for _, e := range c.exprs {
-		for _, r := range e.refs {
-			if r.path[0].name == "steps" && len(r.path) == 1 {
+		for _, r := range e.Refs {
+			if r.Path[0].Name == "steps" && len(r.Path) == 1 {
 				c.wholeSteps(e, r)
 			}
 		}
@@ -79,33 +80,33 @@ func (c *checker) otherIDs(s *step) []string {
 	return ids
 }
 
-func (c *checker) wholeSteps(e *expression, r reference) {
-	e.reportReference(c.src, r, "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
+func (c *checker) wholeSteps(e *expr.Expression, r expr.Reference) {
+	e.ReportReference(c.src, r, "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
 }
 
 // addReference makes an edge of a reference to a step.
-func (c *checker) addReference(s *step, e *expression, r reference) {
-	if r.path[0].name != "steps" {
+func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
+	if r.Path[0].Name != "steps" {
 		return
 	}
-	if len(r.path) == 1 {
+	if len(r.Path) == 1 {
 		c.wholeSteps(e, r)
 		return
 	}
-	id, need := r.path[1].name, spec.NeedPassed
-	if r.path[1].optional {
+	id, need := r.Path[1].Name, spec.NeedPassed
+	if r.Path[1].Optional {
 		need = spec.NeedNotFailed
 	}
 	other := c.byID[id]
 	switch {
-	case id == s.ID && (e.scope == scopeGate || e.scope == scopeUntil):
-		e.reportReference(c.src, r, "self", "write `"+reference{path: r.path[min(2, len(r.path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
+	case id == s.ID && (e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil):
+		e.ReportReference(c.src, r, "self", "write `"+expr.Reference{Path: r.Path[min(2, len(r.Path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
 		return
 	case id == s.ID:
-		e.reportReference(c.src, r, "self", "", "`"+id+"` cannot read its own outputs before it ran")
+		e.ReportReference(c.src, r, "self", "", "`"+id+"` cannot read its own outputs before it ran")
 		return
 	case other != nil && other.section.Rank() > s.section.Rank():
-		c.otherSection(s, other, func(hint, message string) { e.reportReference(c.src, r, "section", hint, message) })
+		c.otherSection(s, other, func(hint, message string) { e.ReportReference(c.src, r, "section", hint, message) })
 		return
 	case other == nil || other.section != s.section:
 		return
@@ -113,16 +114,16 @@ func (c *checker) addReference(s *step, e *expression, r reference) {
 	explicit, has := s.Needs[id]
 	switch {
 	case has && need == spec.NeedPassed && explicit != spec.NeedPassed:
-		e.reportReference(c.src, r, "needs", "write `steps.?"+id+"`, or need `passed`",
+		e.ReportReference(c.src, r, "needs", "write `steps.?"+id+"`, or need `passed`",
 			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
 	case has && explicit == spec.NeedFailed:
-		e.reportReference(c.src, r, "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
+		e.ReportReference(c.src, r, "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
 	case has:
 	case s.needs[id] != spec.NeedPassed:
 		s.needs[id] = need
 	}
 	if need == spec.NeedPassed && c.byID[id].when != nil && s.when == nil {
-		line, col := e.locate(c.src, r)
+		line, col := e.Locate(c.src, r)
 		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
 	}
@@ -232,10 +233,10 @@ func (c *checker) reportGateCycle(path []*step) bool {
 			names[k] = path[(i+k)%len(path)].ID
 		}
 		word := "gate"
-		if e.scope == scopeUntil {
+		if e.Scope == expr.ScopeUntil {
 			word = "`until`"
 		}
-		e.reportReference(c.src, r, "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
+		e.ReportReference(c.src, r, "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
 			"the "+word+" of `"+s.ID+"` reads `"+up.ID+"`, which waits for `"+s.ID+"`: "+strings.Join(names, " → ")+" → "+s.ID)
 		return true
 	}
@@ -243,18 +244,18 @@ func (c *checker) reportGateCycle(path []*step) bool {
 }
 
 // readByGateAlone returns where a gate of s, or its `until`, reads a step that s would not wait for otherwise.
-func readByGateAlone(s *step, id string) (*expression, reference) {
+func readByGateAlone(s *step, id string) (*expr.Expression, expr.Reference) {
 	if _, said := s.Needs[id]; said {
-		return nil, reference{}
+		return nil, expr.Reference{}
 	}
-	var gate *expression
-	var at reference
+	var gate *expr.Expression
+	var at expr.Reference
 	for _, e := range s.exprs {
-		for _, r := range e.refs {
+		for _, r := range e.Refs {
 			switch {
-			case r.path[0].name != "steps" || len(r.path) < 2 || r.path[1].name != id:
-			case e.scope != scopeGate && e.scope != scopeUntil:
-				return nil, reference{}
+			case r.Path[0].Name != "steps" || len(r.Path) < 2 || r.Path[1].Name != id:
+			case e.Scope != expr.ScopeGate && e.Scope != expr.ScopeUntil:
+				return nil, expr.Reference{}
 			case gate == nil:
 				gate, at = e, r
 			}

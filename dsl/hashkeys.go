@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -21,11 +22,11 @@ func (c *checker) hashKeys() hashKeys {
 		case *spec.Clean:
 			c.addHashKeys(&all, s, spec)
 		case *spec.ChildPipeline:
-			body, _ := s.spec.(entries)
-			params, _ := body.get("params").(entries)
-			given := make(map[string]any, len(params.keys))
-			for i, name := range params.keys {
-				given[name] = known(params.values[i])
+			body, _ := s.spec.(expr.Mapping)
+			params, _ := body.Get("params").(expr.Mapping)
+			given := make(map[string]any, len(params.Keys))
+			for i, name := range params.Keys {
+				given[name] = expr.Known(params.Values[i])
 			}
 			secrets, open := c.hashKeysOf(s).given(given)
 			all.secrets, all.open = append(all.secrets, secrets...), all.open || open
@@ -41,13 +42,13 @@ func (c *checker) addHashKeys(all *hashKeys, s *step, spec *spec.Clean) {
 		all.open = true // reported, or told by the cleaning itself
 		return
 	}
-	named, _ := s.secrets.(entries)
+	named, _ := s.secrets.(expr.Mapping)
 	for _, variable := range variables {
-		switch v := named.get(variable).(type) {
-		case literal:
-			all.secrets = append(all.secrets, fmt.Sprint(v.v))
-		case hole:
-			for _, name := range v.expr.paramsRead(c.pipeline.Params) {
+		switch v := named.Get(variable).(type) {
+		case expr.Literal:
+			all.secrets = append(all.secrets, fmt.Sprint(v.Value))
+		case expr.Computed:
+			for _, name := range v.Expr.Params(c.pipeline.Params) {
 				all.params[name] = c.pipeline.Params[name].Default
 			}
 		}

@@ -3,10 +3,7 @@ package dsl
 import (
 	"encoding/json"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -24,11 +21,11 @@ func (p *Program) Judge(id string, outputs json.RawMessage, v spec.Vars) ([]spec
 	checks := make([]spec.Check, len(s.gates))
 	for i, e := range s.gates {
 		gate := s.Gate[i]
-		check := spec.Check{Expression: e.text, Message: gate.Message, OnFail: gate.OnFail, Line: e.node.Line}
+		check := spec.Check{Expression: e.Text, Message: gate.Message, OnFail: gate.OnFail, Line: e.Node.Line}
 		if gate.OnFail == spec.OnFailHold {
 			check.Hold = &gate.Hold
 		}
-		holds, values, err := e.judge(names)
+		holds, values, err := e.Holds(names)
 		check.Values = values
 		switch {
 		case err != nil:
@@ -59,54 +56,9 @@ func worse(v spec.Verdict, c spec.Check) spec.Verdict {
 
 // takeOwn makes the step's outputs the names a gate sees.
 func (n *names) takeOwn(outputs json.RawMessage) {
-	own, err := n.p.ts.decode(objectNamed("steps."+n.step.ID), outputs)
+	own, err := n.p.ts.Decode(expr.ObjectNamed("steps."+n.step.ID), outputs)
 	if err != nil {
 		n.broken = err
 	}
-	n.own, _ = own.(*object)
-}
-
-// judge evaluates a bool expression and returns what its references were.
-func (e *expression) judge(names cel.Activation) (holds bool, values map[string]any, err error) {
-	v, evaluation, err := e.watch(names)
-	values = e.seen(evaluation)
-	if err != nil {
-		return false, values, e.explain(err)
-	}
-	b, ok := v.(types.Bool)
-	return ok && bool(b), values, nil
-}
-
-// seen collects the values that an evaluation had for the expression's references. What was absent says so; what a short circuit
-// left alone is left out.
-func (e *expression) seen(in *evaluation) map[string]any {
-	if in == nil {
-		return nil
-	}
-	values := make(map[string]any, len(e.refs))
-	for _, r := range e.refs {
-		v, ok := in.Value(r.id)
-		if !ok {
-			continue
-		}
-		values[r.String()] = shown(v)
-	}
-	return values
-}
-
-func shown(v ref.Val) any {
-	switch v := v.(type) {
-	case *types.Optional:
-		if !v.HasValue() {
-			return "absent"
-		}
-		return shown(v.GetValue())
-	case *types.Err:
-		return "absent"
-	}
-	native, err := jsonValue(v)
-	if err != nil {
-		return v.Type().TypeName()
-	}
-	return native
+	n.own, _ = own.(*expr.Object)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -16,9 +17,9 @@ import (
 type kindInfo struct {
 	kind  spec.Kind
 	new   func() spec.Spec
-	scope scope // of expressions in the body that stand without ${}
+	scope expr.Scope // of expressions in the body that stand without ${}
 	// outputs are the fields of the step's outputs in expressions.
-	outputs func(ts *typeSystem, id string, spec spec.Spec) map[string]*cel.Type
+	outputs func(ts *expr.TypeSystem, id string, spec spec.Spec) map[string]*cel.Type
 	// check reports what types alone do not say.
 	check func(c *checker, s *step)
 }
@@ -28,14 +29,14 @@ var kinds []kindInfo
 
 func init() {
 	kinds = []kindInfo{
-		kindOf(spec.KindClean, scopeRow, cleanOutputs, checkClean),
-		kindOf(spec.KindTrain, scopePlain, trainOutputs, checkTrain),
-		kindOf(spec.KindEvaluate, scopePlain, evaluateOutputs, checkEvaluate),
-		kindOf(spec.KindCompile, scopePlain, compileOutputs, checkCompile),
-		kindOf(spec.KindRollout, scopeStage, rolloutOutputs, checkRollout),
-		kindOf(spec.KindRun, scopePlain, runOutputs, checkRun),
-		kindOf(spec.KindApproval, scopePlain, approvalOutputs, checkApproval),
-		kindOf(spec.KindPipeline, scopePlain, childPipelineOutputs, checkChildPipeline),
+		kindOf(spec.KindClean, expr.ScopeRow, cleanOutputs, checkClean),
+		kindOf(spec.KindTrain, expr.ScopePlain, trainOutputs, checkTrain),
+		kindOf(spec.KindEvaluate, expr.ScopePlain, evaluateOutputs, checkEvaluate),
+		kindOf(spec.KindCompile, expr.ScopePlain, compileOutputs, checkCompile),
+		kindOf(spec.KindRollout, expr.ScopeStage, rolloutOutputs, checkRollout),
+		kindOf(spec.KindRun, expr.ScopePlain, runOutputs, checkRun),
+		kindOf(spec.KindApproval, expr.ScopePlain, approvalOutputs, checkApproval),
+		kindOf(spec.KindPipeline, expr.ScopePlain, childPipelineOutputs, checkChildPipeline),
 	}
 }
 
@@ -43,12 +44,14 @@ func init() {
 func kindOf[S any, P interface {
 	*S
 	spec.Spec
-}](kind spec.Kind, expressions scope, outputs func(*typeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
+}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
 	return kindInfo{
 		kind: kind, scope: expressions,
-		new:     func() spec.Spec { return P(new(S)) },
-		outputs: func(ts *typeSystem, id string, spec spec.Spec) map[string]*cel.Type { return outputs(ts, id, spec.(P)) },
-		check:   func(c *checker, s *step) { check(c, s, s.known.(P)) },
+		new: func() spec.Spec { return P(new(S)) },
+		outputs: func(ts *expr.TypeSystem, id string, spec spec.Spec) map[string]*cel.Type {
+			return outputs(ts, id, spec.(P))
+		},
+		check: func(c *checker, s *step) { check(c, s, s.known.(P)) },
 	}
 }
 
@@ -113,17 +116,37 @@ func declaredOutputs(fields map[string]*cel.Type, outputs map[string]spec.Output
 		case "bool":
 			fields[name] = cel.BoolType
 		case "dataset", "model", "checkpoint":
-			fields[name] = objectNamed(decl.Type)
+			fields[name] = expr.ObjectNamed(decl.Type)
 		}
 	}
 	return fields
 }
 
 // metricsType is an object of the declared metrics: any other name is an error before anything is paid for.
-func metricsType(ts *typeSystem, id string, metrics []string) *cel.Type {
-	o := &objectType{name: "steps." + id + ".metrics", code: "metric", what: "a metric of `" + id + "`", fields: map[string]*cel.Type{}}
+func metricsType(ts *expr.TypeSystem, id string, metrics []string) *cel.Type {
+	o := &expr.ObjectType{Name: "steps." + id + ".metrics", Code: "metric", What: "a metric of `" + id + "`", Fields: map[string]*cel.Type{}}
 	for _, m := range metrics {
-		o.fields[m] = cel.DoubleType
+		o.Fields[m] = cel.DoubleType
 	}
-	return ts.define(o)
+	return ts.Define(o)
+}
+
+// optionalOutputs are the outputs of a step that may be absent although it passed.
+func optionalOutputs(sp spec.Spec) map[string]bool {
+	switch kind := sp.(type) {
+	case *spec.Clean:
+		return expr.OptionalFields(reflect.TypeFor[spec.CleanOutput]())
+	case *spec.Train:
+		return expr.OptionalFields(reflect.TypeFor[spec.TrainOutput]())
+	case *spec.Approval:
+		optional := map[string]bool{}
+		for name, f := range kind.Fields {
+			optional[name] = !f.Required && f.Default == nil
+		}
+		for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
+			delete(optional, f.Name)
+		}
+		return optional
+	}
+	return nil
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -23,7 +23,7 @@ const maxInstances = 100_000
 // matrix is a step's matrix as it was read.
 type matrix struct {
 	node             *yaml.Node
-	axes             entries // each a list, or a hole of one
+	axes             expr.Mapping // each a list, or a hole of one
 	include, exclude []mapping
 	// fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
 	fixed []combination
@@ -32,14 +32,14 @@ type matrix struct {
 // mapping is one entry of include or exclude.
 type mapping struct {
 	node    *yaml.Node
-	entries entries
+	entries expr.Mapping
 }
 
 func (m *matrix) known() any {
 	if m == nil {
 		return nil
 	}
-	return known(m.axes)
+	return expr.Known(m.axes)
 }
 
 // readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
@@ -63,11 +63,11 @@ func readMatrix(d *decoder, n *yaml.Node) *matrix {
 			return
 		}
 		if axis := readAxis(d, val); axis != nil {
-			m.axes.add(key.Value, axis)
+			m.axes.Add(key.Value, axis)
 		}
 	})
 	for _, e := range d.exprs[first:] {
-		e.scope = scopeOnce
+		e.Scope = expr.ScopeOnce
 	}
 	if len(n.Content) == 0 {
 		d.src.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
@@ -76,7 +76,7 @@ func readMatrix(d *decoder, n *yaml.Node) *matrix {
 }
 
 // readAxis reads a list of values, or ${} of one.
-func readAxis(d *decoder, n *yaml.Node) value {
+func readAxis(d *decoder, n *yaml.Node) expr.Value {
 	n, leave, ok := d.enter(n)
 	if !ok {
 		return nil
@@ -84,7 +84,7 @@ func readAxis(d *decoder, n *yaml.Node) value {
 	defer leave()
 	switch {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
-		return d.interpolate(n, want{typ: anyList})
+		return d.interpolate(n, expr.Expected{Type: anyList})
 	case n.Kind != yaml.SequenceNode:
 		d.src.Errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", document.NodeKind(n))
 		return nil
@@ -92,14 +92,14 @@ func readAxis(d *decoder, n *yaml.Node) value {
 		d.src.Errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
 		return nil
 	}
-	out := list{}
+	out := expr.List{}
 	seen := map[string]bool{}
 	for _, item := range n.Content {
 		v := d.data(item)
 		if v == nil {
 			continue
 		}
-		if raw, err := spec.Encode(known(v)); err == nil && isKnown(v) {
+		if raw, err := spec.Encode(expr.Known(v)); err == nil && expr.IsKnown(v) {
 			if seen[string(raw)] {
 				d.src.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
 			}
@@ -112,19 +112,6 @@ func readAxis(d *decoder, n *yaml.Node) value {
 
 // anyList is what a place takes that takes every list.
 var anyList = reflect.TypeFor[[]any]()
-
-// isKnown reports whether a value holds no expression.
-func isKnown(v value) bool {
-	switch v := v.(type) {
-	case hole, text:
-		return false
-	case list:
-		return !slices.ContainsFunc(v, func(item value) bool { return !isKnown(item) })
-	case entries:
-		return !slices.ContainsFunc(v.values, func(item value) bool { return !isKnown(item) })
-	}
-	return true
-}
 
 // readMappings reads what stands under include or exclude.
 func readMappings(d *decoder, n *yaml.Node) []mapping {
@@ -149,7 +136,7 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 				return
 			}
 			if v := d.data(val); v != nil {
-				m.entries.add(key.Value, v)
+				m.entries.Add(key.Value, v)
 			}
 		})
 		out = append(out, m)
@@ -158,10 +145,10 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 }
 
 // data reads any value, in which ${} may stand anywhere.
-func (d *decoder) data(n *yaml.Node) value {
-	return d.tree(n, func(n *yaml.Node) value {
+func (d *decoder) data(n *yaml.Node) expr.Value {
+	return d.tree(n, func(n *yaml.Node) expr.Value {
 		if strings.Contains(n.Value, "${") {
-			return d.interpolate(n, want{})
+			return d.interpolate(n, expr.Expected{})
 		}
 		return d.constant(n)
 	})
@@ -194,12 +181,12 @@ func (m *matrix) combinations(names cel.Activation) ([]combination, error) {
 
 // product combines every value of each axis with every one of the others.
 func (m *matrix) product(names cel.Activation) ([]combination, error) {
-	if len(m.axes.keys) == 0 {
+	if len(m.axes.Keys) == 0 {
 		return nil, nil
 	}
 	all := []combination{{}}
-	for i, axis := range m.axes.keys {
-		v, err := m.axes.values[i].resolve(names)
+	for i, axis := range m.axes.Keys {
+		v, err := m.axes.Values[i].Resolve(names)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", axis, err)
 		}
@@ -241,7 +228,7 @@ func (m *matrix) included(all []combination, names cel.Activation) ([]combinatio
 			return nil, err
 		}
 		onAxes := combination{}
-		for _, axis := range m.axes.keys {
+		for _, axis := range m.axes.Keys {
 			if v, ok := added[axis]; ok {
 				onAxes[axis] = v
 			}
@@ -274,9 +261,9 @@ func (c combination) has(other combination) bool {
 }
 
 func resolveMapping(m mapping, names cel.Activation) (combination, error) {
-	out := make(combination, len(m.entries.keys))
-	for i, key := range m.entries.keys {
-		v, err := m.entries.values[i].resolve(names)
+	out := make(combination, len(m.entries.Keys))
+	for i, key := range m.entries.Keys {
+		v, err := m.entries.Values[i].Resolve(names)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}

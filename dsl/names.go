@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -18,8 +19,8 @@ type names struct {
 	p      *Program
 	step   *step // whose expression it is; nil for the pipeline's outputs
 	vars   spec.Vars
-	own    *object // the step's own outputs, in a gate
-	broken error   // why own could not be read
+	own    *expr.Object // the step's own outputs, in a gate
+	broken error        // why own could not be read
 	cache  map[string]any
 }
 
@@ -29,13 +30,13 @@ func (p *Program) names(s *step, v spec.Vars) *names {
 
 // Knows reports a step that an expression reads and of which nothing is known here. An optional does not excuse it: that nobody looked
 // the step up does not mean that it left nothing.
-func (n *names) Knows(refs []reference) error {
+func (n *names) Knows(refs []expr.Reference) error {
 	for _, r := range refs {
-		if r.path[0].name != "steps" || len(r.path) < 2 {
+		if r.Path[0].Name != "steps" || len(r.Path) < 2 {
 			continue
 		}
-		if _, ok := n.vars.Steps[r.path[1].name]; !ok {
-			return fmt.Errorf("how `%s` ended is not known here, and `%s` reads it", r.path[1].name, r)
+		if _, ok := n.vars.Steps[r.Path[1].Name]; !ok {
+			return fmt.Errorf("how `%s` ended is not known here, and `%s` reads it", r.Path[1].Name, r)
 		}
 	}
 	return nil
@@ -76,16 +77,16 @@ func (n *names) value(name string) (ref.Val, error) {
 		return types.OptionalOf(n.earlier(n.vars.Last)), nil
 	case "serving":
 		// CEL takes a selection from an optional to be optional itself. Each target is one by its type, and so it is by its value.
-		return types.OptionalOf(ts.lazy("serving", func(target string) (ref.Val, error) {
+		return types.OptionalOf(ts.NewLazyObject("serving", func(target string) (ref.Val, error) {
 			if steps := n.vars.Serving[target]; steps != nil {
 				return n.earlier(steps), nil
 			}
 			return nil, nil
 		})), nil
 	case "datasets":
-		return published(ts, objectNamed("dataset"), n.vars.Datasets)
+		return published(ts, expr.ObjectNamed("dataset"), n.vars.Datasets)
 	case "models":
-		return published(ts, objectNamed("model"), n.vars.Models)
+		return published(ts, expr.ObjectNamed("model"), n.vars.Models)
 	case "inputs":
 		return n.inputs()
 	}
@@ -98,11 +99,11 @@ func (n *names) value(name string) (ref.Val, error) {
 	case n.own == nil:
 		return nil, errors.New("the step left no outputs")
 	}
-	return n.own.named(name)
+	return n.own.AsName(name)
 }
 
 // run holds the facts of the run, of which some are known when the main steps have ended.
-func (n *names) run() *object {
+func (n *names) run() *expr.Object {
 	ts, r := n.p.ts, n.vars.Run.Complete()
 	name, facts := "run", map[string]ref.Val{
 		"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
@@ -112,15 +113,15 @@ func (n *names) run() *object {
 	if !r.CostUnknown { // a check that asks for what nobody knows is an error, and never holds
 		cost["usd"] = types.Double(r.CostUSD)
 	}
-	facts["cost"] = ts.fixed("cost", cost)
+	facts["cost"] = ts.NewObject("cost", cost)
 	if n.step != nil && n.step.section != spec.SectionMain {
 		failed := make([]ref.Val, len(r.Failed))
 		for i, f := range r.Failed {
-			failed[i] = ts.fixed("FailedStep", map[string]ref.Val{"step": types.String(f.Step), "error": types.String(f.Error), "type": types.String(f.Type)})
+			failed[i] = ts.NewObject("FailedStep", map[string]ref.Val{"step": types.String(f.Step), "error": types.String(f.Error), "type": types.String(f.Type)})
 		}
 		name, facts["status"], facts["failed"] = endedRun, types.String(r.Status), types.NewRefValList(ts, failed)
 	}
-	return ts.fixed(name, facts)
+	return ts.NewObject(name, facts)
 }
 
 // instance answers what one of a fanned-out step's sees of itself.
@@ -134,9 +135,9 @@ func (n *names) instance(name string) (ref.Val, error) {
 	case name == "index":
 		return types.Int(instance.Index), nil
 	case name != "previous":
-		return n.p.ts.decode(t, raw)
+		return n.p.ts.Decode(t, raw)
 	default:
-		v, err := n.p.ts.decode(t.Parameters()[0], raw)
+		v, err := n.p.ts.Decode(t.Parameters()[0], raw)
 		if v == nil || err != nil {
 			return types.OptionalNone, err
 		}
@@ -146,7 +147,7 @@ func (n *names) instance(name string) (ref.Val, error) {
 
 // params are read one by one: a long list costs only those that name it.
 func (n *names) params() ref.Val {
-	return n.p.ts.lazy("params", func(name string) (ref.Val, error) {
+	return n.p.ts.NewLazyObject("params", func(name string) (ref.Val, error) {
 		v, ok := n.vars.Params[name]
 		if !ok {
 			return nil, nil
@@ -155,14 +156,14 @@ func (n *names) params() ref.Val {
 		if err != nil {
 			return nil, err
 		}
-		return n.p.ts.decode(paramType(n.p.params[name]), raw)
+		return n.p.ts.Decode(expr.ParamType(n.p.params[name]), raw)
 	})
 }
 
 // steps is the object of those results that passed.
-func (n *names) steps(results map[string]spec.StepResult) *object {
+func (n *names) steps(results map[string]spec.StepResult) *expr.Object {
 	seen := map[string]ref.Val{}
-	return n.p.ts.lazy("steps", func(id string) (ref.Val, error) {
+	return n.p.ts.NewLazyObject("steps", func(id string) (ref.Val, error) {
 		if v, ok := seen[id]; ok {
 			return v, nil
 		}
@@ -170,7 +171,7 @@ func (n *names) steps(results map[string]spec.StepResult) *object {
 		if !ok || result.Status != spec.StatusSucceeded {
 			return nil, nil
 		}
-		v, err := n.p.ts.decode(n.p.ts.lookup("steps").fields[id], result.Outputs)
+		v, err := n.p.ts.Decode(n.p.ts.Lookup("steps").Fields[id], result.Outputs)
 		if err != nil {
 			return nil, fmt.Errorf("outputs of `%s`: %w", id, err)
 		}
@@ -180,48 +181,48 @@ func (n *names) steps(results map[string]spec.StepResult) *object {
 }
 
 // earlier is a run before this one.
-func (n *names) earlier(steps map[string]spec.StepResult) *object {
-	return n.p.ts.fixed("earlier run", map[string]ref.Val{"steps": n.steps(steps)})
+func (n *names) earlier(steps map[string]spec.StepResult) *expr.Object {
+	return n.p.ts.NewObject("earlier run", map[string]ref.Val{"steps": n.steps(steps)})
 }
 
 // inputs are the step's artifacts, each with the token that stands for its path until it is on a node.
 func (n *names) inputs() (ref.Val, error) {
-	body, _ := n.step.spec.(entries)
-	inputs, _ := body.get("inputs").(entries)
-	fields := make(map[string]ref.Val, len(inputs.keys))
-	for i, name := range inputs.keys {
-		v, err := n.input(inputs.values[i])
+	body, _ := n.step.spec.(expr.Mapping)
+	inputs, _ := body.Get("inputs").(expr.Mapping)
+	fields := make(map[string]ref.Val, len(inputs.Keys))
+	for i, name := range inputs.Keys {
+		v, err := n.input(inputs.Values[i])
 		if err != nil {
 			return nil, err
 		}
 		if v == nil {
 			continue
 		}
-		set, ok := v.(*object)
+		set, ok := v.(*expr.Object)
 		if !ok {
 			return nil, fmt.Errorf("inputs.%s is no artifact", name)
 		}
-		fields[name] = n.p.ts.lazy("input", func(field string) (ref.Val, error) {
+		fields[name] = n.p.ts.NewLazyObject("input", func(field string) (ref.Val, error) {
 			if field != "path" {
-				return set.read(field)
+				return set.Read(field)
 			}
-			digest, err := set.field("digest")
+			digest, err := set.Field("digest")
 			if err != nil {
 				return nil, err
 			}
 			return types.String(spec.InputPath(name, fmt.Sprint(digest.Value()))), nil
 		})
 	}
-	return n.p.ts.lazy("input", func(name string) (ref.Val, error) { return fields[name], nil }), nil
+	return n.p.ts.NewLazyObject("input", func(name string) (ref.Val, error) { return fields[name], nil }), nil
 }
 
 // input is the artifact of one input; nil when none was written there.
-func (n *names) input(of value) (ref.Val, error) {
+func (n *names) input(of expr.Value) (ref.Val, error) {
 	switch of := of.(type) {
-	case hole:
-		return of.expr.eval(n)
-	case literal: // of a step that is resolved alone
-		given, ok := of.v.(artifact.Ref)
+	case expr.Computed:
+		return of.Expr.Eval(n)
+	case expr.Literal: // of a step that is resolved alone
+		given, ok := of.Value.(artifact.Ref)
 		if !ok {
 			return nil, nil
 		}
@@ -229,7 +230,7 @@ func (n *names) input(of value) (ref.Val, error) {
 		if err != nil {
 			return nil, err
 		}
-		return n.p.ts.decode(objectNamed(string(given.Type)), raw)
+		return n.p.ts.Decode(expr.ObjectNamed(string(given.Type)), raw)
 	}
 	return nil, nil
 }

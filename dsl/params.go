@@ -6,38 +6,11 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/google/cel-go/cel"
-
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-func paramType(p spec.Param) *cel.Type {
-	switch p.Type {
-	case "list":
-		return cel.ListType(paramItemType(p))
-	case "map":
-		return cel.MapType(cel.StringType, paramItemType(p))
-	case "enum":
-		return cel.StringType
-	case "dataset", "model":
-		return objectNamed(p.Type)
-	}
-	return scalarTypes[p.Type]
-}
-
-func paramItemType(p spec.Param) *cel.Type {
-	if p.Items == "" {
-		return cel.StringType
-	}
-	return scalarTypes[p.Items]
-}
-
-var scalarTypes = map[string]*cel.Type{
-	"string": cel.StringType, "int": cel.IntType, "double": cel.DoubleType, "bool": cel.BoolType,
-	"duration": cel.DurationType, "timestamp": cel.TimestampType,
-}
 
 // Params checks the parameters given for a run on a command line, and fills in defaults. Values are plain JSON: string (also of a
 // duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
@@ -81,7 +54,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 		case !isGiven && decl.Default == nil:
 			bad(fmt.Sprintf("give it with -p %s=VALUE", name), "the parameter `%s` (%s) has no default and was not given", name, decl.Type)
 			continue
-		case byHand && isArtifact(decl.Type):
+		case byHand && expr.IsArtifact(decl.Type):
 			bad("", "the parameter `%s` is a %s, which only a parent pipeline can give", name, decl.Type)
 			continue
 		case !isGiven:
@@ -160,7 +133,7 @@ func (c *checker) checkParam(name string, p spec.Param) bool {
 		return bad("pattern", "remove it", "a pattern is one of a string, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Secret && p.Type != "string":
 		return bad("secret", "write `type: string`", "a secret parameter holds the name of a secret and is a string, and `%s` is %s", name, spec.Article(p.Type))
-	case isArtifact(p.Type) && has("default"):
+	case expr.IsArtifact(p.Type) && has("default"):
 		return bad("default", "remove it", "the %s `%s` is given by a parent pipeline and has no default", p.Type, name)
 	case p.Default != nil && p.Required != nil && *p.Required:
 		return bad("required", "remove one of them", "`%s` is required and has a default that would never be taken", name)

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -18,17 +19,17 @@ type step struct {
 	section         spec.Section
 	key, node, body *yaml.Node // the id, the step's mapping with its defaults, the mapping under the kind key
 	own             *yaml.Node // the step's mapping as it is written
-	spec            value      // of the kind
+	spec            expr.Value // of the kind
 	known           spec.Spec  // the literal part of spec
-	env             value
-	secrets         value
-	summary         value
-	exprs           []*expression
-	when            *expression
-	gates           []*expression
+	env             expr.Value
+	secrets         expr.Value
+	summary         expr.Value
+	exprs           []*expr.Expression
+	when            *expr.Expression
+	gates           []*expr.Expression
 	fan             spec.Fan
 	matrix          *matrix
-	foreach, until  *expression
+	foreach, until  *expr.Expression
 	instance        map[string]*cel.Type // the names an instance sees
 	needs           map[string]spec.Need // explicit and by reference
 	index           int                  // in the document
@@ -42,10 +43,10 @@ type loader struct {
 	pipeline spec.Pipeline
 	root     *yaml.Node
 	block    bool // the document is a block, and the root was made for it
-	outputs  entries
-	exprs    []*expression // around the steps
+	outputs  expr.Mapping
+	exprs    []*expr.Expression // around the steps
 	// concurrency has the group as it was written.
-	concurrency entries
+	concurrency expr.Mapping
 	d           *decoder
 	steps       []*step
 	byID        map[string]*step
@@ -87,28 +88,28 @@ func (l *loader) read() bool {
 	l.d = d
 	l.byID = map[string]*step{}
 	l.defaults = document.Lookup(l.root, "defaults")
-	d.forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		l.readSteps(d, n)
-		return literal{v: nil}, true
+		return expr.Literal{Value: nil}, true
 	}
-	d.forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		l.checkDefaults(n)
-		return literal{v: nil}, true
+		return expr.Literal{Value: nil}, true
 	}
 	startForms(d)
 	if l.root.Kind == yaml.ScalarNode {
 		d.structure(l.root, reflect.TypeFor[spec.Pipeline](), nil) // says that it is no mapping, even of an expression
 		return false
 	}
-	v, ok := d.decode(l.root, reflect.TypeFor[spec.Pipeline](), spec.Rules{}).(entries)
+	v, ok := d.decode(l.root, reflect.TypeFor[spec.Pipeline](), spec.Rules{}).(expr.Mapping)
 	if !ok {
 		return false
 	}
 	l.readAsText(v)
 	l.exprs = d.exprs
-	l.outputs, _ = v.get("outputs").(entries)
-	l.concurrency, _ = v.get("concurrency").(entries)
-	known := known(v).(map[string]any)
+	l.outputs, _ = v.Get("outputs").(expr.Mapping)
+	l.concurrency, _ = v.Get("concurrency").(expr.Mapping)
+	known := expr.Known(v).(map[string]any)
 	known["outputs"] = l.writtenOutputs()
 	if err := spec.Fill(&l.pipeline, known); err != nil {
 		l.src.Errorf(l.root, "type", "", "%s", err)
@@ -126,15 +127,15 @@ func (l *loader) read() bool {
 }
 
 // readAsText reads what is given for parameters that are texts as it was written.
-func (l *loader) readAsText(pipeline entries) {
-	params, _ := pipeline.get("params").(entries)
+func (l *loader) readAsText(pipeline expr.Mapping) {
+	params, _ := pipeline.Get("params").(expr.Mapping)
 	l.d.declaredAsText(params, document.Lookup(l.root, "params"))
-	triggers, _ := pipeline.get("triggers").(entries)
-	for i, name := range triggers.keys {
-		trigger, _ := triggers.values[i].(entries)
-		given, _ := trigger.get("params").(entries)
-		for _, param := range given.keys {
-			decl, _ := params.get(param).(entries)
+	triggers, _ := pipeline.Get("triggers").(expr.Mapping)
+	for i, name := range triggers.Keys {
+		trigger, _ := triggers.Values[i].(expr.Mapping)
+		given, _ := trigger.Get("params").(expr.Mapping)
+		for _, param := range given.Keys {
+			decl, _ := params.Get(param).(expr.Mapping)
 			typ, items := declaredType(decl)
 			l.d.valuesAsText(given, param, document.Lookup(l.root, "triggers", name, "params"), typ, items)
 		}
@@ -143,9 +144,9 @@ func (l *loader) readAsText(pipeline entries) {
 
 // writtenOutputs are the pipeline's outputs as they stand in the document.
 func (l *loader) writtenOutputs() map[string]any {
-	written := make(map[string]any, len(l.outputs.keys))
-	for i, key := range l.outputs.keys {
-		written[key] = known(l.outputs.values[i])
+	written := make(map[string]any, len(l.outputs.Keys))
+	for i, key := range l.outputs.Keys {
+		written[key] = expr.Known(l.outputs.Values[i])
 		if n := document.Lookup(l.root, "outputs", key); written[key] == nil && n != nil {
 			written[key] = n.Value
 		}

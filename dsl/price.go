@@ -69,9 +69,9 @@ func (c *checker) checkCosts() {
 	}
 	for _, s := range c.steps {
 		for _, e := range s.exprs {
-			for _, r := range e.refs {
-				if r.path[0].name == "run" && len(r.path) > 1 && r.path[1].name == "cost" {
-					line, col := e.locate(c.src, r)
+			for _, r := range e.Refs {
+				if r.Path[0].Name == "run" && len(r.Path) > 1 && r.Path[1].Name == "cost" {
+					line, col := e.Locate(c.src, r)
 					c.src.Add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
 				}
 			}

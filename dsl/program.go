@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -18,14 +19,14 @@ import (
 type Program struct {
 	pipeline *spec.Pipeline
 	env      *spec.Environment
-	ts       *typeSystem
+	ts       *expr.TypeSystem
 	steps    []*step
 	byID     map[string]*step
 	graph    []spec.Node
-	outputs  entries
+	outputs  expr.Mapping
 	params   map[string]spec.Param
 	// concurrency has the group, which may read params.
-	concurrency entries
+	concurrency expr.Mapping
 	// requirements are the requirements files of steps and pools, each with the files that it includes.
 	requirements map[string][]string
 	// hashKeys are those of the children, by the steps that run them.
@@ -96,7 +97,7 @@ type checker struct {
 	*loader
 	env        *spec.Environment
 	ws         document.Workspace
-	ts         *typeSystem
+	ts         *expr.TypeSystem
 	base       *cel.Env
 	vars       map[string]*cel.Type
 	afterBase  *cel.Env // of on_failure and finally
@@ -119,7 +120,7 @@ type checker struct {
 }
 
 func (c *checker) check() *Program {
-	c.ts, c.envs, c.counts = newTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
+	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
 	c.cleanings, c.requirements = map[*step]*cleaning{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
@@ -154,77 +155,68 @@ func (c *checker) check() *Program {
 
 // declare defines the types of the names that every expression sees.
 func (c *checker) declare() {
-	steps := &objectType{name: "steps", code: "step", what: "a step of this pipeline", fields: map[string]*cel.Type{}}
+	steps := &expr.ObjectType{Name: "steps", Code: "step", What: "a step of this pipeline", Fields: map[string]*cel.Type{}}
 	for _, s := range c.steps {
-		steps.fields[s.ID] = c.ts.define(&objectType{
-			name: "steps." + s.ID, what: "an output of `" + s.ID + "`", fields: kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known), optional: optionalOutputs(s.known),
-			zeros: zeroCounts(s.known),
+		steps.Fields[s.ID] = c.ts.Define(&expr.ObjectType{
+			Name: "steps." + s.ID, What: "an output of `" + s.ID + "`", Fields: kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known), Optional: optionalOutputs(s.known),
+			Zeros: zeroCounts(s.known),
 		})
 		if s.listed() {
-			steps.fields[s.ID] = cel.ListType(c.instanceType(s))
+			steps.Fields[s.ID] = cel.ListType(c.instanceType(s))
 		}
 	}
 	for _, id := range c.unreadable {
-		steps.fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
+		steps.Fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
 	}
-	stepsType := c.ts.define(steps)
-	serving := &objectType{name: "serving", code: "target", what: "a target of this environment", fields: map[string]*cel.Type{}}
-	earlier := cel.OptionalType(c.ts.define(&objectType{name: "earlier run", what: "a part of an earlier run", fields: map[string]*cel.Type{"steps": stepsType}}))
+	stepsType := c.ts.Define(steps)
+	serving := &expr.ObjectType{Name: "serving", Code: "target", What: "a target of this environment", Fields: map[string]*cel.Type{}}
+	earlier := cel.OptionalType(c.ts.Define(&expr.ObjectType{Name: "earlier run", What: "a part of an earlier run", Fields: map[string]*cel.Type{"steps": stepsType}}))
 	if c.env != nil {
 		for name := range c.env.Targets {
-			serving.fields[name] = earlier
+			serving.Fields[name] = earlier
 		}
 	}
 	main, after := c.runTypes()
 	c.vars = map[string]*cel.Type{
-		"params": c.paramsType(), "steps": stepsType, "serving": c.ts.define(serving), "last": earlier, "run": main,
-		"datasets": cel.MapType(cel.StringType, objectNamed("dataset")), "models": cel.MapType(cel.StringType, objectNamed("model")),
+		"params": c.paramsType(), "steps": stepsType, "serving": c.ts.Define(serving), "last": earlier, "run": main,
+		"datasets": cel.MapType(cel.StringType, expr.ObjectNamed("dataset")), "models": cel.MapType(cel.StringType, expr.ObjectNamed("model")),
 	}
-	c.base = mustEnv(c.ts, c.vars)
+	c.base = expr.MustEnv(c.ts, c.vars)
 	c.afterVars = maps.Clone(c.vars)
 	c.afterVars["run"] = after
-	c.afterBase = mustEnv(c.ts, c.afterVars)
+	c.afterBase = expr.MustEnv(c.ts, c.afterVars)
 	c.compileChildren()
 	for _, s := range c.steps {
 		c.typeFan(s)
 	}
 }
 
-// mustEnv makes an environment of names that are fixed.
-func mustEnv(ts *typeSystem, vars map[string]*cel.Type) *cel.Env {
-	env, err := newEnv(ts, vars)
-	if err != nil {
-		panic(fmt.Sprintf("dsl: %v", err))
-	}
-	return env
-}
-
 func (c *checker) paramsType() *cel.Type {
-	params := &objectType{name: "params", code: "param", what: "a parameter of this pipeline", fields: map[string]*cel.Type{}, optional: map[string]bool{}}
+	params := &expr.ObjectType{Name: "params", Code: "param", What: "a parameter of this pipeline", Fields: map[string]*cel.Type{}, Optional: map[string]bool{}}
 	for name, p := range c.pipeline.Params {
-		t := paramType(p)
+		t := expr.ParamType(p)
 		if slices.Contains(c.untyped, name) {
 			t = cel.DynType
 		}
 		if t != nil {
-			params.fields[name], params.optional[name] = t, p.Optional()
+			params.Fields[name], params.Optional[name] = t, p.Optional()
 		}
 	}
-	return c.ts.define(params)
+	return c.ts.Define(params)
 }
 
 // runTypes are the facts of the run: those the main steps see, and those that on_failure and finally see.
 func (c *checker) runTypes() (main, after *cel.Type) {
-	run := &objectType{name: "run", code: "name", what: "a fact of the run", fields: map[string]*cel.Type{
+	run := &expr.ObjectType{Name: "run", Code: "name", What: "a fact of the run", Fields: map[string]*cel.Type{
 		"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
-		"trigger": c.ts.define(triggerType()),
-		"cost":    c.ts.define(&objectType{name: "cost", code: "name", what: "a cost of the run", fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
+		"trigger": c.ts.Define(triggerType()),
+		"cost":    c.ts.Define(&expr.ObjectType{Name: "cost", Code: "name", What: "a cost of the run", Fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
 	}}
 	ended := *run
-	ended.name, ended.fields = endedRun, maps.Clone(run.fields)
-	ended.fields["status"] = cel.StringType
-	ended.fields["failed"] = cel.ListType(c.ts.structType(reflect.TypeFor[spec.FailedStep]()))
-	return c.ts.define(run), c.ts.define(&ended)
+	ended.Name, ended.Fields = endedRun, maps.Clone(run.Fields)
+	ended.Fields["status"] = cel.StringType
+	ended.Fields["failed"] = cel.ListType(c.ts.StructType(reflect.TypeFor[spec.FailedStep]()))
+	return c.ts.Define(run), c.ts.Define(&ended)
 }
 
 // endedRun is the type of `run` where the main steps have ended.
@@ -238,7 +230,7 @@ func (c *checker) compileStep(s *step) {
 	for _, e := range s.exprs {
 		c.compile(e, s)
 	}
-	for _, name := range c.ts.lookup("steps." + s.ID).fieldNames() {
+	for _, name := range c.ts.Lookup("steps." + s.ID).FieldNames() {
 		_, taken := c.vars[name]
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
 			c.src.Errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
@@ -247,22 +239,22 @@ func (c *checker) compileStep(s *step) {
 }
 
 // compile checks an expression of a step, or of the pipeline when s is nil. One that was tried is left alone.
-func (c *checker) compile(e *expression, s *step) {
-	if e.tried {
+func (c *checker) compile(e *expr.Expression, s *step) {
+	if e.Tried {
 		return
 	}
-	if e.scope == scopeRow || e.scope == scopeStage || e.scope == scopeValue || e.scope == scopeParams {
+	if e.Scope == expr.ScopeRow || e.Scope == expr.ScopeStage || e.Scope == expr.ScopeValue || e.Scope == expr.ScopeParams {
 		c.compileFree(e)
 		return
 	}
 	extra := map[string]*cel.Type{}
-	if s != nil && (e.scope != scopeOnce || s.fan == spec.FanNone) {
+	if s != nil && (e.Scope != expr.ScopeOnce || s.fan == spec.FanNone) {
 		maps.Copy(extra, s.instance)
 		if inputs := c.inputsType(s); inputs != nil {
 			extra["inputs"] = inputs
 		}
-		if e.scope == scopeGate || e.scope == scopeUntil {
-			maps.Copy(extra, c.ts.lookup("steps."+s.ID).asNames())
+		if e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil {
+			maps.Copy(extra, c.ts.Lookup("steps."+s.ID).AsNames())
 			c.anyOutputs(e, s, extra)
 		}
 	}
@@ -271,89 +263,70 @@ func (c *checker) compile(e *expression, s *step) {
 		base, baseVars = c.afterBase, c.afterVars
 	}
 	env, vars := c.envWith(base, baseVars, extra)
-	e.compile(c.src, c.ts, env, vars)
+	e.Compile(c.src, c.ts, env, vars)
 	c.use(e)
 	c.checkCounts(e, s)
 }
 
 // anyOutputs lets a gate read any output of a step whose outputs are not known.
-func (c *checker) anyOutputs(e *expression, s *step, extra map[string]*cel.Type) {
-	if c.outputsOf(s).rest == nil {
+func (c *checker) anyOutputs(e *expr.Expression, s *step, extra map[string]*cel.Type) {
+	if c.outputsOf(s).Rest == nil {
 		return
 	}
-	for _, r := range e.parsed(c.base) {
-		if name := r.path[0].name; extra[name] == nil && c.vars[name] == nil {
+	for _, r := range e.ReferencesIn(c.base) {
+		if name := r.Path[0].Name; extra[name] == nil && c.vars[name] == nil {
 			extra[name] = cel.DynType
 		}
 	}
 }
 
 // compileFree checks an expression that sees nothing of the pipeline but params: over rows, a stage's counts or a trigger's value.
-func (c *checker) compileFree(e *expression) {
-	ts, vars := namesAlone(e.scope, c.ts, c.vars["params"])
-	key := fmt.Sprint("free ", e.scope)
+func (c *checker) compileFree(e *expr.Expression) {
+	ts, vars := expr.FreeNames(e.Scope, c.ts, c.vars["params"])
+	key := fmt.Sprint("free ", e.Scope)
 	if c.envs[key] == nil {
-		c.envs[key] = mustEnv(ts, vars)
+		c.envs[key] = expr.MustEnv(ts, vars)
 	}
-	e.compile(c.src, ts, c.envs[key], vars)
+	e.Compile(c.src, ts, c.envs[key], vars)
 	c.use(e)
 }
 
 // use notes the parameters an expression reads, and reports the secret ones it must not.
-func (c *checker) use(e *expression) {
-	for _, r := range e.refs {
-		for _, name := range r.paramsRead(c.pipeline.Params) {
+func (c *checker) use(e *expr.Expression) {
+	for _, r := range e.Refs {
+		for _, name := range r.Params(c.pipeline.Params) {
 			c.useParam(e, r, name)
 		}
 	}
 }
 
-// paramsRead are the parameters that an expression reads.
-func (e *expression) paramsRead(declared map[string]spec.Param) (all []string) {
-	for _, r := range e.refs {
-		all = append(all, r.paramsRead(declared)...)
-	}
-	return all
-}
-
-// paramsRead are the parameters that a reference reads: all of them where it does not name one.
-func (r reference) paramsRead(declared map[string]spec.Param) []string {
-	switch {
-	case r.path[0].name != "params":
-		return nil
-	case len(r.path) > 1:
-		return []string{r.path[1].name}
-	}
-	return slices.Sorted(maps.Keys(declared))
-}
-
-func (c *checker) useParam(e *expression, r reference, name string) {
+func (c *checker) useParam(e *expr.Expression, r expr.Reference, name string) {
 	c.usedParams[name] = true
-	if c.pipeline.Params[name].Secret && e.scope != scopeSecret {
-		e.reportReference(c.src, r, "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
+	if c.pipeline.Params[name].Secret && e.Scope != expr.ScopeSecret {
+		e.ReportReference(c.src, r, "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
 			"`"+name+"` is a secret parameter, and may be read under `secrets` only")
 	}
 }
 
 // inputsType is the object behind `inputs` of a step, or nil when it takes none.
 func (c *checker) inputsType(s *step) *cel.Type {
-	body, _ := s.spec.(entries)
-	inputs, _ := body.get("inputs").(entries)
-	if len(inputs.keys) == 0 {
+	body, _ := s.spec.(expr.Mapping)
+	inputs, _ := body.Get("inputs").(expr.Mapping)
+	if len(inputs.Keys) == 0 {
 		return nil
 	}
-	if c.ts.lookup("input") == nil {
-		c.ts.define(&objectType{name: "input", code: "output", what: "a property of an input", fields: map[string]*cel.Type{
+	if c.ts.Lookup("input") == nil {
+		c.ts.Define(&expr.ObjectType{Name: "input", Code: "output", What: "a property of an input", Fields: map[string]*cel.Type{
 			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType, "path": cel.StringType,
 		}})
 	}
-	keys := slices.Sorted(slices.Values(inputs.keys))
+	keys := slices.Sorted(slices.Values(inputs.Keys))
 	name := "inputs(" + strings.Join(keys, ",") + ")"
-	o := &objectType{name: name, code: "input", what: "an input of this step", fields: map[string]*cel.Type{}}
+	o := &expr.ObjectType{Name: name, Code: "input", What: "an input of this step", Fields: map[string]*cel.Type{}}
 	for _, k := range keys {
-		o.fields[k] = objectNamed("input")
+		o.Fields[k] = expr.ObjectNamed("input")
 	}
-	return c.ts.define(o)
+	return c.ts.Define(o)
 }
 
 // envWith returns an environment with extra names; environments are kept, since steps often share them.
@@ -374,7 +347,7 @@ func (c *checker) envWith(base *cel.Env, baseVars, extra map[string]*cel.Type) (
 	slices.Sort(signature[1:])
 	key := strings.Join(signature, " ")
 	if c.envs[key] == nil {
-		env, err := extend(base, fresh)
+		env, err := expr.Extend(base, fresh)
 		if err != nil {
 			return base, baseVars
 		}

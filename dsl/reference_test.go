@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -79,7 +80,7 @@ func (w *referenceWriter) kind(k kindInfo) {
 	}
 	w.line("```yaml\n%s```\n", example)
 	w.table(t)
-	ts := newTypeSystem()
+	ts := expr.NewTypeSystem()
 	outputs := k.outputs(ts, "x", k.new())
 	if len(outputs) == 0 {
 		w.line("Outputs: those it declares.\n")
@@ -92,21 +93,21 @@ func (w *referenceWriter) kind(k kindInfo) {
 	w.line("")
 }
 
-func (w *referenceWriter) output(ts *typeSystem, path string, t *cel.Type) {
+func (w *referenceWriter) output(ts *expr.TypeSystem, path string, t *cel.Type) {
 	if t.Kind() == types.MapKind {
 		path, t = path+".NAME", t.Parameters()[1]
 	}
-	o := ts.object(t)
+	o := ts.ObjectType(t)
 	switch {
 	case o != nil && strings.HasSuffix(path, "metrics"):
 		w.line("| `%s.NAME` | double, for each name in `metrics` |", path)
 	case o != nil && strings.HasSuffix(path, "variants"):
 		w.line("| `%s.NAME` | as `source`, for each name in `variants` |", path)
-	case o == nil || isArtifact(o.name):
-		w.line("| `%s` | %s |", path, typeName(t))
+	case o == nil || expr.IsArtifact(o.Name):
+		w.line("| `%s` | %s |", path, expr.TypeName(t))
 	default:
-		for _, f := range o.fieldNames() {
-			w.output(ts, path+"."+f, o.fields[f])
+		for _, f := range o.FieldNames() {
+			w.output(ts, path+"."+f, o.Fields[f])
 		}
 	}
 }
@@ -261,7 +262,7 @@ func valueName(t reflect.Type, r spec.Rules) string {
 			return "mapping"
 		}
 	}
-	return want{typ: t, artifact: r.Artifact}.String()
+	return expr.Expected{Type: t, Artifact: r.Artifact}.String()
 }
 
 // TestExamples: every example of the reference passes the linter without a word, and each kind has one.

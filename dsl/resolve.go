@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -59,7 +60,7 @@ func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 }
 
 func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
-	data, err := s.spec.resolve(names)
+	data, err := s.spec.Resolve(names)
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 		return fmt.Errorf("secrets: %w", err)
 	}
 	if s.summary != nil {
-		line, err := s.summary.resolve(names)
+		line, err := s.summary.Resolve(names)
 		if err != nil {
 			return fmt.Errorf("summary: %w", err)
 		}
@@ -98,10 +99,10 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, error) {
 	read := map[string]string{}
 	for _, e := range s.exprs {
-		if e.scope != scopeRow {
+		if e.Scope != expr.ScopeRow {
 			continue
 		}
-		for _, name := range e.paramsRead(p.params) {
+		for _, name := range e.Params(p.params) {
 			decl := p.params[name]
 			raw, err := spec.Encode([]any{decl.Type, decl.Items, given[name]})
 			if err != nil {
@@ -151,14 +152,14 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	return spec.Encode(sp)
 }
 
-func resolveTexts(texts value, names *names) (map[string]string, error) {
-	vars, ok := texts.(entries)
+func resolveTexts(texts expr.Value, names *names) (map[string]string, error) {
+	vars, ok := texts.(expr.Mapping)
 	if !ok {
 		return nil, nil
 	}
-	out := make(map[string]string, len(vars.keys))
-	for i, key := range vars.keys {
-		v, err := vars.values[i].resolve(names)
+	out := make(map[string]string, len(vars.Keys))
+	for i, key := range vars.Keys {
+		v, err := vars.Values[i].Resolve(names)
 		if err != nil {
 			return nil, err
 		}
@@ -227,10 +228,10 @@ func checkBound(v reflect.Value, f spec.Key) error {
 // the error says why.
 func (p *Program) Outputs(v spec.Vars) (map[string]any, error) {
 	names := p.names(nil, v)
-	out := make(map[string]any, len(p.outputs.keys))
+	out := make(map[string]any, len(p.outputs.Keys))
 	var failed []error
-	for i, key := range p.outputs.keys {
-		value, err := p.outputs.values[i].resolve(names)
+	for i, key := range p.outputs.Keys {
+		value, err := p.outputs.Values[i].Resolve(names)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("output `%s`: %w", key, err))
 			continue

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -193,7 +194,7 @@ func TestMeteredConditions(t *testing.T) {
 		t.Fatalf("%s: %+v", verdict, checks)
 	}
 	for _, check := range checks {
-		if !strings.Contains(check.Error, ErrCost.Error()) {
+		if !strings.Contains(check.Error, expr.ErrCost.Error()) {
 			t.Errorf("%s: %s", check.Expression, check.Error)
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-func rolloutOutputs(ts *typeSystem, _ string, _ *spec.Rollout) map[string]*cel.Type {
-	return ts.structFields(reflect.TypeFor[spec.RolloutOutput]())
+func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) map[string]*cel.Type {
+	return ts.StructFields(reflect.TypeFor[spec.RolloutOutput]())
 }
 
 func checkRollout(c *checker, s *step, spec *spec.Rollout) {

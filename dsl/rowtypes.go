@@ -7,12 +7,11 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -62,15 +61,15 @@ const (
 type rowTyper struct {
 	*checker
 	// exprs are the step's expressions over rows that were not compiled yet, by where they stand.
-	exprs map[*yaml.Node][]*expression
+	exprs map[*yaml.Node][]*expr.Expression
 }
 
 // typeRows checks a cleaning's expressions over rows against what is known of the rows that come to them.
 func (c *checker) typeRows(s *step) {
-	t := &rowTyper{checker: c, exprs: map[*yaml.Node][]*expression{}}
+	t := &rowTyper{checker: c, exprs: map[*yaml.Node][]*expr.Expression{}}
 	for _, e := range s.exprs {
-		if e.scope == scopeRow {
-			t.exprs[e.node] = append(t.exprs[e.node], e)
+		if e.Scope == expr.ScopeRow {
+			t.exprs[e.Node] = append(t.exprs[e.Node], e)
 		}
 	}
 	g := t.graphOf(s)
@@ -121,16 +120,16 @@ func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*
 		}
 		e := t.exprs[n][0]
 		t.exprs[n] = t.exprs[n][1:]
-		if !e.readsFields(t.base) || t.shapes == maxShapes {
+		if !e.ReadsFields(t.base) || t.shapes == maxShapes {
 			t.compileFree(e)
 		} else {
 			if env == nil {
 				env, vars = t.rowEnv(shape, whose)
 			}
-			e.compile(t.src, t.ts, env, vars)
+			e.Compile(t.src, t.ts, env, vars)
 			t.use(e)
 		}
-		computed[n] = fieldType(e.outputType())
+		computed[n] = fieldType(e.OutputType())
 	}
 	return computed
 }
@@ -138,32 +137,11 @@ func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*
 // rowEnv makes an environment in which `row` has a shape.
 func (t *rowTyper) rowEnv(shape rowShape, whose string) (*cel.Env, map[string]*cel.Type) {
 	t.shapes++
-	row := t.ts.define(&objectType{
-		name: fmt.Sprintf("row %d", t.shapes), code: "row", what: "a field of the rows that come to " + whose, fields: shape.fields, rest: shape.rest,
+	row := t.ts.Define(&expr.ObjectType{
+		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that come to " + whose, Fields: shape.fields, Rest: shape.rest,
 	})
 	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
-	return mustEnv(t.ts, vars), vars
-}
-
-// readsFields reports whether an expression uses `row` to read fields by name and for nothing else. As a map it has no fields that
-// could be checked.
-func (e *expression) readsFields(env *cel.Env) bool {
-	parsed, issues := env.Parse(e.text)
-	if issues.Err() != nil {
-		return true // reported all the same
-	}
-	uses, fields := 0, 0
-	isRow := func(x ast.Expr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == "row" }
-	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
-		switch {
-		case isRow(x):
-			uses++
-		case x.Kind() == ast.SelectKind && isRow(x.AsSelect().Operand()),
-			x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.OptSelect && isRow(x.AsCall().Args()[0]):
-			fields++
-		}
-	}))
-	return uses == fields
+	return expr.MustEnv(t.ts, vars), vars
 }
 
 // fieldType is the type of a field that is set to a value of type t: what JSON makes of it.
@@ -222,9 +200,9 @@ func (t *rowTyper) checkFields(typ string, config *yaml.Node, in rowShape, label
 				t.src.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case typ == "Explode" && got.Kind() != types.ListKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, spec.Article(typeName(got)))
+				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, spec.Article(expr.TypeName(got)))
 			case slices.Contains(textTransforms, typ) && got.Kind() != types.StringKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, spec.Article(typeName(got)), typ)
+				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, spec.Article(expr.TypeName(got)), typ)
 			}
 		}
 	}

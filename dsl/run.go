@@ -8,10 +8,11 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func runOutputs(_ *typeSystem, _ string, spec *spec.Run) map[string]*cel.Type {
+func runOutputs(_ *expr.TypeSystem, _ string, spec *spec.Run) map[string]*cel.Type {
 	return declaredOutputs(map[string]*cel.Type{}, spec.Outputs)
 }
 

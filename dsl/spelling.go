@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -38,54 +39,54 @@ func decimalOf(n *yaml.Node) string {
 
 // asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since
 // 1.10 is the number 1.1.
-func (d *decoder) asText(v value, n *yaml.Node) value {
+func (d *decoder) asText(v expr.Value, n *yaml.Node) expr.Value {
 	n = document.Unalias(n)
 	if n == nil {
 		return v
 	}
 	switch v := v.(type) {
-	case literal:
+	case expr.Literal:
 		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
 			delete(d.misspelt, n)
-			if _, isText := v.v.(string); !isText {
-				return literal{v: n.Value}
+			if _, isText := v.Value.(string); !isText {
+				return expr.Literal{Value: n.Value}
 			}
 		}
-	case list:
+	case expr.List:
 		if n.Kind == yaml.SequenceNode && len(n.Content) == len(v) { // else an item was reported
 			for i := range v {
 				v[i] = d.asText(v[i], n.Content[i])
 			}
 		}
-	case entries:
-		for i, key := range v.keys {
-			v.values[i] = d.asText(v.values[i], document.Lookup(n, key))
+	case expr.Mapping:
+		for i, key := range v.Keys {
+			v.Values[i] = d.asText(v.Values[i], document.Lookup(n, key))
 		}
 	}
 	return v
 }
 
 // valuesAsText reads one entry of a mapping as texts, where a declaration says that it is one or holds some.
-func (d *decoder) valuesAsText(of entries, key string, n *yaml.Node, typ, items string) {
+func (d *decoder) valuesAsText(of expr.Mapping, key string, n *yaml.Node, typ, items string) {
 	isText := typ == "string" || typ == "enum" || (typ == "list" || typ == "map") && (items == "" || items == "string")
-	if i := slices.Index(of.keys, key); i >= 0 && isText {
-		of.values[i] = d.asText(of.values[i], document.Lookup(n, key))
+	if i := slices.Index(of.Keys, key); i >= 0 && isText {
+		of.Values[i] = d.asText(of.Values[i], document.Lookup(n, key))
 	}
 }
 
 // declaredAsText reads the defaults of declared parameters or fields as what they are declared to be.
-func (d *decoder) declaredAsText(declared entries, n *yaml.Node) {
-	for i, name := range declared.keys {
-		if decl, ok := declared.values[i].(entries); ok {
+func (d *decoder) declaredAsText(declared expr.Mapping, n *yaml.Node) {
+	for i, name := range declared.Keys {
+		if decl, ok := declared.Values[i].(expr.Mapping); ok {
 			typ, items := declaredType(decl)
 			d.valuesAsText(decl, "default", document.Lookup(n, name), typ, items)
 		}
 	}
 }
 
-func declaredType(decl entries) (typ, items string) {
-	typ, _ = known(decl.get("type")).(string)
-	items, _ = known(decl.get("items")).(string)
+func declaredType(decl expr.Mapping) (typ, items string) {
+	typ, _ = expr.Known(decl.Get("type")).(string)
+	items, _ = expr.Known(decl.Get("items")).(string)
 	return typ, items
 }
 

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -76,7 +77,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 			return true
 		}
 		return l.strangeKey(n, k)
-	}).(entries)
+	}).(expr.Mapping)
 	if !ok {
 		return nil
 	}
@@ -89,11 +90,11 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	case len(kindKeys) > 1:
 		l.src.Errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
 	}
-	if err := spec.Fill(&s.Envelope, known(envelope)); err != nil {
+	if err := spec.Fill(&s.Envelope, expr.Known(envelope)); err != nil {
 		l.src.Errorf(key, "type", "", "%s", err)
 		return nil
 	}
-	s.env, s.secrets, s.summary = envelope.get("env"), envelope.get("secrets"), envelope.get("summary")
+	s.env, s.secrets, s.summary = envelope.Get("env"), envelope.Get("secrets"), envelope.Get("summary")
 	l.readBody(d, s)
 	s.exprs = d.exprs
 	s.complete()
@@ -102,13 +103,13 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 
 // envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
 func (l *loader) envelopeForms(d *decoder, s *step) {
-	d.forms[gateType] = func(n *yaml.Node, r spec.Rules) (value, bool) { return readGates(d, n, r), true }
-	d.forms[needsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readNeeds(d, n) }
-	d.forms[cacheType] = func(n *yaml.Node, r spec.Rules) (value, bool) { return readCache(d, n, r), true }
-	d.forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readRepeat(d, n), true }
-	d.forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[gateType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readGates(d, n, r), true }
+	d.forms[needsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNeeds(d, n) }
+	d.forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
+	d.forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readRepeat(d, n), true }
+	d.forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		s.matrix = readMatrix(d, n)
-		return literal{v: s.matrix.known()}, true
+		return expr.Literal{Value: s.matrix.known()}, true
 	}
 }
 
@@ -124,16 +125,16 @@ func (s *step) complete() {
 	secrets := document.Lookup(s.node, "secrets")
 	for _, e := range s.exprs {
 		switch {
-		case e.scope == scopeGate:
+		case e.Scope == expr.ScopeGate:
 			s.gates = append(s.gates, e)
-		case e.scope == scopeUntil:
+		case e.Scope == expr.ScopeUntil:
 			s.until = e
-		case e.node == document.Lookup(s.node, "when"):
-			s.when, e.scope = e, scopeOnce
-		case e.node == document.Lookup(s.node, "foreach"):
-			s.foreach, e.scope, e.want = e, scopeOnce, want{typ: anyList}
-		case secrets != nil && slices.Contains(secrets.Content, e.node):
-			e.scope = scopeSecret
+		case e.Node == document.Lookup(s.node, "when"):
+			s.when, e.Scope = e, expr.ScopeOnce
+		case e.Node == document.Lookup(s.node, "foreach"):
+			s.foreach, e.Scope, e.Expected = e, expr.ScopeOnce, expr.Expected{Type: anyList}
+		case secrets != nil && slices.Contains(secrets.Content, e.Node):
+			e.Scope = expr.ScopeSecret
 		}
 	}
 	switch {
@@ -181,12 +182,12 @@ func cachedByDefault(s *step) bool {
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decoder) {
-	d.forms[transformType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readTransform(d, n), true }
+	d.forms[transformType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readTransform(d, n), true }
 	d.forms[reflect.PointerTo(transformType)] = d.forms[transformType]
-	d.forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readOutputs(n) }
-	d.forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { writeOutAggregates(n); return nil, false }
-	d.forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readInputs(d, n) }
-	d.forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (value, bool) { return readNodes(d, n) }
+	d.forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readOutputs(n) }
+	d.forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { writeOutAggregates(n); return nil, false }
+	d.forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readInputs(d, n) }
+	d.forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
 }
 
 // readBody reads what is under the kind key.
@@ -198,19 +199,19 @@ func (l *loader) readBody(d *decoder, s *step) {
 		s.body = writtenOut(l.src, s.body)
 	}
 	d.scope = info.scope
-	defer func() { d.scope = scopePlain }()
+	defer func() { d.scope = expr.ScopePlain }()
 	l.bodyForms(d)
 	defer childForms(d)()
 	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), spec.Rules{})
 	if v == nil {
-		v = entries{}
+		v = expr.Mapping{}
 	}
 	s.spec = v
-	if fields, ok := v.(entries); ok && s.Kind == spec.KindApproval {
-		form, _ := fields.get("fields").(entries)
+	if fields, ok := v.(expr.Mapping); ok && s.Kind == spec.KindApproval {
+		form, _ := fields.Get("fields").(expr.Mapping)
 		d.declaredAsText(form, document.Lookup(s.body, "fields"))
 	}
-	if err := spec.Fill(s.known, known(v)); err != nil {
+	if err := spec.Fill(s.known, expr.Known(v)); err != nil {
 		l.src.Errorf(s.key, "type", "", "%s", err)
 	}
 	spec.SetDefaults(reflect.ValueOf(s.known))
@@ -248,34 +249,34 @@ var (
 )
 
 // readCache reads true, false or {max_age, version}.
-func readCache(d *decoder, n *yaml.Node, r spec.Rules) value {
+func readCache(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind == yaml.ScalarNode {
 		v := d.decode(n, boolType, r)
 		if v == nil {
 			return nil
 		}
-		return entry("enabled", v)
+		return expr.MappingOf("enabled", v)
 	}
-	v, ok := d.structure(n, cacheType, nil).(entries)
+	v, ok := d.structure(n, cacheType, nil).(expr.Mapping)
 	if !ok {
 		return nil
 	}
-	v.add("enabled", literal{v: true})
+	v.Add("enabled", expr.Literal{Value: true})
 	return v
 }
 
 // readRepeat reads {until, max}: the condition sees the outputs of an iteration.
-func readRepeat(d *decoder, n *yaml.Node) value {
+func readRepeat(d *decoder, n *yaml.Node) expr.Value {
 	outer := d.scope
-	d.scope = scopeUntil
+	d.scope = expr.ScopeUntil
 	defer func() { d.scope = outer }()
 	return d.structure(n, repeatType, nil)
 }
 
 // readGates reads a gate: one expression, one {check: ...}, or a block list of either.
-func readGates(d *decoder, n *yaml.Node, r spec.Rules) value {
+func readGates(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	outer := d.scope
-	d.scope = scopeGate
+	d.scope = expr.ScopeGate
 	defer func() { d.scope = outer }()
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -285,12 +286,12 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) value {
 		}
 		items = n.Content
 	}
-	var out list
+	var out expr.List
 	for _, item := range items {
 		if item.Kind == yaml.ScalarNode {
 			if v, _, ok := d.enter(item); ok {
 				if check := d.expression(v, spec.Rules{Bool: true}); check != nil {
-					out = append(out, entry("check", check))
+					out = append(out, expr.MappingOf("check", check))
 				}
 				d.depth--
 			}
@@ -304,7 +305,7 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) value {
 }
 
 // readNeeds reads the short form of needs: a list, each `passed`.
-func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
+func readNeeds(d *decoder, n *yaml.Node) (expr.Value, bool) {
 	items := n.Content
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!str":
@@ -312,23 +313,23 @@ func readNeeds(d *decoder, n *yaml.Node) (value, bool) {
 	case n.Kind != yaml.SequenceNode:
 		return nil, false
 	}
-	var out entries
+	var out expr.Mapping
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
 			d.src.Errorf(item, "type", "", "a step's id is expected here, not %s", document.NodeKind(item))
 			continue
 		}
-		if slices.Contains(out.keys, item.Value) {
+		if slices.Contains(out.Keys, item.Value) {
 			d.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 			continue
 		}
-		out.add(item.Value, literal{v: string(spec.NeedPassed)})
+		out.Add(item.Value, expr.Literal{Value: string(spec.NeedPassed)})
 	}
 	return out, true
 }
 
 // readNodes reads the short form of nodes: a number.
-func readNodes(d *decoder, n *yaml.Node) (value, bool) {
+func readNodes(d *decoder, n *yaml.Node) (expr.Value, bool) {
 	if n.Kind != yaml.ScalarNode {
 		return nil, false
 	}
@@ -336,7 +337,7 @@ func readNodes(d *decoder, n *yaml.Node) (value, bool) {
 	if v == nil {
 		return nil, true
 	}
-	nodes := entry("min", v)
-	nodes.add("max", v)
+	nodes := expr.MappingOf("min", v)
+	nodes.Add("max", v)
 	return nodes, true
 }

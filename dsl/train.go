@@ -9,14 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 var nodesType = reflect.TypeFor[spec.Nodes]()
 
-func trainOutputs(ts *typeSystem, id string, sp *spec.Train) map[string]*cel.Type {
-	fields := ts.structFields(reflect.TypeFor[spec.TrainOutput]())
+func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) map[string]*cel.Type {
+	fields := ts.StructFields(reflect.TypeFor[spec.TrainOutput]())
 	fields["metrics"] = metricsType(ts, id, sp.Metrics)
 	return declaredOutputs(fields, sp.Outputs)
 }

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -111,6 +112,6 @@ var toldOthers = regexp.MustCompile(`PET_(RDZV_ENDPOINT|MASTER_ADDR)=|--(rdzv[-_
 
 // meetsOthers reports whether a torchrun is told where the other nodes are.
 func meetsOthers(words []string, s *step) bool {
-	env, _ := s.env.(entries)
-	return slices.ContainsFunc(words, toldOthers.MatchString) || slices.Contains(env.keys, "PET_RDZV_ENDPOINT") || slices.Contains(env.keys, "PET_MASTER_ADDR")
+	env, _ := s.env.(expr.Mapping)
+	return slices.ContainsFunc(words, toldOthers.MatchString) || slices.Contains(env.Keys, "PET_RDZV_ENDPOINT") || slices.Contains(env.Keys, "PET_MASTER_ADDR")
 }

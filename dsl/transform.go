@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -20,7 +21,7 @@ var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
 var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
 
 // readTransform reads one transform or a group of them.
-func readTransform(d *decoder, n *yaml.Node) value {
+func readTransform(d *decoder, n *yaml.Node) expr.Value {
 	typ := document.Lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return d.structure(n, transformType, nil)
@@ -40,10 +41,10 @@ func readTransform(d *decoder, n *yaml.Node) value {
 }
 
 // readConfig reads a transform whose config has the shape of its type.
-func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) value {
+func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) expr.Value {
 	config := document.Lookup(n, "config")
 	outer := d.forms[rawType]
-	d.forms[rawType] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[rawType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		if n != config {
 			return nil, false
 		}
@@ -62,7 +63,7 @@ func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) value {
 }
 
 // readGroup reads a chain or a composite of transforms.
-func readGroup(d *decoder, n *yaml.Node, typ string) value {
+func readGroup(d *decoder, n *yaml.Node, typ string) expr.Value {
 	for key := range keysOf(n, "config") {
 		d.src.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
 	}
@@ -72,23 +73,23 @@ func readGroup(d *decoder, n *yaml.Node, typ string) value {
 	if chain, extra := memberNodes(n); len(chain)+len(extra) == 0 {
 		d.src.Errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
 	}
-	out, ok := d.structure(n, transformType, nil).(entries)
+	out, ok := d.structure(n, transformType, nil).(expr.Mapping)
 	if names := document.Lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
-		var list list
+		var list expr.List
 		for name := range inputNodes(n) {
-			list = append(list, literal{v: name})
+			list = append(list, expr.Literal{Value: name})
 		}
-		out.add("input_names", list)
+		out.Add("input_names", list)
 	}
 	return out
 }
 
 // readOutputs reads the form that names no output but has one.
-func readOutputs(n *yaml.Node) (value, bool) {
+func readOutputs(n *yaml.Node) (expr.Value, bool) {
 	if n.Kind != yaml.ScalarNode {
 		return nil, false
 	}
-	return entry("", literal{v: n.Value}), true
+	return expr.MappingOf("", expr.Literal{Value: n.Value}), true
 }
 
 // keysOf yields those keys of a mapping that are among some.

@@ -7,15 +7,16 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
-func readInputs(d *decoder, n *yaml.Node) (value, bool) {
+func readInputs(d *decoder, n *yaml.Node) (expr.Value, bool) {
 	if n.Kind != yaml.MappingNode {
 		return nil, false
 	}
-	out := list{}
+	out := expr.List{}
 	d.eachKey(n, func(_, val *yaml.Node) {
 		if v := d.decode(val, stringType, spec.Rules{Literal: true}); v != nil {
 			out = append(out, v)

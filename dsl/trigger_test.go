@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -78,11 +79,11 @@ func TestTriggers(t *testing.T) {
 		}
 	}
 	for value, want := range map[float64]bool{0.8: true, 0.9: false} {
-		if got, err := MetricHolds(m, value); got != want || err != nil {
+		if got, err := expr.MetricHolds(m, value); got != want || err != nil {
 			t.Errorf("%v: %v, %v", value, got, err)
 		}
 	}
-	if _, err := MetricHolds(&spec.MetricTrigger{Condition: "valu > 1"}, 1); err == nil {
+	if _, err := expr.MetricHolds(&spec.MetricTrigger{Condition: "valu > 1"}, 1); err == nil {
 		t.Error("a condition over no name holds")
 	}
 }

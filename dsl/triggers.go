@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -22,17 +23,17 @@ import (
 
 // startForms reads what is written around the steps: its expressions see other names than theirs.
 func startForms(d *decoder) {
-	d.forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		outer := d.scope
-		d.scope = scopeValue
+		d.scope = expr.ScopeValue
 		defer func() { d.scope = outer }()
 		return d.structure(n, reflect.TypeFor[spec.MetricTrigger](), nil), true
 	}
-	d.forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (value, bool) {
+	d.forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		before := len(d.exprs)
 		v := d.structure(n, reflect.TypeFor[spec.Concurrency](), nil)
 		for _, e := range d.exprs[before:] {
-			e.scope = scopeParams // the group is known before the run starts
+			e.Scope = expr.ScopeParams // the group is known before the run starts
 		}
 		return v, true
 	}
@@ -227,28 +228,28 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 
 // checkMetricOutput follows the path of an output to a number.
 func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
-	t, offset := objectNamed("steps."+m.Step), 0
+	t, offset := expr.ObjectNamed("steps."+m.Step), 0
 	for name := range strings.SplitSeq(m.Output, ".") {
-		switch o := c.ts.object(t); {
+		switch o := c.ts.ObjectType(t); {
 		case t.Kind() == types.DynKind:
 			return
-		case o != nil && o.fields[name] != nil:
-			t = o.fields[name]
+		case o != nil && o.Fields[name] != nil:
+			t = o.Fields[name]
 		case o != nil:
 			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, o.code, nearest.Hint(name, o.fieldNames()), fmt.Sprintf("`%s` is not %s", name, o.what))
+			c.src.Add(document.SeverityError, line, col, o.Code, nearest.Hint(name, o.FieldNames()), fmt.Sprintf("`%s` is not %s", name, o.What))
 			return
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]
 		default:
 			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, spec.Article(typeName(t))))
+			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, spec.Article(expr.TypeName(t))))
 			return
 		}
 		offset += utf8.RuneCountInString(name) + 1
 	}
 	if k := t.Kind(); k != types.DoubleKind && k != types.IntKind && k != types.DynKind {
-		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, spec.Article(typeName(t)))
+		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, spec.Article(expr.TypeName(t)))
 	}
 }
 
@@ -288,7 +289,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 
 // checkParamValue checks a value that is written for a parameter.
 func (c *checker) checkParamValue(at *yaml.Node, name string, decl spec.Param, v any) {
-	if c.env == nil || paramType(decl) == nil || c.d.holdsMisspelt(at) {
+	if c.env == nil || expr.ParamType(decl) == nil || c.d.holdsMisspelt(at) {
 		return // reported
 	}
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
@@ -301,7 +302,7 @@ func (c *checker) checkParamValue(at *yaml.Node, name string, decl spec.Param, v
 // mustBeGiven reports whether a parameter has no default and cannot be left out.
 func (c *checker) mustBeGiven(name string, decl spec.Param) bool {
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
-	if decl.Default != nil || paramType(decl) == nil {
+	if decl.Default != nil || expr.ParamType(decl) == nil {
 		return false
 	}
 	_, missing := one.Params(nil)
@@ -310,11 +311,11 @@ func (c *checker) mustBeGiven(name string, decl spec.Param) bool {
 
 // ConcurrencyGroup is the group that a run with these params belongs to; empty when the pipeline has none.
 func (p *Program) ConcurrencyGroup(params map[string]any) (string, error) {
-	group := p.concurrency.get("group")
+	group := p.concurrency.Get("group")
 	if group == nil {
 		return "", nil
 	}
-	v, err := group.resolve(p.names(nil, spec.Vars{Params: params}))
+	v, err := group.Resolve(p.names(nil, spec.Vars{Params: params}))
 	if err != nil {
 		return "", fmt.Errorf("concurrency: %w", err)
 	}
@@ -336,8 +337,8 @@ func (c *checker) checkConcurrency() {
 
 // constantGroup is the pipeline's concurrency group; empty when it has none, or when it depends on params.
 func (c *checker) constantGroup() string {
-	group, _ := c.concurrency.get("group").(literal)
-	name, _ := group.v.(string)
+	group, _ := c.concurrency.Get("group").(expr.Literal)
+	name, _ := group.Value.(string)
 	return name
 }
 

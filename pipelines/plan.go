@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/transform"
@@ -30,7 +31,7 @@ type plan struct {
 
 // compilePlan compiles the graph of a job. Its errors are of type invalid and name the transform.
 func compilePlan(job Job) (*plan, error) {
-	params, err := dsl.RowParams(job.ParamTypes, job.Params)
+	params, err := expr.RowParams(job.ParamTypes, job.Params)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}

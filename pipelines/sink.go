@@ -10,7 +10,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
@@ -150,7 +150,7 @@ func (f *writeFn) Setup(context.Context) error {
 	if err := json.Unmarshal(f.Job, &job); err != nil {
 		return err
 	}
-	params, err := dsl.RowParams(job.ParamTypes, job.Params)
+	params, err := expr.RowParams(job.ParamTypes, job.Params)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store/record"
@@ -35,7 +36,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	}
 	resolved, err := sub.Program.Resolve(in.Step, vars)
 	switch {
-	case dsl.IsAbsent(err) && node.Section != spec.SectionMain:
+	case expr.IsAbsent(err) && node.Section != spec.SectionMain:
 		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
 	case err != nil:
 		return contract.Resolved{}, failure.New(failure.Invalid, err.Error(), err)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
@@ -32,7 +32,7 @@ func Reject(reason, format string, args ...any) error {
 // RejectEval rejects a row that an expression failed over; what names it.
 func RejectEval(what string, err error) error {
 	reason := "expression"
-	if errors.Is(err, dsl.ErrCost) {
+	if errors.Is(err, expr.ErrCost) {
 		reason = "cost"
 	}
 	return Reject(reason, "%s: %v", what, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -25,7 +26,7 @@ type Combiner struct {
 // combined is a field that is computed of many rows.
 type combined struct {
 	name  string
-	value *dsl.RowProgram // nil: a count of rows
+	value *expr.RowProgram // nil: a count of rows
 	fn    string
 }
 
@@ -46,7 +47,7 @@ func compileCombine(t spec.Transform, params map[string]any) (End, error) {
 		case Aggregates[f.fn] == nil:
 			return nil, fmt.Errorf("combine: %s: there is no function %q", name, f.fn)
 		case c.Combine[name].Value != "":
-			if f.value, err = dsl.CompileRow(c.Combine[name].Value, params); err != nil {
+			if f.value, err = expr.CompileRow(c.Combine[name].Value, params); err != nil {
 				return nil, fmt.Errorf("combine: %s: %w", name, err)
 			}
 		case f.fn != "count":

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -19,7 +20,7 @@ import (
 type ranking struct {
 	Name   string
 	fields []string
-	order  *dsl.RowProgram // nil: by content alone
+	order  *expr.RowProgram // nil: by content alone
 }
 
 // Deduplicate is a compiled Deduplicate by the method exact.
@@ -36,7 +37,7 @@ func compileDedup(t spec.Transform, params map[string]any) (End, error) {
 	}
 	r := ranking{Name: t.Name, fields: slices.Sorted(slices.Values(c.Fields))}
 	if c.OrderBy != "" {
-		if r.order, err = dsl.CompileRow(c.OrderBy, params); err != nil {
+		if r.order, err = expr.CompileRow(c.OrderBy, params); err != nil {
 			return nil, fmt.Errorf("order_by: %w", err)
 		}
 	}

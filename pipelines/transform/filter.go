@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -25,7 +26,7 @@ func compileFilter(c dsl.Filter, params map[string]any) (rowFunc, error) {
 
 // compileCondition compiles a bool expression over a row; errors in a row are rejections.
 func compileCondition(key string, e spec.Expr, params map[string]any) (func(rows.Row) (bool, error), error) {
-	p, err := dsl.CompileRow(e, params)
+	p, err := expr.CompileRow(e, params)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}

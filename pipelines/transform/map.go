@@ -4,14 +4,15 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileMap computes fields.
 func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
-	programs := make(map[string]*dsl.RowProgram, len(c.Fields))
+	programs := make(map[string]*expr.RowProgram, len(c.Fields))
 	for name, e := range c.Fields {
-		p, err := dsl.CompileRow(e, params)
+		p, err := expr.CompileRow(e, params)
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -29,7 +30,7 @@ func compilePartition(t spec.Transform, params map[string]any) (func(rows.Row) (
 	if e := c.ErrorHandling; e != nil && (slices.Contains(c.Outputs, e.Output) || e.Output != "" && e.Output == c.UnknownOutput) {
 		return nil, fmt.Errorf("error_handling: the output %s has other rows already", e.Output)
 	}
-	by, err := dsl.CompileRow(c.By, params)
+	by, err := expr.CompileRow(c.By, params)
 	if err != nil {
 		return nil, fmt.Errorf("by: %w", err)
 	}

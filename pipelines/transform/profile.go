@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -9,7 +9,7 @@ import (
 )
 
 // Columns are computed for the profile, by name.
-type Columns map[string]*dsl.RowProgram
+type Columns map[string]*expr.RowProgram
 
 // profiles compiles a Profile.
 func (c *Compiled) profiles(t spec.Transform, given Deps) error {
@@ -25,7 +25,7 @@ func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Colum
 	all := make(Columns, len(computed))
 	for name, e := range computed {
 		var err error
-		if all[name], err = dsl.CompileRow(e, params); err != nil {
+		if all[name], err = expr.CompileRow(e, params); err != nil {
 			return nil, fault.New(fault.Invalid, "profile: column %s: %w", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -11,7 +12,7 @@ import (
 func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
 	key := func(r rows.Row) (any, error) { return map[string]any(r), nil }
 	if c.Key != "" {
-		p, err := dsl.CompileRow(c.Key, params)
+		p, err := expr.CompileRow(c.Key, params)
 		if err != nil {
 			return nil, fmt.Errorf("key: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -14,7 +15,7 @@ import (
 // Splitter assigns rows to parts.
 type Splitter struct {
 	parts []partShare
-	key   *dsl.RowProgram
+	key   *expr.RowProgram
 }
 
 // partShare is a part with the upper end of its interval of the unit line.
@@ -33,7 +34,7 @@ func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
 		return nil, err
 	}
 	s := &Splitter{}
-	if s.key, err = dsl.CompileRow(c.Key, params); err != nil {
+	if s.key, err = expr.CompileRow(c.Key, params); err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
 	// By name: a map has no order, and who is in which part must not depend on one.

@@ -1,55 +1,61 @@
-package dsl
+package expr
 
 import (
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// reference is a name with the path read from it, such as steps.fit.metrics.f1.
-type reference struct {
+// Reference is a name with the path read from it, such as steps.fit.metrics.f1.
+type Reference struct {
 	id   int64 // of the whole path's node
 	root int64 // of the name it begins with
-	path []segment
+	Path []Segment
 }
 
-type segment struct {
-	name     string
-	optional bool // read as .?name
+type Segment struct {
+	Name     string
+	Optional bool // read as .?name
 }
 
 // String is the reference as it is written.
-func (r reference) String() string {
+func (r Reference) String() string {
 	var s string
-	for i, seg := range r.path {
+	for i, seg := range r.Path {
 		switch {
 		case i == 0:
-			s = seg.name
-		case seg.optional:
-			s += ".?" + seg.name
-		case isIdentifier(seg.name):
-			s += "." + seg.name
+			s = seg.Name
+		case seg.Optional:
+			s += ".?" + seg.Name
+		case IsIdentifier(seg.Name):
+			s += "." + seg.Name
 		default:
-			s += "[" + strconv.Quote(seg.name) + "]"
+			s += "[" + strconv.Quote(seg.Name) + "]"
 		}
 	}
 	return s
 }
 
 // references lists the longest paths an expression reads from names outside of it, in the order they are written.
-func references(tree *ast.AST) []reference {
-	var refs []reference
+func references(tree *ast.AST) []Reference {
+	var refs []Reference
 	walkReferences(tree.Expr(), map[string]int{}, &refs)
 	return refs
 }
 
 // walkReferences collects from x; bound counts the comprehension variables in scope by name.
-func walkReferences(x ast.Expr, bound map[string]int, refs *[]reference) {
+func walkReferences(x ast.Expr, bound map[string]int, refs *[]Reference) {
 	if path, ok := pathOf(x); ok {
-		if bound[path[0].name] == 0 {
-			*refs = append(*refs, reference{x.ID(), rootOf(x), path})
+		if bound[path[0].Name] == 0 {
+			*refs = append(*refs, Reference{x.ID(), rootOf(x), path})
 		}
 		return
 	}
@@ -82,7 +88,7 @@ func walkReferences(x ast.Expr, bound map[string]int, refs *[]reference) {
 	}
 }
 
-func walkComprehension(c ast.ComprehensionExpr, bound map[string]int, refs *[]reference) {
+func walkComprehension(c ast.ComprehensionExpr, bound map[string]int, refs *[]Reference) {
 	walkReferences(c.IterRange(), bound, refs)
 	walkReferences(c.AccuInit(), bound, refs)
 	names := []string{c.IterVar(), c.AccuVar()}
@@ -101,14 +107,14 @@ func walkComprehension(c ast.ComprehensionExpr, bound map[string]int, refs *[]re
 }
 
 // pathOf reads x as a name followed by fields and constant string indices.
-func pathOf(x ast.Expr) ([]segment, bool) {
+func pathOf(x ast.Expr) ([]Segment, bool) {
 	switch x.Kind() {
 	case ast.IdentKind:
-		return []segment{{name: x.AsIdent()}}, true
+		return []Segment{{Name: x.AsIdent()}}, true
 	case ast.SelectKind:
 		sel := x.AsSelect()
 		path, ok := pathOf(sel.Operand())
-		return append(path, segment{name: sel.FieldName(), optional: sel.IsTestOnly()}), ok
+		return append(path, Segment{Name: sel.FieldName(), Optional: sel.IsTestOnly()}), ok
 	case ast.CallKind:
 		call := x.AsCall()
 		name := call.FunctionName()
@@ -120,7 +126,7 @@ func pathOf(x ast.Expr) ([]segment, bool) {
 			return nil, false
 		}
 		path, ok := pathOf(call.Args()[0])
-		return append(path, segment{name: string(key), optional: name != operators.Index}), ok
+		return append(path, Segment{Name: string(key), Optional: name != operators.Index}), ok
 	}
 	return nil, false
 }
@@ -130,7 +136,7 @@ func ownerOf(x ast.Expr, name string) ast.Expr {
 	switch path, ok := pathOf(x); {
 	case x.Kind() == ast.SelectKind && x.AsSelect().FieldName() == name:
 		return x.AsSelect().Operand()
-	case x.Kind() == ast.CallKind && ok && path[len(path)-1].name == name:
+	case x.Kind() == ast.CallKind && ok && path[len(path)-1].Name == name:
 		return x.AsCall().Args()[0]
 	}
 	return nil
@@ -147,8 +153,8 @@ func rootOf(x ast.Expr) int64 {
 	return x.ID()
 }
 
-// isIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.
-func isIdentifier(s string) bool {
+// IsIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.
+func IsIdentifier(s string) bool {
 	if s == "" || s[0] < 'a' || s[0] > 'z' {
 		return false
 	}
@@ -158,4 +164,35 @@ func isIdentifier(s string) bool {
 		}
 	}
 	return true
+}
+
+// ReadsArtifact reports whether any part of the expression is an artifact of some type, as what is picked from a list of instances may be.
+func (e *Expression) ReadsArtifact(kinds []artifact.Type) bool {
+	found := false
+	if e.OK {
+		ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+			name, isObject := strings.CutPrefix(e.tree.GetType(x.ID()).TypeName(), objectPrefix)
+			found = found || isObject && slices.Contains(kinds, artifact.Type(name))
+		}))
+	}
+	return found
+}
+
+// Params are the parameters that an expression reads.
+func (e *Expression) Params(declared map[string]spec.Param) (all []string) {
+	for _, r := range e.Refs {
+		all = append(all, r.Params(declared)...)
+	}
+	return all
+}
+
+// Params are the parameters that a reference reads: all of them where it does not name one.
+func (r Reference) Params(declared map[string]spec.Param) []string {
+	switch {
+	case r.Path[0].Name != "params":
+		return nil
+	case len(r.Path) > 1:
+		return []string{r.Path[1].Name}
+	}
+	return slices.Sorted(maps.Keys(declared))
 }

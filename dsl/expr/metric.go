@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // MetricHolds evaluates the condition of a metric trigger over a value that was measured.
 func MetricHolds(m *spec.MetricTrigger, value float64) (bool, error) {
 	ts, vars := valueNames()
-	check, err := evalCheck(m.Condition, scopeValue, ts, vars, map[string]any{"value": value})
+	check, err := evalCheck(m.Condition, ScopeValue, ts, vars, map[string]any{"value": value})
 	switch {
 	case err != nil:
 		return false, err
@@ -23,6 +23,6 @@ func MetricHolds(m *spec.MetricTrigger, value float64) (bool, error) {
 }
 
 // valueNames is what the condition of a metric trigger sees.
-var valueNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
-	return newTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
+var valueNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
+	return NewTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
 })

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func costOf(t *testing.T, expr spec.Expr, n int, limit uint64) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := extend(base.Env, rowNames)
+	env, err := Extend(base.Env, rowNames)
 	if err != nil {
 		t.Fatal(err)
 	}

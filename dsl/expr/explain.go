@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 )
 
 // reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
-func (e *expression) reportSyntax(src *document.Source, issues *cel.Issues) {
+func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	first := issues.Errors()[0]
 	message, _, _ := strings.Cut(first.Message, "\n")
 	message = strings.TrimPrefix(message, "Syntax error: ")
@@ -26,13 +26,13 @@ func (e *expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 		}
 	}
 	hint := ""
-	if strings.Contains(e.text, "=") && assignment.MatchString(e.text) {
+	if strings.Contains(e.Text, "=") && assignment.MatchString(e.Text) {
 		hint = "compare with `==`"
-	} else if strings.Contains(message, "' and '") || words.MatchString(e.text) {
+	} else if strings.Contains(message, "' and '") || words.MatchString(e.Text) {
 		hint = "CEL writes `&&`, `||` and `!`"
 	}
-	offset := charOffset(e.text, first.Location.Line(), first.Location.Column())
-	e.report(src, offset, "syntax", hint, "this is not a CEL expression: "+message)
+	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
+	e.Report(src, offset, "syntax", hint, "this is not a CEL expression: "+message)
 }
 
 var (
@@ -44,9 +44,9 @@ var (
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
 type explainer struct {
 	src  *document.Source
-	ts   *typeSystem
+	ts   *TypeSystem
 	vars map[string]*cel.Type
-	e    *expression
+	e    *Expression
 	// bound are the variables of comprehensions.
 	bound map[string]*cel.Type
 }
@@ -64,18 +64,18 @@ func (x *explainer) report(issues *cel.Issues) {
 		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+bestOf+"'") {
 			continue // what it is given is wrong, and is reported
 		}
-		offset := charOffset(x.e.text, err.Location.Line(), err.Location.Column())
+		offset := charOffset(x.e.Text, err.Location.Line(), err.Location.Column())
 		if x.unknownFunction(err.Message, offset) {
 			continue
 		}
 		code, message, hint := x.explain(err.Message)
-		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '.' {
+		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '.' {
 			offset++ // at the name, not at the dot
-			if offset < len([]rune(x.e.text)) && []rune(x.e.text)[offset] == '?' {
+			if offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '?' {
 				offset++
 			}
 		}
-		x.e.report(x.src, offset, code, hint, message)
+		x.e.Report(x.src, offset, code, hint, message)
 	}
 }
 
@@ -106,11 +106,11 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
 	}
 	hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
-	if steps := x.ts.lookup("steps"); steps != nil && steps.fields[name] != nil {
+	if steps := x.ts.Lookup("steps"); steps != nil && steps.Fields[name] != nil {
 		hint = "write `steps." + name + "`"
-	} else if params := x.ts.lookup("params"); params != nil && params.fields[name] != nil {
+	} else if params := x.ts.Lookup("params"); params != nil && params.Fields[name] != nil {
 		hint = "write `params." + name + "`"
-	} else if x.e.node != nil && strings.ToUpper(name) == name {
+	} else if x.e.Node != nil && strings.ToUpper(name) == name {
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where `${}` belongs to the shell"
 	}
 	return "name", fmt.Sprintf("`%s` is not a name here", name), hint
@@ -119,14 +119,14 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 // undefinedField explains a field that an object lacks: it walks the path from its name to the object, whose type says what the
 // fields are.
 func (x *explainer) undefinedField(name string) (code, text, hint string) {
-	var owner *objectType
+	var owner *ObjectType
 	x.bind()
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		if t := x.typeOf(ownerOf(n, name)); owner == nil && t != nil {
-			if isOptional(t) {
+			if IsOptional(t) {
 				t = t.Parameters()[0]
 			}
-			if o := x.ts.object(t); o != nil && o.fields[name] == nil {
+			if o := x.ts.ObjectType(t); o != nil && o.Fields[name] == nil {
 				owner = o
 			}
 		}
@@ -134,14 +134,14 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	if owner == nil {
 		return "output", fmt.Sprintf("there is no field `%s`", name), ""
 	}
-	if owner.name == "run" && (name == "failed" || name == "status") {
-		return owner.code, fmt.Sprintf("`run.%s` is known when the main steps have ended", name), "only steps of `on_failure` and `finally` see it"
+	if owner.Name == "run" && (name == "failed" || name == "status") {
+		return owner.Code, fmt.Sprintf("`run.%s` is known when the main steps have ended", name), "only steps of `on_failure` and `finally` see it"
 	}
-	text = fmt.Sprintf("`%s` is not %s", name, owner.what)
-	if len(owner.fields) == 0 && owner.code == "output" {
-		return owner.code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
+	text = fmt.Sprintf("`%s` is not %s", name, owner.What)
+	if len(owner.Fields) == 0 && owner.Code == "output" {
+		return owner.Code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
 	}
-	return owner.code, text, nearest.Hint(name, owner.fieldNames())
+	return owner.Code, text, nearest.Hint(name, owner.FieldNames())
 }
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 // the lists and texts that expressions make of a map: the same step would have another cache key each time.
 type orderedMap struct{ traits.Mapper }
 
-// newMap makes a map from strings that is walked through in the order of its keys.
-func (ts *typeSystem) newMap(values map[ref.Val]ref.Val) ref.Val {
+// NewMap makes a map from strings that is walked through in the order of its keys.
+func (ts *TypeSystem) NewMap(values map[ref.Val]ref.Val) ref.Val {
 	return orderedMap{types.NewRefValMap(ts, values)}
 }
 
@@ -40,12 +40,12 @@ type countsMap struct {
 }
 
 // decodeCounts makes a countsMap of a map of type t, which may be nil.
-func (ts *typeSystem) decodeCounts(t *cel.Type, counts ref.Val, zero json.RawMessage) (ref.Val, error) {
+func (ts *TypeSystem) decodeCounts(t *cel.Type, counts ref.Val, zero json.RawMessage) (ref.Val, error) {
 	m, ok := counts.(orderedMap)
 	if !ok {
 		m = orderedMap{types.NewRefValMap(ts, nil)}
 	}
-	none, err := ts.decode(t.Parameters()[1], zero)
+	none, err := ts.Decode(t.Parameters()[1], zero)
 	return countsMap{m, none}, err
 }
 
@@ -62,7 +62,7 @@ func (m countsMap) Find(key ref.Val) (ref.Val, bool) {
 }
 
 // NativeToValue puts the maps of values without a declared type in order, also those within others.
-func (ts *typeSystem) NativeToValue(v any) ref.Val {
+func (ts *TypeSystem) NativeToValue(v any) ref.Val {
 	switch v := v.(type) {
 	case map[string]any:
 		return orderedMap{types.NewDynamicMap(ts, v)}

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"fmt"
@@ -14,28 +14,28 @@ import (
 )
 
 // stageNames are the types a rollout stage's checks see. They are the same in every pipeline.
-var stageNames = sync.OnceValues(func() (*typeSystem, map[string]*cel.Type) {
-	ts := newTypeSystem()
-	side := ts.define(&objectType{name: "side", code: "name", what: "a count of a side", fields: map[string]*cel.Type{
+var stageNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
+	ts := NewTypeSystem()
+	side := ts.Define(&ObjectType{Name: "side", Code: "name", What: "a count of a side", Fields: map[string]*cel.Type{
 		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType,
 	}})
-	delta := ts.define(&objectType{name: "delta", code: "name", what: "a difference of candidate and stable", fields: map[string]*cel.Type{
+	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{
 		"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType,
 	}})
 	return ts, map[string]*cel.Type{"candidate": side, "stable": side, "delta": delta}
 })
 
-// namesAlone are the names that an expression sees, and their types, which sees nothing of the pipeline but params: over rows, over a
+// FreeNames are the names that an expression sees, and their types, which sees nothing of the pipeline but params: over rows, over a
 // stage's counts, or over a trigger's value.
-func namesAlone(s scope, pipeline *typeSystem, params *cel.Type) (*typeSystem, map[string]*cel.Type) {
+func FreeNames(s Scope, pipeline *TypeSystem, params *cel.Type) (*TypeSystem, map[string]*cel.Type) {
 	switch s {
-	case scopeRow:
+	case ScopeRow:
 		return pipeline, map[string]*cel.Type{"row": cel.MapType(cel.StringType, cel.DynType), "params": params}
-	case scopeValue:
+	case ScopeValue:
 		return valueNames()
-	case scopeParams:
+	case ScopeParams:
 		return pipeline, map[string]*cel.Type{"params": params}
-	case scopePlain, scopeGate, scopeUntil, scopeOnce, scopeSecret, scopeStage:
+	case ScopePlain, ScopeGate, ScopeUntil, ScopeOnce, ScopeSecret, ScopeStage:
 	}
 	return stageNames()
 }
@@ -44,21 +44,21 @@ func namesAlone(s scope, pipeline *typeSystem, params *cel.Type) (*typeSystem, m
 // samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
 func EvalStageCheck(e spec.Expr, candidate, stable spec.SideCounts, d spec.Delta) (spec.Check, error) {
 	ts, vars := stageNames()
-	return evalCheck(e, scopeStage, ts, vars, map[string]any{
+	return evalCheck(e, ScopeStage, ts, vars, map[string]any{
 		"candidate": sideValue(ts, candidate), "stable": sideValue(ts, stable), "delta": deltaValue(ts, d),
 	})
 }
 
 // evalCheck evaluates a condition outside of any pipeline. err means that e is none.
-func evalCheck(e spec.Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, values map[string]any) (spec.Check, error) {
+func evalCheck(e spec.Expr, s Scope, ts *TypeSystem, vars map[string]*cel.Type, values map[string]any) (spec.Check, error) {
 	env, err := newEnv(ts, vars)
 	if err != nil {
 		return spec.Check{}, err
 	}
 	src := document.New(document.File{Source: []byte(e)})
-	x := &expression{text: string(e), node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, scope: s, want: want{typ: goBool}}
-	x.compile(src, ts, env, vars)
-	if !x.ok {
+	x := &Expression{Text: string(e), Node: &yaml.Node{Kind: yaml.ScalarNode, Value: string(e), Line: 1, Column: 1}, Scope: s, Expected: Expected{Type: goBool}}
+	x.Compile(src, ts, env, vars)
+	if !x.OK {
 		return spec.Check{}, fmt.Errorf("check %q: %w", e, src.Findings)
 	}
 	names, err := cel.NewActivation(values)
@@ -66,7 +66,7 @@ func evalCheck(e spec.Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, 
 		return spec.Check{}, err
 	}
 	check := spec.Check{Expression: string(e), Verdict: spec.VerdictFail}
-	holds, seen, err := x.judge(names)
+	holds, seen, err := x.Holds(names)
 	check.Values = seen
 	if err != nil {
 		check.Verdict, check.Error = spec.VerdictError, err.Error()
@@ -76,18 +76,18 @@ func evalCheck(e spec.Expr, s scope, ts *typeSystem, vars map[string]*cel.Type, 
 	return check, nil
 }
 
-func sideValue(ts *typeSystem, s spec.SideCounts) *object {
+func sideValue(ts *TypeSystem, s spec.SideCounts) *Object {
 	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors)}
 	if s.Requests > 0 {
 		fields["error_rate"], fields["p50_ms"], fields["p99_ms"] = types.Double(s.ErrorRate), types.Double(s.P50MS), types.Double(s.P99MS)
 	}
-	return ts.fixed("side", fields)
+	return ts.NewObject("side", fields)
 }
 
-func deltaValue(ts *typeSystem, d spec.Delta) *object {
+func deltaValue(ts *TypeSystem, d spec.Delta) *Object {
 	fields := map[string]ref.Val{"samples": types.Double(d.Samples)}
 	if d.Samples > 0 {
 		fields["agreement"], fields["max_abs"] = types.Double(d.Agreement), types.Double(d.MaxAbs)
 	}
-	return ts.fixed("delta", fields)
+	return ts.NewObject("delta", fields)
 }

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"encoding/binary"
@@ -63,9 +63,9 @@ func appendKey(to []byte, v ref.Val) []byte {
 			return append(to, 'o')
 		}
 		return appendKey(append(to, 'O'), v.GetValue())
-	case *object:
+	case *Object:
 		native, err := v.native()
-		return appendText(to, 'x', v.typ.name+fmt.Sprint(native, err))
+		return appendText(to, 'x', v.typ.Name+fmt.Sprint(native, err))
 	case traits.Lister:
 		all := elements(v)
 		to = binary.AppendUvarint(append(to, 'l'), uint64(len(all)))

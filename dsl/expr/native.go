@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"encoding/base64"
@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// jsonValue turns a CEL value into what encoding/json would make of the same JSON, but keeps whole numbers whole.
-func jsonValue(v ref.Val) (any, error) {
+// JSONValue turns a CEL value into what encoding/json would make of the same JSON, but keeps whole numbers whole.
+func JSONValue(v ref.Val) (any, error) {
 	switch v := v.(type) {
 	case types.Null:
 		return nil, nil
@@ -42,13 +42,13 @@ func jsonValue(v ref.Val) (any, error) {
 		return v.UTC().Format(time.RFC3339Nano), nil
 	case types.Duration:
 		return v.Duration.String(), nil
-	case *object:
+	case *Object:
 		return v.native()
 	case *types.Optional:
 		if !v.HasValue() {
 			return nil, nil
 		}
-		return jsonValue(v.GetValue())
+		return JSONValue(v.GetValue())
 	case traits.Lister:
 		return jsonList(v)
 	case traits.Mapper:
@@ -62,7 +62,7 @@ func jsonValue(v ref.Val) (any, error) {
 func jsonList(v traits.Lister) (any, error) {
 	list := []any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
-		item, err := jsonValue(it.Next())
+		item, err := JSONValue(it.Next())
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func jsonObject(v traits.Mapper) (any, error) {
 		if !ok {
 			return nil, errors.New("a map whose keys are not strings has no form in JSON")
 		}
-		value, err := jsonValue(v.Get(key))
+		value, err := JSONValue(v.Get(key))
 		if err != nil {
 			return nil, err
 		}

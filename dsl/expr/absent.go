@@ -1,8 +1,7 @@
-package dsl
+package expr
 
 import (
 	"errors"
-	"reflect"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -10,7 +9,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // absentError: an expression read what has no value.
@@ -37,31 +35,11 @@ func IsAbsent(err error) bool {
 	return errors.As(err, &absent)
 }
 
-// optionalOutputs are the outputs of a step that may be absent although it passed.
-func optionalOutputs(sp spec.Spec) map[string]bool {
-	switch kind := sp.(type) {
-	case *spec.Clean:
-		return optionalFields(reflect.TypeFor[spec.CleanOutput]())
-	case *spec.Train:
-		return optionalFields(reflect.TypeFor[spec.TrainOutput]())
-	case *spec.Approval:
-		optional := map[string]bool{}
-		for name, f := range kind.Fields {
-			optional[name] = !f.Required && f.Default == nil
-		}
-		for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
-			delete(optional, f.Name)
-		}
-		return optional
-	}
-	return nil
-}
-
-// asNames are the fields as plain names. A name cannot be read with .?, so one that may be absent is an optional itself.
-func (o *objectType) asNames() map[string]*cel.Type {
-	names := make(map[string]*cel.Type, len(o.fields))
-	for name, t := range o.fields {
-		if o.optional[name] {
+// AsNames are the fields as plain names. A name cannot be read with .?, so one that may be absent is an optional itself.
+func (o *ObjectType) AsNames() map[string]*cel.Type {
+	names := make(map[string]*cel.Type, len(o.Fields))
+	for name, t := range o.Fields {
+		if o.Optional[name] {
 			t = cel.OptionalType(t)
 		}
 		names[name] = t
@@ -69,11 +47,11 @@ func (o *objectType) asNames() map[string]*cel.Type {
 	return names
 }
 
-// named is the value of a field as a plain name.
-func (o *object) named(name string) (ref.Val, error) {
+// AsName is the value of a field as a plain name.
+func (o *Object) AsName(name string) (ref.Val, error) {
 	v, err := o.get(name)
 	switch {
-	case err != nil || !o.typ.optional[name]:
+	case err != nil || !o.typ.Optional[name]:
 		return v, err
 	case v == nil:
 		return types.OptionalNone, nil
@@ -82,7 +60,7 @@ func (o *object) named(name string) (ref.Val, error) {
 }
 
 // checkAbsent reports reads of what may be absent that are not optional. It reports whether there were none.
-func (e *expression) checkAbsent(src *document.Source, ts *typeSystem) bool {
+func (e *Expression) checkAbsent(src *document.Source, ts *TypeSystem) bool {
 	ok := true
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.SelectKind || x.AsSelect().IsTestOnly() {
@@ -93,9 +71,9 @@ func (e *expression) checkAbsent(src *document.Source, ts *typeSystem) bool {
 		if t.Kind() != types.StructKind {
 			return
 		}
-		if o := ts.object(t); o != nil && o.optional[field] {
+		if o := ts.ObjectType(t); o != nil && o.Optional[field] {
 			ok = false
-			e.report(src, e.offset(x.ID())+1, "absent", "write `.?"+field+"`, and end with `.orValue(...)` where a value is needed", "`"+field+"` may be absent")
+			e.Report(src, e.offset(x.ID())+1, "absent", "write `.?"+field+"`, and end with `.orValue(...)` where a value is needed", "`"+field+"` may be absent")
 		}
 	}))
 	return ok

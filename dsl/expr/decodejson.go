@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
-func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
+// Decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
+func (ts *TypeSystem) Decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -23,7 +23,7 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 	case types.DynKind:
 		return ts.decodeAny(raw)
 	case types.StructKind:
-		return ts.decodeObject(ts.object(t), raw)
+		return ts.decodeObject(ts.ObjectType(t), raw)
 	case types.ListKind:
 		var items []json.RawMessage
 		if err := json.Unmarshal(raw, &items); err != nil {
@@ -31,7 +31,7 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 		}
 		list := make([]ref.Val, len(items))
 		for i, item := range items {
-			v, err := ts.decode(t.Parameters()[0], item)
+			v, err := ts.Decode(t.Parameters()[0], item)
 			if err != nil {
 				return nil, err
 			}
@@ -48,7 +48,7 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 		}
 		fields := make(map[ref.Val]ref.Val, len(items))
 		for key, item := range items {
-			v, err := ts.decode(t.Parameters()[1], item)
+			v, err := ts.Decode(t.Parameters()[1], item)
 			if err != nil {
 				return nil, err
 			}
@@ -56,36 +56,36 @@ func (ts *typeSystem) decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 				fields[types.String(key)] = v
 			}
 		}
-		return ts.newMap(fields), nil
+		return ts.NewMap(fields), nil
 	}
 	return decodeScalar(t, raw)
 }
 
 // decodeObject reads the fields of an object when the first is asked for: of a long list of objects few are.
-func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Val, error) {
+func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Val, error) {
 	if raw[0] != '{' {
-		return nil, fmt.Errorf("%s: an object is expected", typ.name)
+		return nil, fmt.Errorf("%s: an object is expected", typ.Name)
 	}
 	var parts map[string]json.RawMessage
 	seen := map[string]ref.Val{}
-	return &object{typ: typ, get: func(field string) (ref.Val, error) {
+	return &Object{typ: typ, get: func(field string) (ref.Val, error) {
 		if v, ok := seen[field]; ok {
 			return v, nil
 		}
-		t, ok := typ.fields[field]
-		if !ok && typ.rest != nil {
-			t, ok = typ.rest, true
+		t, ok := typ.Fields[field]
+		if !ok && typ.Rest != nil {
+			t, ok = typ.Rest, true
 		}
 		if !ok {
 			return nil, nil
 		}
 		if parts == nil {
 			if err := json.Unmarshal(raw, &parts); err != nil {
-				return nil, fmt.Errorf("%s: %w", typ.name, err)
+				return nil, fmt.Errorf("%s: %w", typ.Name, err)
 			}
 		}
-		v, err := ts.decode(t, parts[field])
-		if zero := typ.zeros[field]; zero != nil && err == nil {
+		v, err := ts.Decode(t, parts[field])
+		if zero := typ.Zeros[field]; zero != nil && err == nil {
 			v, err = ts.decodeCounts(t, v, zero)
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func (ts *typeSystem) decodeObject(typ *objectType, raw json.RawMessage) (ref.Va
 }
 
 // decodeAny reads what has no type: whole numbers are ints.
-func (ts *typeSystem) decodeAny(raw json.RawMessage) (ref.Val, error) {
+func (ts *TypeSystem) decodeAny(raw json.RawMessage) (ref.Val, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any

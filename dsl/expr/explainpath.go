@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"fmt"
@@ -13,22 +13,22 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// objectAt returns the object type that a path from one of the names leads to, or nil.
-func (ts *typeSystem) objectAt(names map[string]*cel.Type, path []segment) *objectType {
+// ObjectAt returns the object type that a path from one of the names leads to, or nil.
+func (ts *TypeSystem) ObjectAt(names map[string]*cel.Type, path []Segment) *ObjectType {
 	t := (&explainer{ts: ts, vars: names}).typeAt(path)
 	if t == nil {
 		return nil
 	}
-	return ts.object(t)
+	return ts.ObjectType(t)
 }
 
 // typeAt returns the type of what a path leads to, or nil.
-func (x *explainer) typeAt(path []segment) *cel.Type {
-	t := x.vars[path[0].name]
-	if bound := x.bound[path[0].name]; bound != nil {
+func (x *explainer) typeAt(path []Segment) *cel.Type {
+	t := x.vars[path[0].Name]
+	if bound := x.bound[path[0].Name]; bound != nil {
 		t = bound
 	}
-	if t != nil && isOptional(t) {
+	if t != nil && IsOptional(t) {
 		t = t.Parameters()[0]
 	}
 	for _, seg := range path[1:] {
@@ -38,13 +38,13 @@ func (x *explainer) typeAt(path []segment) *cel.Type {
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]
 		default:
-			o := x.ts.object(t)
+			o := x.ts.ObjectType(t)
 			if o == nil {
 				return nil
 			}
-			t = o.fields[seg.name]
+			t = o.Fields[seg.Name]
 		}
-		if t != nil && isOptional(t) {
+		if t != nil && IsOptional(t) {
 			t = t.Parameters()[0]
 		}
 	}
@@ -70,7 +70,7 @@ func (x *explainer) bind() {
 
 // instanceHint says why a name of instances is none here.
 func (x *explainer) instanceHint(name string) string {
-	if x.e.scope == scopeOnce {
+	if x.e.Scope == ScopeOnce {
 		return "`when`, `matrix` and `foreach` are evaluated once, before there are instances"
 	}
 	return map[string]string{
@@ -121,3 +121,6 @@ func notInstance(message string) (code, text, hint string, ok bool) {
 }
 
 var noFields = regexp.MustCompile(`^type '(.*)' does not support field selection`)
+
+// instanceNames are the names that only instances see.
+var instanceNames = []string{"matrix", "item", "index", "previous"}

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"encoding/json"
@@ -10,9 +10,9 @@ import (
 )
 
 func TestMapsWithoutTypeAreInOrder(t *testing.T) {
-	ts := newTypeSystem()
+	ts := NewTypeSystem()
 	for range 20 {
-		v, err := ts.decode(cel.DynType, json.RawMessage(`[{"e": 1, "a": 1, "d": 1, "b": 1, "c": 1}]`))
+		v, err := ts.Decode(cel.DynType, json.RawMessage(`[{"e": 1, "a": 1, "d": 1, "b": 1, "c": 1}]`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"regexp"
@@ -9,8 +9,8 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
-func functions() ([]string, error) { return functionNames() }
+// Functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
+func Functions() ([]string, error) { return functionNames() }
 
 var functionNames = sync.OnceValues(func() ([]string, error) {
 	env, err := baseEnv()
@@ -40,11 +40,11 @@ var (
 // stands before the dot as well.
 func (x *explainer) unknownFunction(message string, offset int) bool {
 	m := undeclared.FindStringSubmatch(message)
-	known, err := functions()
+	known, err := Functions()
 	if m == nil || m[1] == "now" || err != nil {
 		return false
 	}
-	text := []rune(x.e.text)
+	text := []rune(x.e.Text)
 	if offset >= len(text) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if at[2] >= 0 && isNamespace(before[at[2]:at[3]], known) {
 		name, start = before[at[2]:at[5]], at[2]
 	}
-	x.e.report(x.src, len([]rune(before[:start])), "function", nearest.DidYouMean(name, known), "there is no function `"+name+"`")
+	x.e.Report(x.src, len([]rune(before[:start])), "function", nearest.DidYouMean(name, known), "there is no function `"+name+"`")
 	return true
 }
 

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// want is what the place of an expression takes: a Go type, or anything when it has none.
-type want struct {
-	typ      reflect.Type
-	artifact string // the artifact type taken; empty: any
-	part     bool   // of a text
+// Expected is what the place of an expression takes: a Go type, or anything when it has none.
+type Expected struct {
+	Type     reflect.Type
+	Artifact string // the artifact type taken; empty: any
+	InText   bool   // of a text
 }
 
 var (
@@ -26,42 +26,42 @@ var (
 )
 
 // accepts says why a value of type t cannot stand in the place; an empty message means that it can.
-func (w want) accepts(t *cel.Type) (message, hint string) {
-	if w.typ == nil || t.Kind() == types.DynKind {
+func (w Expected) accepts(t *cel.Type) (message, hint string) {
+	if w.Type == nil || t.Kind() == types.DynKind {
 		return "", ""
 	}
-	if isOptional(t) {
+	if IsOptional(t) {
 		return fmt.Sprintf("this may be absent, and the place takes %s", w), "end it with `.orValue(...)`"
 	}
 	if w.fits(t) {
 		return "", ""
 	}
 	switch {
-	case w.typ == goBool:
-		return fmt.Sprintf("a condition must be a bool, and this is %s", spec.Article(typeName(t))), ""
-	case w.part:
-		return fmt.Sprintf("%s has no place inside a text", spec.Article(typeName(t))), ""
+	case w.Type == goBool:
+		return fmt.Sprintf("a condition must be a bool, and this is %s", spec.Article(TypeName(t))), ""
+	case w.InText:
+		return fmt.Sprintf("%s has no place inside a text", spec.Article(TypeName(t))), ""
 	case isPastCheckpoint(t):
 		hint = "what a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
-	case t.Kind() == types.DoubleKind && isInt(w.typ):
+	case t.Kind() == types.DoubleKind && isInt(w.Type):
 		hint = "write `int(...)`: what steps measure are doubles"
 	}
-	return fmt.Sprintf("this is %s, and the place takes %s", spec.Article(typeName(t)), w), hint
+	return fmt.Sprintf("this is %s, and the place takes %s", spec.Article(TypeName(t)), w), hint
 }
 
-func (w want) fits(t *cel.Type) bool {
+func (w Expected) fits(t *cel.Type) bool {
 	k := t.Kind()
 	switch {
-	case w.typ == goRef:
-		return k == types.StructKind && isArtifact(typeName(t)) && (w.artifact == "" || w.artifact == typeName(t))
-	case w.typ == spec.DurationType:
+	case w.Type == goRef:
+		return k == types.StructKind && IsArtifact(TypeName(t)) && (w.Artifact == "" || w.Artifact == TypeName(t))
+	case w.Type == spec.DurationType:
 		return k == types.DurationKind || k == types.StringKind
-	case w.typ == spec.SizeType:
+	case w.Type == spec.SizeType:
 		return k == types.IntKind || k == types.StringKind
-	case isInt(w.typ):
+	case isInt(w.Type):
 		return k == types.IntKind
 	}
-	switch w.typ.Kind() {
+	switch w.Type.Kind() {
 	case reflect.Interface:
 		return true
 	case reflect.String:
@@ -71,34 +71,34 @@ func (w want) fits(t *cel.Type) bool {
 	case reflect.Float64:
 		return k == types.DoubleKind || k == types.IntKind
 	case reflect.Slice:
-		return k == types.ListKind && want{typ: w.typ.Elem(), artifact: w.artifact}.fits(t.Parameters()[0])
+		return k == types.ListKind && Expected{Type: w.Type.Elem(), Artifact: w.Artifact}.fits(t.Parameters()[0])
 	case reflect.Map:
-		return k == types.MapKind && want{typ: w.typ.Elem(), artifact: w.artifact}.fits(t.Parameters()[1])
+		return k == types.MapKind && Expected{Type: w.Type.Elem(), Artifact: w.Artifact}.fits(t.Parameters()[1])
 	}
 	return false
 }
 
 // convert turns a value into what encoding/json writes for the place's type.
-func (w want) convert(v ref.Val) (any, error) {
+func (w Expected) convert(v ref.Val) (any, error) {
 	switch {
-	case w.typ == nil:
-		return jsonValue(v)
-	case w.typ == spec.DurationType:
+	case w.Type == nil:
+		return JSONValue(v)
+	case w.Type == spec.DurationType:
 		if d, ok := v.(types.Duration); ok {
 			return spec.Duration(d.Duration), nil
 		}
 		return convertText(v, spec.ParseDuration)
-	case w.typ == spec.SizeType && v.Type() == types.StringType:
+	case w.Type == spec.SizeType && v.Type() == types.StringType:
 		return convertText(v, spec.ParseSize)
-	case w.typ.Kind() == reflect.String:
+	case w.Type.Kind() == reflect.String:
 		return textOf(v)
-	case isInt(w.typ):
+	case isInt(w.Type):
 		if n, ok := v.(types.Int); ok {
 			return int64(n), nil
 		}
 		return nil, fmt.Errorf("a %s is no int", v.Type().TypeName())
 	}
-	return jsonValue(v)
+	return JSONValue(v)
 }
 
 func convertText[T any](v ref.Val, parse func(string) (T, error)) (any, error) {
@@ -110,24 +110,24 @@ func convertText[T any](v ref.Val, parse func(string) (T, error)) (any, error) {
 }
 
 // String says what the place takes.
-func (w want) String() string {
+func (w Expected) String() string {
 	switch {
-	case w.typ == goRef && w.artifact != "":
-		return "a " + w.artifact
-	case w.typ == goRef:
+	case w.Type == goRef && w.Artifact != "":
+		return "a " + w.Artifact
+	case w.Type == goRef:
 		return "an artifact"
-	case w.typ == spec.DurationType:
+	case w.Type == spec.DurationType:
 		return "a duration"
-	case w.typ == spec.ShareType:
+	case w.Type == spec.ShareType:
 		return "a share"
-	case w.typ == spec.SizeType:
+	case w.Type == spec.SizeType:
 		return "a size"
-	case w.typ == spec.TimeType:
+	case w.Type == spec.TimeType:
 		return "a time"
-	case isInt(w.typ):
+	case isInt(w.Type):
 		return "an int"
 	}
-	switch w.typ.Kind() {
+	switch w.Type.Kind() {
 	case reflect.String:
 		return "a text"
 	case reflect.Bool:
@@ -140,11 +140,11 @@ func (w want) String() string {
 	return "a map"
 }
 
-// isText reports whether the place takes a text with expressions in it.
-func (w want) isText() bool { return w.typ == nil || w.typ.Kind() == reflect.String }
+// IsText reports whether the place takes a text with expressions in it.
+func (w Expected) IsText() bool { return w.Type == nil || w.Type.Kind() == reflect.String }
 
 func isInt(t reflect.Type) bool {
 	return t != spec.DurationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 }
 
-func isArtifact(name string) bool { return slices.Contains(artifactTypes, artifact.Type(name)) }
+func IsArtifact(name string) bool { return slices.Contains(ArtifactTypes, artifact.Type(name)) }

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"errors"
@@ -23,34 +23,34 @@ const maxCost = 1_000_000
 // maxListCost bounds an expression that is evaluated once and may make a long list.
 const maxListCost = 50 * maxCost
 
-// scope says which names an expression sees.
-type scope int
+// Scope says which names an expression sees.
+type Scope int
 
 const (
-	scopePlain  scope = iota // params, steps, run, last, serving; inputs where the step has any
-	scopeGate                // these and the step's own outputs
-	scopeUntil               // as a gate's: the end of a repeat
-	scopeOnce                // as plain, before there are instances: when, foreach, matrix
-	scopeSecret              // as plain: the one place for secret parameters
-	scopeRow                 // row and params
-	scopeStage               // candidate, stable and delta
-	scopeValue               // value
-	scopeParams              // params
+	ScopePlain  Scope = iota // params, steps, run, last, serving; inputs where the step has any
+	ScopeGate                // these and the step's own outputs
+	ScopeUntil               // as a gate's: the end of a repeat
+	ScopeOnce                // as plain, before there are instances: when, foreach, matrix
+	ScopeSecret              // as plain: the one place for secret parameters
+	ScopeRow                 // row and params
+	ScopeStage               // candidate, stable and delta
+	ScopeValue               // value
+	ScopeParams              // params
 )
 
-// expression is one CEL expression of a document.
-type expression struct {
-	text  string
-	node  *yaml.Node // the scalar it stands in
-	start int        // where it begins in the scalar's value, in characters
-	scope scope
-	want  want
+// Expression is one CEL expression of a document.
+type Expression struct {
+	Text     string
+	Node     *yaml.Node // the scalar it stands in
+	Start    int        // where it begins in the scalar's value, in characters
+	Scope    Scope
+	Expected Expected
 
 	tree    *ast.AST // nil when the text is no CEL
 	program *meteredProgram
-	refs    []reference
-	tried   bool // compiled, whatever came of it
-	ok      bool
+	Refs    []Reference
+	Tried   bool // compiled, whatever came of it
+	OK      bool
 }
 
 // baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of scopeOnce.
@@ -79,47 +79,47 @@ func envWithin(limit uint64) (*functionSet, error) {
 }
 
 // newEnv makes an environment with the given variables.
-func newEnv(ts *typeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
+func newEnv(ts *TypeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
 	base, err := baseEnv()
 	if err != nil {
 		return nil, err
 	}
 	options := []cel.EnvOption{cel.CustomTypeProvider(ts), cel.CustomTypeAdapter(ts)}
-	return extend(base.Env, vars, options...)
+	return Extend(base.Env, vars, options...)
 }
 
-func extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (*cel.Env, error) {
+func Extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (*cel.Env, error) {
 	for name, t := range vars {
 		options = append(options, cel.Variable(name, t))
 	}
 	return env.Extend(options...)
 }
 
-// compile checks e in env and readies it for evaluation. Errors go to src.
-func (e *expression) compile(src *document.Source, ts *typeSystem, env *cel.Env, vars map[string]*cel.Type) {
-	e.tried = true
-	parsed, issues := env.Parse(e.text)
+// Compile checks e in env and readies it for evaluation. Errors go to src.
+func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env, vars map[string]*cel.Type) {
+	e.Tried = true
+	parsed, issues := env.Parse(e.Text)
 	if issues.Err() != nil {
 		e.reportSyntax(src, issues)
 		return
 	}
 	e.tree = parsed.NativeRep()
-	e.refs = references(e.tree)
+	e.Refs = references(e.tree)
 	checked, issues := check(env, parsed)
 	if issues.Err() != nil {
 		(&explainer{src: src, ts: ts, vars: vars, e: e}).report(issues)
 		return
 	}
 	e.tree = checked.NativeRep()
-	if message, hint := e.want.accepts(checked.OutputType()); message != "" {
-		e.reportStart(src, "type", hint, message)
+	if message, hint := e.Expected.accepts(checked.OutputType()); message != "" {
+		e.ReportStart(src, "type", hint, message)
 		return
 	}
 	if !e.checkAbsent(src, ts) {
 		return
 	}
 	functions := baseEnv
-	if e.scope == scopeOnce {
+	if e.Scope == ScopeOnce {
 		functions = onceEnv
 	}
 	base, err := functions()
@@ -127,39 +127,39 @@ func (e *expression) compile(src *document.Source, ts *typeSystem, env *cel.Env,
 		e.program, err = base.meter(env, checked)
 	}
 	if err != nil {
-		e.report(src, 0, "expression", "", err.Error())
+		e.Report(src, 0, "expression", "", err.Error())
 		return
 	}
-	e.ok = true
+	e.OK = true
 	e.lint(src)
 }
 
-// report adds an error at a character of the expression.
-func (e *expression) report(src *document.Source, offset int, code, hint, message string) {
-	line, col := src.Locate(e.node, e.start+offset)
+// Report adds an error at a character of the expression.
+func (e *Expression) Report(src *document.Source, offset int, code, hint, message string) {
+	line, col := src.Locate(e.Node, e.Start+offset)
 	src.Add(document.SeverityError, line, col, code, hint, message)
 }
 
-// reportReference adds an error where a reference of the expression begins.
-func (e *expression) reportReference(src *document.Source, r reference, code, hint, message string) {
-	e.report(src, e.offset(r.root), code, hint, message)
+// ReportReference adds an error where a reference of the expression begins.
+func (e *Expression) ReportReference(src *document.Source, r Reference, code, hint, message string) {
+	e.Report(src, e.offset(r.root), code, hint, message)
 }
 
-// reportStart adds an error where the expression begins.
-func (e *expression) reportStart(src *document.Source, code, hint, message string) {
-	e.report(src, leadingSpace(e.text), code, hint, message)
+// ReportStart adds an error where the expression begins.
+func (e *Expression) ReportStart(src *document.Source, code, hint, message string) {
+	e.Report(src, leadingSpace(e.Text), code, hint, message)
 }
 
-// locate returns where a reference of the expression begins.
-func (e *expression) locate(src *document.Source, r reference) (line, col int) {
-	return src.Locate(e.node, e.start+e.offset(r.root))
+// Locate returns where a reference of the expression begins.
+func (e *Expression) Locate(src *document.Source, r Reference) (line, col int) {
+	return src.Locate(e.Node, e.Start+e.offset(r.root))
 }
 
 // offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
 // selection at its dot.
-func (e *expression) offset(id int64) int {
+func (e *Expression) offset(id int64) int {
 	location := e.tree.SourceInfo().GetStartLocation(id)
-	return charOffset(e.text, location.Line(), location.Column())
+	return charOffset(e.Text, location.Line(), location.Column())
 }
 
 // charOffset turns CEL's line (from 1) and column (from 0) into a character offset.
@@ -186,24 +186,24 @@ func leadingSpace(s string) int {
 	return 0
 }
 
-// eval returns the value of e. The activation answers by name when asked.
-func (e *expression) eval(vars cel.Activation) (ref.Val, error) {
+// Eval returns the value of e. The activation answers by name when asked.
+func (e *Expression) Eval(vars cel.Activation) (ref.Val, error) {
 	v, _, err := e.watch(vars)
 	if err != nil {
-		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.text), e.explain(err))
+		return nil, fmt.Errorf("`%s`: %w", strings.TrimSpace(e.Text), e.explain(err))
 	}
 	return v, nil
 }
 
 // Knower is an activation that can say of references that what they read is not known to it, which is not the same as absent.
 type Knower interface {
-	Knows(refs []reference) error
+	Knows(refs []Reference) error
 }
 
 // watch evaluates e, unless its names lack a step that it reads, and returns what was seen on the way, too.
-func (e *expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
+func (e *Expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
 	if n, ok := vars.(Knower); ok {
-		if err := n.Knows(e.refs); err != nil {
+		if err := n.Knows(e.Refs); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -211,15 +211,15 @@ func (e *expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
 }
 
 // explain names the whole path of what was absent.
-func (e *expression) explain(err error) error {
+func (e *Expression) explain(err error) error {
 	var absent *absentError
 	if !errors.As(err, &absent) {
 		return e.explainPublished(err)
 	}
-	for _, r := range e.refs {
-		for i, seg := range r.path {
-			if seg.name == absent.field && !seg.optional && i > 0 {
-				return &absentError{field: absent.field, path: reference{path: r.path[:i+1]}.String()}
+	for _, r := range e.Refs {
+		for i, seg := range r.Path {
+			if seg.Name == absent.field && !seg.Optional && i > 0 {
+				return &absentError{field: absent.field, path: Reference{Path: r.Path[:i+1]}.String()}
 			}
 		}
 	}
@@ -227,26 +227,26 @@ func (e *expression) explain(err error) error {
 }
 
 // explainPublished names the dataset or model that is not there.
-func (e *expression) explainPublished(err error) error {
-	for _, r := range e.refs {
-		if root := r.path[0].name; (root == "datasets" || root == "models") && len(r.path) > 1 && err.Error() == "no such key: "+r.path[1].name {
-			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.path[1].name, &absentError{field: r.path[1].name})
+func (e *Expression) explainPublished(err error) error {
+	for _, r := range e.Refs {
+		if root := r.Path[0].Name; (root == "datasets" || root == "models") && len(r.Path) > 1 && err.Error() == "no such key: "+r.Path[1].Name {
+			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.Path[1].Name, &absentError{field: r.Path[1].Name})
 		}
 	}
 	return err
 }
 
-// outputType is the type of a checked expression.
-func (e *expression) outputType() *cel.Type {
-	if !e.ok {
+// OutputType is the type of a checked expression.
+func (e *Expression) OutputType() *cel.Type {
+	if !e.OK {
 		return cel.DynType // what is wrong with it was reported
 	}
 	return e.tree.GetType(e.tree.Expr().ID())
 }
 
-// parsed lists what an expression reads before it is compiled; nothing when it cannot be read.
-func (e *expression) parsed(env *cel.Env) []reference {
-	parsed, issues := env.Parse(e.text)
+// ReferencesIn lists what an expression reads before it is compiled; nothing when it cannot be read.
+func (e *Expression) ReferencesIn(env *cel.Env) []Reference {
+	parsed, issues := env.Parse(e.Text)
 	if issues.Err() != nil {
 		return nil
 	}
@@ -254,15 +254,24 @@ func (e *expression) parsed(env *cel.Env) []reference {
 }
 
 // lint warns about what is allowed and seldom meant.
-func (e *expression) lint(src *document.Source) {
+func (e *Expression) lint(src *document.Source) {
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Divide {
 			return
 		}
 		args := x.AsCall().Args()
 		if e.tree.GetType(args[0].ID()).Kind() == types.IntKind && e.tree.GetType(args[1].ID()).Kind() == types.IntKind {
-			line, col := src.Locate(e.node, e.start+e.offset(x.ID()))
+			line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
 			src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
 		}
 	}))
+}
+
+// MustEnv makes an environment of names that are fixed.
+func MustEnv(ts *TypeSystem, vars map[string]*cel.Type) *cel.Env {
+	env, err := newEnv(ts, vars)
+	if err != nil {
+		panic(fmt.Sprintf("dsl: %v", err))
+	}
+	return env
 }

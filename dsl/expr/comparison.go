@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"github.com/google/cel-go/common/operators"

@@ -1,4 +1,4 @@
-package dsl
+package expr
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -35,7 +36,7 @@ func CompileRow(e spec.Expr, params map[string]any) (*RowProgram, error) {
 }
 
 func compileRow(base *functionSet, e spec.Expr, params map[string]any) (*RowProgram, error) {
-	env, err := extend(base.Env, rowNames, cel.CustomTypeAdapter(newTypeSystem())) // which puts maps in order
+	env, err := Extend(base.Env, rowNames, cel.CustomTypeAdapter(NewTypeSystem())) // which puts maps in order
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +83,10 @@ func iterates(checked *cel.Ast) bool {
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
 func RowParams(declared map[string]spec.Param, params map[string]any) (map[string]any, error) {
-	ts := newTypeSystem()
+	ts := NewTypeSystem()
 	typed := make(map[string]any, len(params))
 	for name, v := range params {
-		t := paramType(declared[name])
+		t := ParamType(declared[name])
 		if t == nil {
 			return nil, fmt.Errorf("the parameter `%s` is not declared", name)
 		}
@@ -93,7 +94,7 @@ func RowParams(declared map[string]spec.Param, params map[string]any) (map[strin
 		if err != nil {
 			return nil, err
 		}
-		if typed[name], err = ts.decode(t, raw); err != nil {
+		if typed[name], err = ts.Decode(t, raw); err != nil {
 			return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
 		}
 	}
@@ -108,7 +109,7 @@ func (p *RowProgram) Eval(row map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonValue(value)
+	return JSONValue(value)
 }
 
 // rowVariables are what an expression over a row sees: a map of them would have to be made for each row.
@@ -127,3 +128,24 @@ func (v rowVariables) ResolveName(name string) (any, bool) {
 
 // Parent implements cel.Activation.
 func (rowVariables) Parent() cel.Activation { return nil }
+
+// ReadsFields reports whether an expression uses `row` to read fields by name and for nothing else. As a map it has no fields that
+// could be checked.
+func (e *Expression) ReadsFields(env *cel.Env) bool {
+	parsed, issues := env.Parse(e.Text)
+	if issues.Err() != nil {
+		return true // reported all the same
+	}
+	uses, fields := 0, 0
+	isRow := func(x ast.Expr) bool { return x.Kind() == ast.IdentKind && x.AsIdent() == "row" }
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+		switch {
+		case isRow(x):
+			uses++
+		case x.Kind() == ast.SelectKind && isRow(x.AsSelect().Operand()),
+			x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.OptSelect && isRow(x.AsCall().Args()[0]):
+			fields++
+		}
+	}))
+	return uses == fields
+}
