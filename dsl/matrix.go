@@ -23,7 +23,7 @@ const maxInstances = 100_000
 // matrix is a step's matrix as it was read.
 type matrix struct {
 	node             *yaml.Node
-	axes             expr.Mapping // each a list, or a hole of one
+	axes             expr.Mapping // each a list, or an expression of one
 	include, exclude []mapping
 	// fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
 	fixed []combination

@@ -147,4 +147,5 @@ func isInt(t reflect.Type) bool {
 	return t != spec.DurationType && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
 }
 
+// IsArtifact reports whether a type of that name is one of artifacts.
 func IsArtifact(name string) bool { return slices.Contains(ArtifactTypes, artifact.Type(name)) }

@@ -1,3 +1,6 @@
+// Package expr is CEL as pipelines use it: the types of what a document declares, expressions that are checked against them with findings at
+// their place in the document, values that hold expressions, and their evaluation within a limit of operations. It knows the specs and
+// the document, and nothing of steps and their order.
 package expr
 
 import (
@@ -26,6 +29,7 @@ const maxListCost = 50 * maxCost
 // Scope says which names an expression sees.
 type Scope int
 
+// The scopes of a pipeline's expressions.
 const (
 	ScopePlain  Scope = iota // params, steps, run, last, serving; inputs where the step has any
 	ScopeGate                // these and the step's own outputs
@@ -53,7 +57,7 @@ type Expression struct {
 	OK      bool
 }
 
-// baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of scopeOnce.
+// baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of ScopeOnce.
 var (
 	baseEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxCost) })
 	onceEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxListCost) })
@@ -88,6 +92,7 @@ func newEnv(ts *TypeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
 	return Extend(base.Env, vars, options...)
 }
 
+// Extend adds variables to an environment.
 func Extend(env *cel.Env, vars map[string]*cel.Type, options ...cel.EnvOption) (*cel.Env, error) {
 	for name, t := range vars {
 		options = append(options, cel.Variable(name, t))

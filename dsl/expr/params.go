@@ -6,6 +6,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
+// ParamType is the type of a parameter in expressions; nil when what it is declared to be is no type.
 func ParamType(p spec.Param) *cel.Type {
 	switch p.Type {
 	case "list":

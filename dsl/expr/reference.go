@@ -21,6 +21,7 @@ type Reference struct {
 	Path []Segment
 }
 
+// Segment is one name on the way of a reference.
 type Segment struct {
 	Name     string
 	Optional bool // read as .?name

@@ -39,6 +39,7 @@ type TypeSystem struct {
 	objects map[string]*ObjectType
 }
 
+// NewTypeSystem makes a type system that knows artifacts.
 func NewTypeSystem() *TypeSystem {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -62,8 +63,10 @@ func isPastCheckpoint(t *cel.Type) bool {
 	return t.Kind() == types.StructKind && strings.HasSuffix(t.TypeName(), pastCheckpoint)
 }
 
+// ArtifactTypes are the types that artifacts have in expressions, by name.
 var ArtifactTypes = []artifact.Type{artifact.Dataset, artifact.Model, artifact.Checkpoint, artifact.Workspace}
 
+// Define adds an object type, or replaces the one of that name, and returns it as CEL knows it.
 func (ts *TypeSystem) Define(o *ObjectType) *cel.Type {
 	if o.Code == "" {
 		o.Code = "output"
@@ -75,6 +78,7 @@ func (ts *TypeSystem) Define(o *ObjectType) *cel.Type {
 // objectPrefix keeps the names of types out of the reach of expressions: `steps.fit` is a value, never a type.
 const objectPrefix = "#"
 
+// ObjectNamed is the type of that name, which may be defined later.
 func ObjectNamed(name string) *cel.Type { return cel.ObjectType(objectPrefix + name) }
 
 // Lookup returns the object type of that name, or nil.
@@ -174,6 +178,7 @@ func (ts *TypeSystem) goType(t reflect.Type, r spec.Rules) *cel.Type {
 	panic(fmt.Sprintf("dsl: an output cannot hold a %s", t)) // a mistake in this package, found by any test
 }
 
+// StructType is the type of a Go struct of outputs.
 func (ts *TypeSystem) StructType(t reflect.Type) *cel.Type {
 	if _, ok := ts.objects[t.Name()]; !ok {
 		o := &ObjectType{Name: t.Name(), What: "a field of " + t.Name(), Fields: ts.StructFields(t), Optional: OptionalFields(t)}
@@ -182,6 +187,7 @@ func (ts *TypeSystem) StructType(t reflect.Type) *cel.Type {
 	return ObjectNamed(t.Name())
 }
 
+// StructFields are the types of the fields of a Go struct, by their names in JSON.
 func (ts *TypeSystem) StructFields(t reflect.Type) map[string]*cel.Type {
 	fields := map[string]*cel.Type{}
 	for _, f := range spec.KeysOf(t) {
@@ -199,7 +205,7 @@ func OptionalFields(t reflect.Type) map[string]bool {
 	return optional
 }
 
-// Object is a value of an objectType. Fields are read when an expression asks for them: get returns nil for what is absent.
+// Object is a value of an ObjectType. Fields are read when an expression asks for them: get returns nil for what is absent.
 type Object struct {
 	typ *ObjectType
 	get func(name string) (ref.Val, error)
@@ -335,6 +341,7 @@ func TypeName(t *cel.Type) string {
 	return strings.TrimPrefix(strings.TrimPrefix(t.String(), "google.protobuf."), objectPrefix)
 }
 
+// IsOptional reports whether a type is one of values that may be absent.
 func IsOptional(t *cel.Type) bool {
 	return t.Kind() == types.OpaqueKind && t.TypeName() == "optional_type"
 }

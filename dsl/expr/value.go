@@ -17,11 +17,13 @@ type Value interface {
 // Literal is a value without expressions.
 type Literal struct{ Value any }
 
+// Resolve implements Value.
 func (l Literal) Resolve(cel.Activation) (any, error) { return l.Value, nil }
 
 // Computed is "${expr}" as a whole value: it keeps the expression's type.
 type Computed struct{ Expr *Expression }
 
+// Resolve implements Value.
 func (h Computed) Resolve(names cel.Activation) (any, error) {
 	v, err := h.Expr.Eval(names)
 	if err != nil {
@@ -37,11 +39,13 @@ func (h Computed) Resolve(names cel.Activation) (any, error) {
 // Template is "a${expr}b": it becomes a string.
 type Template []TemplatePart
 
+// TemplatePart is a piece of a template: text as it is, or an expression.
 type TemplatePart struct {
 	Literal string
 	Expr    *Expression // nil in a literal part
 }
 
+// Resolve implements Value.
 func (t Template) Resolve(names cel.Activation) (any, error) {
 	var b strings.Builder
 	for _, p := range t {
@@ -65,6 +69,7 @@ func (t Template) Resolve(names cel.Activation) (any, error) {
 // List is a sequence.
 type List []Value
 
+// Resolve implements Value.
 func (l List) Resolve(names cel.Activation) (any, error) {
 	out := make([]any, len(l))
 	for i, item := range l {
@@ -83,6 +88,7 @@ type Mapping struct {
 	Values []Value
 }
 
+// Resolve implements Value.
 func (m Mapping) Resolve(names cel.Activation) (any, error) {
 	out := make(map[string]any, len(m.Keys))
 	for i, key := range m.Keys {
