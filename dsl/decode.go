@@ -23,7 +23,6 @@ const (
 	maxAliasDepth = 20       // aliases within aliases
 	maxText       = 16 << 10 // bytes of a text with ${}
 	maxExprs      = 10_000   // expressions
-	maxSteps      = 5_000
 )
 
 // decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
@@ -39,6 +38,7 @@ type decoder struct {
 	inAlias int
 	forms   map[reflect.Type]form
 	beside  map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
+	notYet  map[reflect.Type][]string // keys of a struct that are refused by name until they work
 	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
@@ -48,9 +48,11 @@ type decoder struct {
 // decoder.
 type form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 
-func newDecoder(src *document.Source, fixed bool) *decoder {
+// newDecoder makes a decoder of a document, in which there is no ${} when it is fixed. notYet are the keys of structs that are refused by
+// name.
+func newDecoder(src *document.Source, fixed bool, notYet map[reflect.Type][]string) *decoder {
 	return &decoder{
-		src: src, fixed: fixed, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{},
+		src: src, fixed: fixed, notYet: notYet, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{},
 		misspelt: map[*yaml.Node]bool{},
 	}
 }
@@ -112,7 +114,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		return nil
 	}
 	defer leave()
-	if fixed := (d.fixed || r.Literal) && t != refType; fixed != d.fixed {
+	if fixed := (d.fixed || r.Literal) && t != goRef; fixed != d.fixed {
 		d.fixed = fixed
 		defer func() { d.fixed = !fixed }()
 	}
@@ -134,10 +136,10 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	switch {
 	case t == spec.ExprType:
 		return d.expression(n, r)
-	case t == refType:
+	case t == goRef:
 		d.src.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
 		return nil
-	case t == rawType:
+	case t == goRaw:
 		return d.free(n)
 	case t == spec.TimeType:
 		return d.scalar(n, t, r)
@@ -159,10 +161,10 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 }
 
 var (
-	rawType    = reflect.TypeFor[json.RawMessage]()
-	boolType   = reflect.TypeFor[bool]()
-	stringType = reflect.TypeFor[string]()
-	refType    = reflect.TypeFor[artifact.Ref]()
+	goRaw    = reflect.TypeFor[json.RawMessage]()
+	goBool   = reflect.TypeFor[bool]()
+	goString = reflect.TypeFor[string]()
+	goRef    = reflect.TypeFor[artifact.Ref]()
 )
 
 // structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
@@ -177,7 +179,7 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	d.partial = false
 	d.eachKey(n, func(key, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
-		if i < 0 || slices.Contains(notYetKeys[t], key.Value) {
+		if i < 0 || slices.Contains(d.notYet[t], key.Value) {
 			if other == nil || !other(key, val) {
 				d.unknownKey(n, key, t, fields)
 			}
@@ -197,6 +199,13 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		}
 	}
 	return out
+}
+
+// partialStructure reads a mapping against a struct of which it may lack any key, as defaults do.
+func (d *decoder) partialStructure(n *yaml.Node, t reflect.Type) {
+	d.partial = true
+	defer func() { d.partial = false }()
+	d.structure(n, t, nil)
 }
 
 // eachKey calls f for every entry of a mapping with a key that is a string and not there twice.
@@ -241,8 +250,11 @@ var foreignWords = map[string]string{
 	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
 }
 
+// foreignWord is our word for a key of another system; empty when there is none.
+func foreignWord(key string) string { return foreignWords[key] }
+
 func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Key) {
-	if slices.Contains(notYetKeys[t], key.Value) {
+	if slices.Contains(d.notYet[t], key.Value) {
 		d.src.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
@@ -254,9 +266,15 @@ func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Ke
 			hint = "Sluice uses " + ours
 		}
 	}
-	d.meant[n] = append(d.meant[n], meant)
+	d.noteMeant(n, meant)
 	d.src.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
 }
+
+// noteMeant notes which key an unknown key of a mapping was likely meant to be.
+func (d *decoder) noteMeant(n *yaml.Node, key string) { d.meant[n] = append(d.meant[n], key) }
+
+// meantKeys are the keys that a mapping's unknown keys were likely meant to be.
+func (d *decoder) meantKeys(n *yaml.Node) []string { return d.meant[n] }
 
 // missing reports whether a mapping lacks a key, and no key in it was a misspelling of it.
 func (d *decoder) missing(n *yaml.Node, key string) bool {
@@ -365,13 +383,23 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Va
 	return scalar(n)
 }
 
+// data reads any value, in which ${} may stand anywhere.
+func (d *decoder) data(n *yaml.Node) expr.Value {
+	return d.tree(n, func(n *yaml.Node) expr.Value {
+		if strings.Contains(n.Value, "${") {
+			return d.interpolate(n, expr.Expected{})
+		}
+		return d.constant(n)
+	})
+}
+
 // constant reads a scalar as YAML's core schema types it.
 func (d *decoder) constant(n *yaml.Node) expr.Value {
 	if decimalOf(n) != "" {
 		d.misspelt[n] = true
 	}
 	for _, t := range map[string][]reflect.Type{
-		"!!bool": {boolType}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
+		"!!bool": {goBool}, "!!int": {reflect.TypeFor[int64]()}, "!!float": {reflect.TypeFor[float64]()},
 	}[n.Tag] {
 		if v, err := d.plain(n, t); err == nil {
 			return expr.Literal{Value: v}

@@ -132,7 +132,7 @@ func (d *decoder) expression(n *yaml.Node, r spec.Rules) expr.Value {
 	}
 	w := expr.Expected{}
 	if r.Bool {
-		w.Type = boolType
+		w.Type = goBool
 	}
 	d.add(n, n.Value, 0, d.scope, w)
 	return expr.Literal{Value: n.Value}
@@ -183,7 +183,7 @@ func (d *decoder) interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 			out = append(out, expr.TemplatePart{Literal: p.literal})
 			continue
 		}
-		out = append(out, expr.TemplatePart{Expr: d.add(n, p.expr, p.offset, expr.ScopePlain, expr.Expected{Type: stringType, InText: true})})
+		out = append(out, expr.TemplatePart{Expr: d.add(n, p.expr, p.offset, expr.ScopePlain, expr.Expected{Type: goString, InText: true})})
 	}
 	return out
 }

@@ -43,11 +43,9 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 			return
 		}
 		defer leave()
-		d.partial = true
-		defer func() { d.partial = false }()
 		if key.Value == "step" {
 			l.envelopeForms(d, &step{})
-			d.structure(val, reflect.TypeFor[spec.Envelope](), nil)
+			d.partialStructure(val, reflect.TypeFor[spec.Envelope]())
 			return
 		}
 		info := kindByName(key.Value)
@@ -60,6 +58,6 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		d.scope = info.scope
 		defer func() { d.scope = outer }()
 		l.bodyForms(d)
-		d.structure(val, reflect.TypeOf(info.new()).Elem(), nil)
+		d.partialStructure(val, reflect.TypeOf(info.new()).Elem())
 	})
 }

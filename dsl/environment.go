@@ -14,7 +14,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	if root == nil {
 		return nil
 	}
-	d := newDecoder(src, true)
+	d := newDecoder(src, true, notYetKeys)
 	v := d.decode(root, reflect.TypeFor[spec.Environment](), spec.Rules{})
 	if v == nil {
 		return nil

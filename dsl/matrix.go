@@ -144,16 +144,6 @@ func readMappings(d *decoder, n *yaml.Node) []mapping {
 	return out
 }
 
-// data reads any value, in which ${} may stand anywhere.
-func (d *decoder) data(n *yaml.Node) expr.Value {
-	return d.tree(n, func(n *yaml.Node) expr.Value {
-		if strings.Contains(n.Value, "${") {
-			return d.interpolate(n, expr.Expected{})
-		}
-		return d.constant(n)
-	})
-}
-
 // combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
 type combination map[string]json.RawMessage
 

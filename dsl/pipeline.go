@@ -81,7 +81,7 @@ func (l *loader) load(data []byte) bool {
 
 // read reads the document at root.
 func (l *loader) read() bool {
-	d := newDecoder(l.src, false)
+	d := newDecoder(l.src, false, notYetKeys)
 	if l.block {
 		d.beside = map[reflect.Type][]string{reflect.TypeFor[spec.Clean](): blockKeys}
 	}

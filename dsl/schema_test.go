@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 const schemaFile = "../schema.json"
@@ -61,6 +62,8 @@ type schemaWriter struct {
 	examples map[string]example
 	defs     map[string]any
 }
+
+var refType = reflect.TypeFor[artifact.Ref]()
 
 var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
 

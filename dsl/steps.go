@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
+
+// maxSteps bounds the steps of a document.
+const maxSteps = 5_000
 
 // readSteps reads the steps of one section.
 func (l *loader) readSteps(d *decoder, n *yaml.Node) {
@@ -82,7 +86,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	switch {
-	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meant[n], func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meantKeys(n), func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
 		l.src.Errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
 		return nil
 	case len(kindKeys) == 0:
@@ -223,12 +227,12 @@ func (l *loader) strangeKey(n, k *yaml.Node) bool {
 	case slices.Contains(laterKinds, k.Value):
 		l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
 		return true
-	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || foreignWords[k.Value] != "":
+	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || foreignWord(k.Value) != "":
 		return false // the decoder explains it
 	}
 	names := append(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), kindNames()...)
 	hint := nearest.DidYouMean(k.Value, names)
-	l.d.meant[n] = append(l.d.meant[n], nearest.To(k.Value, names))
+	l.d.noteMeant(n, nearest.To(k.Value, names))
 	if hint == "" {
 		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), ", ")
 	}
@@ -246,6 +250,9 @@ var (
 	cacheType  = reflect.TypeFor[spec.Cache]()
 	repeatType = reflect.TypeFor[spec.Repeat]()
 	matrixType = reflect.TypeFor[spec.Matrix]()
+	boolType   = reflect.TypeFor[bool]()
+	stringType = reflect.TypeFor[string]()
+	rawType    = reflect.TypeFor[json.RawMessage]()
 )
 
 // readCache reads true, false or {max_age, version}.
@@ -289,11 +296,11 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	var out expr.List
 	for _, item := range items {
 		if item.Kind == yaml.ScalarNode {
-			if v, _, ok := d.enter(item); ok {
+			if v, leave, ok := d.enter(item); ok {
 				if check := d.expression(v, spec.Rules{Bool: true}); check != nil {
 					out = append(out, expr.MappingOf("check", check))
 				}
-				d.depth--
+				leave()
 			}
 			continue
 		}

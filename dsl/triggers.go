@@ -66,7 +66,7 @@ func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...str
 // meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
 func meantOneOf(n *yaml.Node, keys []string) bool {
 	for i := 0; i < len(n.Content); i += 2 {
-		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, foreignWords[word]) {
+		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, foreignWord(word)) {
 			return true
 		}
 	}
