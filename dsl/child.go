@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -88,11 +89,11 @@ func paramFor(v any) spec.Param {
 }
 
 // childForms leave to the child what its own loader reads. It returns what puts the parent's forms back.
-func childForms(d *decoder) (restore func()) {
-	outer := d.forms[stepsType]
+func childForms(d *decode.Decoder) (restore func()) {
+	outer := d.Forms[stepsType]
 	skip := func(*yaml.Node, spec.Rules) (expr.Value, bool) { return expr.Literal{Value: nil}, true }
-	d.forms[stepsType], d.forms[childOutputsType] = skip, skip
-	return func() { d.forms[stepsType] = outer }
+	d.Forms[stepsType], d.Forms[childOutputsType] = skip, skip
+	return func() { d.Forms[stepsType] = outer }
 }
 
 // childParam is the parameter that takes values of a type; false when none does.

@@ -374,7 +374,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 	given, _ := body.Get("params").(expr.Mapping)
 	for key, n := range document.Entries(s.body, "params") {
 		decl, ok := ch.params[key.Value]
-		c.d.valuesAsText(given, key.Value, document.Lookup(s.body, "params"), decl.Type, decl.Items)
+		c.d.ValuesAsText(given, key.Value, document.Lookup(s.body, "params"), decl.Type, decl.Items)
 		v := given.Get(key.Value)
 		switch {
 		case !ok:

@@ -35,17 +35,17 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		l.src.Errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in the place of `step`", "a mapping is expected here, not %s", document.NodeKind(n))
 		return
 	}
-	outer := d.exprs
-	defer func() { d.exprs = outer }()
-	d.eachKey(n, func(key, val *yaml.Node) {
-		val, leave, ok := d.enter(val)
+	outer := d.Expressions
+	defer func() { d.Expressions = outer }()
+	d.EachKey(n, func(key, val *yaml.Node) {
+		val, leave, ok := d.Enter(val)
 		if !ok {
 			return
 		}
 		defer leave()
 		if key.Value == "step" {
 			l.envelopeForms(d, &step{})
-			d.partialStructure(val, reflect.TypeFor[spec.Envelope]())
+			d.Partial(val, reflect.TypeFor[spec.Envelope]())
 			return
 		}
 		info := kindByName(key.Value)
@@ -54,10 +54,10 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 			l.src.Errorf(key, "unknown-key", nearest.Hint(key.Value, names), "`%s` is neither `step` nor a kind", key.Value)
 			return
 		}
-		outer := d.scope
-		d.scope = info.scope
-		defer func() { d.scope = outer }()
+		outer := d.Scope
+		d.Scope = info.scope
+		defer func() { d.Scope = outer }()
 		l.bodyForms(d)
-		d.partialStructure(val, reflect.TypeOf(info.new()).Elem())
+		d.Partial(val, reflect.TypeOf(info.new()).Elem())
 	})
 }

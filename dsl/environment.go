@@ -3,6 +3,7 @@ package dsl
 import (
 	"reflect"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -14,8 +15,8 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	if root == nil {
 		return nil
 	}
-	d := newDecoder(src, true, notYetKeys)
-	v := d.decode(root, reflect.TypeFor[spec.Environment](), spec.Rules{})
+	d := decode.New(src, true, notYetKeys)
+	v := d.Decode(root, reflect.TypeFor[spec.Environment](), spec.Rules{})
 	if v == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -43,14 +44,14 @@ func (m *matrix) known() any {
 }
 
 // readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
-func readMatrix(d *decoder, n *yaml.Node) *matrix {
+func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
 	if n.Kind != yaml.MappingNode {
-		d.src.Errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", document.NodeKind(n))
 		return nil
 	}
 	m := &matrix{node: n}
-	first := len(d.exprs)
-	d.eachKey(n, func(key, val *yaml.Node) {
+	first := len(d.Expressions)
+	d.EachKey(n, func(key, val *yaml.Node) {
 		switch key.Value {
 		case "include":
 			m.include = readMappings(d, val)
@@ -59,49 +60,49 @@ func readMatrix(d *decoder, n *yaml.Node) *matrix {
 			m.exclude = readMappings(d, val)
 			return
 		}
-		if !d.checkName(key) {
+		if !d.CheckName(key) {
 			return
 		}
 		if axis := readAxis(d, val); axis != nil {
 			m.axes.Add(key.Value, axis)
 		}
 	})
-	for _, e := range d.exprs[first:] {
+	for _, e := range d.Expressions[first:] {
 		e.Scope = expr.ScopeOnce
 	}
 	if len(n.Content) == 0 {
-		d.src.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
+		d.Source.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
 	}
 	return m
 }
 
 // readAxis reads a list of values, or ${} of one.
-func readAxis(d *decoder, n *yaml.Node) expr.Value {
-	n, leave, ok := d.enter(n)
+func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
+	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
 	}
 	defer leave()
 	switch {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
-		return d.interpolate(n, expr.Expected{Type: anyList})
+		return d.Interpolate(n, expr.Expected{Type: anyList})
 	case n.Kind != yaml.SequenceNode:
-		d.src.Errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", document.NodeKind(n))
 		return nil
 	case len(n.Content) == 0:
-		d.src.Errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
+		d.Source.Errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")
 		return nil
 	}
 	out := expr.List{}
 	seen := map[string]bool{}
 	for _, item := range n.Content {
-		v := d.data(item)
+		v := d.Data(item)
 		if v == nil {
 			continue
 		}
 		if raw, err := spec.Encode(expr.Known(v)); err == nil && expr.IsKnown(v) {
 			if seen[string(raw)] {
-				d.src.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
+				d.Source.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
 			}
 			seen[string(raw)] = true
 		}
@@ -114,28 +115,28 @@ func readAxis(d *decoder, n *yaml.Node) expr.Value {
 var anyList = reflect.TypeFor[[]any]()
 
 // readMappings reads what stands under include or exclude.
-func readMappings(d *decoder, n *yaml.Node) []mapping {
-	n, leave, ok := d.enter(n)
+func readMappings(d *decode.Decoder, n *yaml.Node) []mapping {
+	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
 	}
 	defer leave()
 	if n.Kind != yaml.SequenceNode {
-		d.src.Errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out []mapping
 	for _, item := range n.Content {
 		if item = document.Unalias(item); item.Kind != yaml.MappingNode {
-			d.src.Errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", document.NodeKind(item))
+			d.Source.Errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", document.NodeKind(item))
 			continue
 		}
 		m := mapping{node: item}
-		d.eachKey(item, func(key, val *yaml.Node) {
-			if !d.checkName(key) {
+		d.EachKey(item, func(key, val *yaml.Node) {
+			if !d.CheckName(key) {
 				return
 			}
-			if v := d.data(val); v != nil {
+			if v := d.Data(val); v != nil {
 				m.entries.Add(key.Value, v)
 			}
 		})

@@ -92,7 +92,7 @@ func (c *checker) checkParams() {
 		if at == nil {
 			continue
 		}
-		if c.checkParam(name, p) && p.Default != nil && !c.d.holdsMisspelt(document.Lookup(at, "default")) {
+		if c.checkParam(name, p) && p.Default != nil && !c.d.HoldsMisspelt(document.Lookup(at, "default")) {
 			if _, message := p.Convert(p.Default); message != "" {
 				c.src.Errorf(document.Lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
 			}

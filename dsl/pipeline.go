@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -47,7 +48,7 @@ type loader struct {
 	exprs    []*expr.Expression // around the steps
 	// concurrency has the group as it was written.
 	concurrency expr.Mapping
-	d           *decoder
+	d           *decode.Decoder
 	steps       []*step
 	byID        map[string]*step
 	defaults    *yaml.Node // the mapping of that name, or nil
@@ -81,32 +82,32 @@ func (l *loader) load(data []byte) bool {
 
 // read reads the document at root.
 func (l *loader) read() bool {
-	d := newDecoder(l.src, false, notYetKeys)
+	d := decode.New(l.src, false, notYetKeys)
 	if l.block {
-		d.beside = map[reflect.Type][]string{reflect.TypeFor[spec.Clean](): blockKeys}
+		d.Beside = map[reflect.Type][]string{reflect.TypeFor[spec.Clean](): blockKeys}
 	}
 	l.d = d
 	l.byID = map[string]*step{}
 	l.defaults = document.Lookup(l.root, "defaults")
-	d.forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+	d.Forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		l.readSteps(d, n)
 		return expr.Literal{Value: nil}, true
 	}
-	d.forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+	d.Forms[defaultsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		l.checkDefaults(n)
 		return expr.Literal{Value: nil}, true
 	}
 	startForms(d)
 	if l.root.Kind == yaml.ScalarNode {
-		d.structure(l.root, reflect.TypeFor[spec.Pipeline](), nil) // says that it is no mapping, even of an expression
+		d.Structure(l.root, reflect.TypeFor[spec.Pipeline](), nil) // says that it is no mapping, even of an expression
 		return false
 	}
-	v, ok := d.decode(l.root, reflect.TypeFor[spec.Pipeline](), spec.Rules{}).(expr.Mapping)
+	v, ok := d.Decode(l.root, reflect.TypeFor[spec.Pipeline](), spec.Rules{}).(expr.Mapping)
 	if !ok {
 		return false
 	}
 	l.readAsText(v)
-	l.exprs = d.exprs
+	l.exprs = d.Expressions
 	l.outputs, _ = v.Get("outputs").(expr.Mapping)
 	l.concurrency, _ = v.Get("concurrency").(expr.Mapping)
 	known := expr.Known(v).(map[string]any)
@@ -129,15 +130,15 @@ func (l *loader) read() bool {
 // readAsText reads what is given for parameters that are texts as it was written.
 func (l *loader) readAsText(pipeline expr.Mapping) {
 	params, _ := pipeline.Get("params").(expr.Mapping)
-	l.d.declaredAsText(params, document.Lookup(l.root, "params"))
+	l.d.DeclaredAsText(params, document.Lookup(l.root, "params"))
 	triggers, _ := pipeline.Get("triggers").(expr.Mapping)
 	for i, name := range triggers.Keys {
 		trigger, _ := triggers.Values[i].(expr.Mapping)
 		given, _ := trigger.Get("params").(expr.Mapping)
 		for _, param := range given.Keys {
 			decl, _ := params.Get(param).(expr.Mapping)
-			typ, items := declaredType(decl)
-			l.d.valuesAsText(given, param, document.Lookup(l.root, "triggers", name, "params"), typ, items)
+			typ, items := decode.DeclaredType(decl)
+			l.d.ValuesAsText(given, param, document.Lookup(l.root, "triggers", name, "params"), typ, items)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (c *checker) check() *Program {
 	c.checkConcurrency()
 	c.checkNotify()
 	c.checkCosts()
-	c.d.reportMisspelt()
+	c.d.ReportMisspelt()
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
 		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),

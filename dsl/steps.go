@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -18,7 +19,7 @@ import (
 const maxSteps = 5_000
 
 // readSteps reads the steps of one section.
-func (l *loader) readSteps(d *decoder, n *yaml.Node) {
+func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	section := spec.SectionMain
 	for _, s := range []spec.Section{spec.SectionOnFailure, spec.SectionFinally} {
 		if n == document.Lookup(l.root, string(s)) {
@@ -33,16 +34,16 @@ func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 		l.src.Errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or make several pipelines of it", "there are more than %d steps", maxSteps)
 		return
 	}
-	outer := d.exprs
-	d.eachKey(n, func(key, val *yaml.Node) {
-		if !d.checkName(key) {
+	outer := d.Expressions
+	d.EachKey(n, func(key, val *yaml.Node) {
+		if !d.CheckName(key) {
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
 			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
 			return
 		}
-		d.exprs = nil
+		d.Expressions = nil
 		s := l.readStep(d, key, val)
 		if s == nil {
 			l.unreadable = append(l.unreadable, key.Value)
@@ -53,12 +54,12 @@ func (l *loader) readSteps(d *decoder, n *yaml.Node) {
 		l.steps = append(l.steps, s)
 		l.byID[s.ID] = s
 	})
-	d.exprs = outer
+	d.Expressions = outer
 }
 
 // readStep reads one step; nil when it is too broken to speak of further.
-func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
-	n, leave, ok := d.enter(val)
+func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
+	n, leave, ok := d.Enter(val)
 	if !ok {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	s.node = n
 	var kindKeys []*yaml.Node
 	l.envelopeForms(d, s)
-	envelope, ok := d.structure(n, reflect.TypeFor[spec.Envelope](), func(k, v *yaml.Node) bool {
+	envelope, ok := d.Structure(n, reflect.TypeFor[spec.Envelope](), func(k, v *yaml.Node) bool {
 		if k.Value == "on_fail" {
 			l.src.Errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
 			return true
@@ -86,7 +87,7 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	switch {
-	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.meantKeys(n), func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.MeantKeys(n), func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
 		l.src.Errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
 		return nil
 	case len(kindKeys) == 0:
@@ -100,18 +101,18 @@ func (l *loader) readStep(d *decoder, key, val *yaml.Node) *step {
 	}
 	s.env, s.secrets, s.summary = envelope.Get("env"), envelope.Get("secrets"), envelope.Get("summary")
 	l.readBody(d, s)
-	s.exprs = d.exprs
+	s.exprs = d.Expressions
 	s.complete()
 	return s
 }
 
 // envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
-func (l *loader) envelopeForms(d *decoder, s *step) {
-	d.forms[gateType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readGates(d, n, r), true }
-	d.forms[needsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNeeds(d, n) }
-	d.forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
-	d.forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readRepeat(d, n), true }
-	d.forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+func (l *loader) envelopeForms(d *decode.Decoder, s *step) {
+	d.Forms[gateType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readGates(d, n, r), true }
+	d.Forms[needsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNeeds(d, n) }
+	d.Forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
+	d.Forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readRepeat(d, n), true }
+	d.Forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		s.matrix = readMatrix(d, n)
 		return expr.Literal{Value: s.matrix.known()}, true
 	}
@@ -185,35 +186,35 @@ func cachedByDefault(s *step) bool {
 }
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
-func (l *loader) bodyForms(d *decoder) {
-	d.forms[transformType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readTransform(d, n), true }
-	d.forms[reflect.PointerTo(transformType)] = d.forms[transformType]
-	d.forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readOutputs(n) }
-	d.forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { writeOutAggregates(n); return nil, false }
-	d.forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readInputs(d, n) }
-	d.forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
+func (l *loader) bodyForms(d *decode.Decoder) {
+	d.Forms[transformType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readTransform(d, n), true }
+	d.Forms[reflect.PointerTo(transformType)] = d.Forms[transformType]
+	d.Forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readOutputs(n) }
+	d.Forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { writeOutAggregates(n); return nil, false }
+	d.Forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readInputs(d, n) }
+	d.Forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
 }
 
 // readBody reads what is under the kind key.
-func (l *loader) readBody(d *decoder, s *step) {
+func (l *loader) readBody(d *decode.Decoder, s *step) {
 	info := kindByName(string(s.Kind))
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if s.Kind == spec.KindClean {
 		s.body = writtenOut(l.src, s.body)
 	}
-	d.scope = info.scope
-	defer func() { d.scope = expr.ScopePlain }()
+	d.Scope = info.scope
+	defer func() { d.Scope = expr.ScopePlain }()
 	l.bodyForms(d)
 	defer childForms(d)()
-	v := d.decode(s.body, reflect.TypeOf(s.known).Elem(), spec.Rules{})
+	v := d.Decode(s.body, reflect.TypeOf(s.known).Elem(), spec.Rules{})
 	if v == nil {
 		v = expr.Mapping{}
 	}
 	s.spec = v
 	if fields, ok := v.(expr.Mapping); ok && s.Kind == spec.KindApproval {
 		form, _ := fields.Get("fields").(expr.Mapping)
-		d.declaredAsText(form, document.Lookup(s.body, "fields"))
+		d.DeclaredAsText(form, document.Lookup(s.body, "fields"))
 	}
 	if err := spec.Fill(s.known, expr.Known(v)); err != nil {
 		l.src.Errorf(s.key, "type", "", "%s", err)
@@ -227,12 +228,12 @@ func (l *loader) strangeKey(n, k *yaml.Node) bool {
 	case slices.Contains(laterKinds, k.Value):
 		l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
 		return true
-	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || foreignWord(k.Value) != "":
+	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || decode.ForeignWord(k.Value) != "":
 		return false // the decoder explains it
 	}
 	names := append(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), kindNames()...)
 	hint := nearest.DidYouMean(k.Value, names)
-	l.d.noteMeant(n, nearest.To(k.Value, names))
+	l.d.NoteMeant(n, nearest.To(k.Value, names))
 	if hint == "" {
 		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), ", ")
 	}
@@ -256,15 +257,15 @@ var (
 )
 
 // readCache reads true, false or {max_age, version}.
-func readCache(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
+func readCache(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind == yaml.ScalarNode {
-		v := d.decode(n, boolType, r)
+		v := d.Decode(n, boolType, r)
 		if v == nil {
 			return nil
 		}
 		return expr.MappingOf("enabled", v)
 	}
-	v, ok := d.structure(n, cacheType, nil).(expr.Mapping)
+	v, ok := d.Structure(n, cacheType, nil).(expr.Mapping)
 	if !ok {
 		return nil
 	}
@@ -273,22 +274,22 @@ func readCache(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 }
 
 // readRepeat reads {until, max}: the condition sees the outputs of an iteration.
-func readRepeat(d *decoder, n *yaml.Node) expr.Value {
-	outer := d.scope
-	d.scope = expr.ScopeUntil
-	defer func() { d.scope = outer }()
-	return d.structure(n, repeatType, nil)
+func readRepeat(d *decode.Decoder, n *yaml.Node) expr.Value {
+	outer := d.Scope
+	d.Scope = expr.ScopeUntil
+	defer func() { d.Scope = outer }()
+	return d.Structure(n, repeatType, nil)
 }
 
 // readGates reads a gate: one expression, one {check: ...}, or a block list of either.
-func readGates(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
-	outer := d.scope
-	d.scope = expr.ScopeGate
-	defer func() { d.scope = outer }()
+func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
+	outer := d.Scope
+	d.Scope = expr.ScopeGate
+	defer func() { d.Scope = outer }()
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		if n.Style&yaml.FlowStyle != 0 {
-			d.src.Errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
+			d.Source.Errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
 			return nil
 		}
 		items = n.Content
@@ -296,15 +297,15 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	var out expr.List
 	for _, item := range items {
 		if item.Kind == yaml.ScalarNode {
-			if v, leave, ok := d.enter(item); ok {
-				if check := d.expression(v, spec.Rules{Bool: true}); check != nil {
+			if v, leave, ok := d.Enter(item); ok {
+				if check := d.Expression(v, spec.Rules{Bool: true}); check != nil {
 					out = append(out, expr.MappingOf("check", check))
 				}
 				leave()
 			}
 			continue
 		}
-		if v := d.decode(item, reflect.TypeFor[spec.Gate](), r); v != nil {
+		if v := d.Decode(item, reflect.TypeFor[spec.Gate](), r); v != nil {
 			out = append(out, v)
 		}
 	}
@@ -312,7 +313,7 @@ func readGates(d *decoder, n *yaml.Node, r spec.Rules) expr.Value {
 }
 
 // readNeeds reads the short form of needs: a list, each `passed`.
-func readNeeds(d *decoder, n *yaml.Node) (expr.Value, bool) {
+func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	items := n.Content
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!str":
@@ -323,11 +324,11 @@ func readNeeds(d *decoder, n *yaml.Node) (expr.Value, bool) {
 	var out expr.Mapping
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			d.src.Errorf(item, "type", "", "a step's id is expected here, not %s", document.NodeKind(item))
+			d.Source.Errorf(item, "type", "", "a step's id is expected here, not %s", document.NodeKind(item))
 			continue
 		}
 		if slices.Contains(out.Keys, item.Value) {
-			d.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			d.Source.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 			continue
 		}
 		out.Add(item.Value, expr.Literal{Value: string(spec.NeedPassed)})
@@ -336,11 +337,11 @@ func readNeeds(d *decoder, n *yaml.Node) (expr.Value, bool) {
 }
 
 // readNodes reads the short form of nodes: a number.
-func readNodes(d *decoder, n *yaml.Node) (expr.Value, bool) {
+func readNodes(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	if n.Kind != yaml.ScalarNode {
 		return nil, false
 	}
-	v := d.decode(n, reflect.TypeFor[int](), spec.Rules{Min: new(float64(1))})
+	v := d.Decode(n, reflect.TypeFor[int](), spec.Rules{Min: new(float64(1))})
 	if v == nil {
 		return nil, true
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -21,41 +22,41 @@ var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
 var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
 
 // readTransform reads one transform or a group of them.
-func readTransform(d *decoder, n *yaml.Node) expr.Value {
+func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	typ := document.Lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
-		return d.structure(n, transformType, nil)
+		return d.Structure(n, transformType, nil)
 	}
 	if isGroup(typ.Value) {
 		return readGroup(d, n, typ.Value)
 	}
 	spec, ok := transformSpecs[typ.Value]
 	if !ok {
-		d.src.Errorf(typ, "transform", nearest.Hint(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
+		d.Source.Errorf(typ, "transform", nearest.Hint(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
 		return nil
 	}
 	for key := range keysOf(n, groupKeys...) {
-		d.src.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
+		d.Source.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
 	}
 	return readConfig(d, n, typ.Value, reflect.TypeOf(spec))
 }
 
 // readConfig reads a transform whose config has the shape of its type.
-func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) expr.Value {
+func readConfig(d *decode.Decoder, n *yaml.Node, typ string, sp reflect.Type) expr.Value {
 	config := document.Lookup(n, "config")
-	outer := d.forms[rawType]
-	d.forms[rawType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+	outer := d.Forms[rawType]
+	d.Forms[rawType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		if n != config {
 			return nil, false
 		}
-		return d.structure(n, sp, nil), true
+		return d.Structure(n, sp, nil), true
 	}
-	defer func() { d.forms[rawType] = outer }()
-	out := d.structure(n, transformType, nil)
+	defer func() { d.Forms[rawType] = outer }()
+	out := d.Structure(n, transformType, nil)
 	if config == nil {
 		for _, f := range spec.KeysOf(sp) {
 			if f.Required {
-				d.src.Errorf(n, "required", "write `config: {"+f.Name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.Name)
+				d.Source.Errorf(n, "required", "write `config: {"+f.Name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.Name)
 			}
 		}
 	}
@@ -63,17 +64,17 @@ func readConfig(d *decoder, n *yaml.Node, typ string, sp reflect.Type) expr.Valu
 }
 
 // readGroup reads a chain or a composite of transforms.
-func readGroup(d *decoder, n *yaml.Node, typ string) expr.Value {
+func readGroup(d *decode.Decoder, n *yaml.Node, typ string) expr.Value {
 	for key := range keysOf(n, "config") {
-		d.src.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
+		d.Source.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
 	}
 	if typ == "composite" {
-		noChain(d.src, n)
+		noChain(d.Source, n)
 	}
 	if chain, extra := memberNodes(n); len(chain)+len(extra) == 0 {
-		d.src.Errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
+		d.Source.Errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
 	}
-	out, ok := d.structure(n, transformType, nil).(expr.Mapping)
+	out, ok := d.Structure(n, transformType, nil).(expr.Mapping)
 	if names := document.Lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
 		var list expr.List
 		for name := range inputNodes(n) {

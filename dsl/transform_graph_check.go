@@ -6,19 +6,20 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
-func readInputs(d *decoder, n *yaml.Node) (expr.Value, bool) {
+func readInputs(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	if n.Kind != yaml.MappingNode {
 		return nil, false
 	}
 	out := expr.List{}
-	d.eachKey(n, func(_, val *yaml.Node) {
-		if v := d.decode(val, stringType, spec.Rules{Literal: true}); v != nil {
+	d.EachKey(n, func(_, val *yaml.Node) {
+		if v := d.Decode(val, stringType, spec.Rules{Literal: true}); v != nil {
 			out = append(out, v)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/cron"
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -22,17 +23,17 @@ import (
 )
 
 // startForms reads what is written around the steps: its expressions see other names than theirs.
-func startForms(d *decoder) {
-	d.forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		outer := d.scope
-		d.scope = expr.ScopeValue
-		defer func() { d.scope = outer }()
-		return d.structure(n, reflect.TypeFor[spec.MetricTrigger](), nil), true
+func startForms(d *decode.Decoder) {
+	d.Forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+		outer := d.Scope
+		d.Scope = expr.ScopeValue
+		defer func() { d.Scope = outer }()
+		return d.Structure(n, reflect.TypeFor[spec.MetricTrigger](), nil), true
 	}
-	d.forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		before := len(d.exprs)
-		v := d.structure(n, reflect.TypeFor[spec.Concurrency](), nil)
-		for _, e := range d.exprs[before:] {
+	d.Forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+		before := len(d.Expressions)
+		v := d.Structure(n, reflect.TypeFor[spec.Concurrency](), nil)
+		for _, e := range d.Expressions[before:] {
 			e.Scope = expr.ScopeParams // the group is known before the run starts
 		}
 		return v, true
@@ -66,7 +67,7 @@ func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...str
 // meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
 func meantOneOf(n *yaml.Node, keys []string) bool {
 	for i := 0; i < len(n.Content); i += 2 {
-		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, foreignWord(word)) {
+		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, decode.ForeignWord(word)) {
 			return true
 		}
 	}
@@ -289,7 +290,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 
 // checkParamValue checks a value that is written for a parameter.
 func (c *checker) checkParamValue(at *yaml.Node, name string, decl spec.Param, v any) {
-	if c.env == nil || expr.ParamType(decl) == nil || c.d.holdsMisspelt(at) {
+	if c.env == nil || expr.ParamType(decl) == nil || c.d.HoldsMisspelt(at) {
 		return // reported
 	}
 	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}

@@ -1,4 +1,4 @@
-package dsl
+package decode
 
 import (
 	"encoding/json"
@@ -25,50 +25,50 @@ const (
 	maxExprs      = 10_000   // expressions
 )
 
-// decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
-type decoder struct {
-	src     *document.Source
-	scope   expr.Scope // of the expressions met
-	exprs   []*expr.Expression
-	met     int  // expressions so far, of all steps
-	fixed   bool // no ${} here, as in an environment
-	partial bool // the next mapping may lack keys, as defaults do
-	depth   int
-	aliased int // values left to reach through aliases
-	inAlias int
-	forms   map[reflect.Type]form
-	beside  map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
-	notYet  map[reflect.Type][]string // keys of a struct that are refused by name until they work
-	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
+// Decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
+type Decoder struct {
+	Source      *document.Source
+	Scope       expr.Scope // of the expressions met
+	Expressions []*expr.Expression
+	met         int  // expressions so far, of all steps
+	fixed       bool // no ${} here, as in an environment
+	partial     bool // the next mapping may lack keys, as defaults do
+	depth       int
+	aliased     int // values left to reach through aliases
+	inAlias     int
+	Forms       map[reflect.Type]Form
+	Beside      map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
+	notYet      map[reflect.Type][]string // keys of a struct that are refused by name until they work
+	meant       map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
 }
 
-// form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
+// Form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
 // decoder.
-type form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
+type Form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 
-// newDecoder makes a decoder of a document, in which there is no ${} when it is fixed. notYet are the keys of structs that are refused by
+// New makes a decoder of a document, in which there is no ${} when it is fixed. notYet are the keys of structs that are refused by
 // name.
-func newDecoder(src *document.Source, fixed bool, notYet map[reflect.Type][]string) *decoder {
-	return &decoder{
-		src: src, fixed: fixed, notYet: notYet, aliased: maxAliased, forms: map[reflect.Type]form{}, meant: map[*yaml.Node][]string{},
+func New(src *document.Source, fixed bool, notYet map[reflect.Type][]string) *Decoder {
+	return &Decoder{
+		Source: src, fixed: fixed, notYet: notYet, aliased: maxAliased, Forms: map[reflect.Type]Form{}, meant: map[*yaml.Node][]string{},
 		misspelt: map[*yaml.Node]bool{},
 	}
 }
 
-// enter resolves an alias, checks the tag, and guards depth and size. When ok, the caller must call leave.
-func (d *decoder) enter(n *yaml.Node) (target *yaml.Node, leave func(), ok bool) {
+// Enter resolves an alias, checks the tag, and guards depth and size. When ok, the caller must call leave.
+func (d *Decoder) Enter(n *yaml.Node) (target *yaml.Node, leave func(), ok bool) {
 	through := 0
 	if n.Kind == yaml.AliasNode {
 		if d.inAlias >= maxAliasDepth {
-			d.src.Errorf(n, "limit", "write the value out", "the alias `*%s` holds itself, or aliases nest too deeply", n.Value)
+			d.Source.Errorf(n, "limit", "write the value out", "the alias `*%s` holds itself, or aliases nest too deeply", n.Value)
 			return nil, nil, false
 		}
 		n, through = n.Alias, 1
 	}
 	if d.depth >= maxDepth {
-		d.src.Errorf(n, "limit", "", "values nest deeper than %d", maxDepth)
+		d.Source.Errorf(n, "limit", "", "values nest deeper than %d", maxDepth)
 		return nil, nil, false
 	}
 	if !d.checkTag(n) {
@@ -82,11 +82,11 @@ func (d *decoder) enter(n *yaml.Node) (target *yaml.Node, leave func(), ok bool)
 var coreTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq", "!!timestamp", ""}
 
 // checkTag refuses everything outside YAML's core schema: an unquoted `!x` would silently lose its meaning.
-func (d *decoder) checkTag(n *yaml.Node) bool {
-	runes := d.src.Characters(n.Line)
+func (d *Decoder) checkTag(n *yaml.Node) bool {
+	runes := d.Source.Characters(n.Line)
 	tagged := n.Style&yaml.TaggedStyle != 0 || n.Column <= len(runes) && n.Column > 0 && runes[n.Column-1] == '!'
 	if n.Tag == "!!merge" {
-		d.src.Errorf(n, "tag", "write the keys out, or use an alias for a whole value", "merge keys (`<<`) are not part of YAML 1.2")
+		d.Source.Errorf(n, "tag", "write the keys out, or use an alias for a whole value", "merge keys (`<<`) are not part of YAML 1.2")
 		return false
 	}
 	if !tagged && n.Tag != "!!binary" {
@@ -100,16 +100,16 @@ func (d *decoder) checkTag(n *yaml.Node) bool {
 		if n.Style&yaml.TaggedStyle != 0 {
 			meant = strings.TrimSpace(n.Tag + " " + n.Value)
 		}
-		d.src.Errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
+		d.Source.Errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
 		return false
 	}
-	d.src.Errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
+	d.Source.Errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
 	return false
 }
 
-// decode reads n as a value of type t; nil after it has reported why it cannot.
-func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
-	n, leave, ok := d.enter(n)
+// Decode reads n as a value of type t; nil after it has reported why it cannot.
+func (d *Decoder) Decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
+	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		d.fixed = fixed
 		defer func() { d.fixed = !fixed }()
 	}
-	if short := d.forms[t]; short != nil {
+	if short := d.Forms[t]; short != nil {
 		if v, done := short(n, r); done {
 			return v
 		}
@@ -131,13 +131,13 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		if t.Kind() == reflect.Interface {
 			w.Type = nil
 		}
-		return d.interpolate(n, w)
+		return d.Interpolate(n, w)
 	}
 	switch {
 	case t == spec.ExprType:
-		return d.expression(n, r)
+		return d.Expression(n, r)
 	case t == goRef:
-		d.src.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
+		d.Source.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
 		return nil
 	case t == goRaw:
 		return d.free(n)
@@ -146,7 +146,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return d.structure(n, t, nil)
+		return d.Structure(n, t, nil)
 	case reflect.Map:
 		return d.mapping(n, t, r)
 	case reflect.Slice:
@@ -155,7 +155,7 @@ func (d *decoder) decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		if d.fixed {
 			return d.free(n)
 		}
-		return d.data(n)
+		return d.Data(n)
 	}
 	return d.scalar(n, t, r)
 }
@@ -167,17 +167,17 @@ var (
 	goRef    = reflect.TypeFor[artifact.Ref]()
 )
 
-// structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
-func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) expr.Value {
+// Structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
+func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.src.Errorf(n, "type", "its keys are "+strings.Join(spec.KeyNames(spec.KeysOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "its keys are "+strings.Join(spec.KeyNames(spec.KeysOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
 	fields := spec.KeysOf(t)
 	partial := d.partial
 	d.partial = false
-	d.eachKey(n, func(key, val *yaml.Node) {
+	d.EachKey(n, func(key, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
 		if i < 0 || slices.Contains(d.notYet[t], key.Value) {
 			if other == nil || !other(key, val) {
@@ -185,31 +185,31 @@ func (d *decoder) structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 			}
 			return
 		}
-		if v := d.decode(val, fields[i].Type, fields[i].Rules); v != nil {
+		if v := d.Decode(val, fields[i].Type, fields[i].Rules); v != nil {
 			out.Add(key.Value, v)
 		}
 	})
 	for _, f := range fields {
-		if f.Required && !partial && d.missing(n, f.Name) {
+		if f.Required && !partial && d.Missing(n, f.Name) {
 			hint := ""
 			if len(f.Rules.Enum) == 1 {
 				hint = "write `" + f.Name + ": " + f.Rules.Enum[0] + "`"
 			}
-			d.src.Errorf(n, "required", hint, "`%s` is missing", f.Name)
+			d.Source.Errorf(n, "required", hint, "`%s` is missing", f.Name)
 		}
 	}
 	return out
 }
 
-// partialStructure reads a mapping against a struct of which it may lack any key, as defaults do.
-func (d *decoder) partialStructure(n *yaml.Node, t reflect.Type) {
+// Partial reads a mapping against a struct of which it may lack any key, as defaults do.
+func (d *Decoder) Partial(n *yaml.Node, t reflect.Type) {
 	d.partial = true
 	defer func() { d.partial = false }()
-	d.structure(n, t, nil)
+	d.Structure(n, t, nil)
 }
 
-// eachKey calls f for every entry of a mapping with a key that is a string and not there twice.
-func (d *decoder) eachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
+// EachKey calls f for every entry of a mapping with a key that is a string and not there twice.
+func (d *Decoder) EachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 	seen := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, val := n.Content[i], n.Content[i+1]
@@ -218,12 +218,12 @@ func (d *decoder) eachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 		}
 		if key.Kind != yaml.ScalarNode || !d.checkTag(key) {
 			if key.Kind != yaml.ScalarNode {
-				d.src.Errorf(key, "type", "", "a key must be a plain word")
+				d.Source.Errorf(key, "type", "", "a key must be a plain word")
 			}
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
-			d.src.Errorf(key, "duplicate", "remove one of them", "the key `%s` is already in line %d", key.Value, line)
+			d.Source.Errorf(key, "duplicate", "remove one of them", "the key `%s` is already in line %d", key.Value, line)
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -232,12 +232,12 @@ func (d *decoder) eachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 }
 
 // inAliased counts the values of a document and stops at more than any real one has: a few aliases of aliases make billions.
-func (d *decoder) inAliased(n *yaml.Node) bool {
+func (d *Decoder) inAliased(n *yaml.Node) bool {
 	if d.inAlias == 0 {
 		return false
 	}
 	if d.aliased--; d.aliased == -1 {
-		d.src.Errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
+		d.Source.Errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
 	}
 	return d.aliased < 0
 }
@@ -250,15 +250,15 @@ var foreignWords = map[string]string{
 	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
 }
 
-// foreignWord is our word for a key of another system; empty when there is none.
-func foreignWord(key string) string { return foreignWords[key] }
+// ForeignWord is our word for a key of another system; empty when there is none.
+func ForeignWord(key string) string { return foreignWords[key] }
 
-func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Key) {
+func (d *Decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Key) {
 	if slices.Contains(d.notYet[t], key.Value) {
-		d.src.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
+		d.Source.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
 		return
 	}
-	names := append(spec.KeyNames(fields), d.beside[t]...)
+	names := append(spec.KeyNames(fields), d.Beside[t]...)
 	hint, meant := nearest.Hint(key.Value, names), nearest.To(key.Value, names)
 	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
 		hint, meant = "Sluice uses `"+ours+"`", ours
@@ -266,41 +266,41 @@ func (d *decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Ke
 			hint = "Sluice uses " + ours
 		}
 	}
-	d.noteMeant(n, meant)
-	d.src.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
+	d.NoteMeant(n, meant)
+	d.Source.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
 }
 
-// noteMeant notes which key an unknown key of a mapping was likely meant to be.
-func (d *decoder) noteMeant(n *yaml.Node, key string) { d.meant[n] = append(d.meant[n], key) }
+// NoteMeant notes which key an unknown key of a mapping was likely meant to be.
+func (d *Decoder) NoteMeant(n *yaml.Node, key string) { d.meant[n] = append(d.meant[n], key) }
 
-// meantKeys are the keys that a mapping's unknown keys were likely meant to be.
-func (d *decoder) meantKeys(n *yaml.Node) []string { return d.meant[n] }
+// MeantKeys are the keys that a mapping's unknown keys were likely meant to be.
+func (d *Decoder) MeantKeys(n *yaml.Node) []string { return d.meant[n] }
 
-// missing reports whether a mapping lacks a key, and no key in it was a misspelling of it.
-func (d *decoder) missing(n *yaml.Node, key string) bool {
+// Missing reports whether a mapping lacks a key, and no key in it was a misspelling of it.
+func (d *Decoder) Missing(n *yaml.Node, key string) bool {
 	return document.Lookup(n, key) == nil && !slices.Contains(d.meant[n], key)
 }
 
-func (d *decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
+func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.src.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
 	item := r
 	item.Names = false
-	d.eachKey(n, func(key, val *yaml.Node) {
-		if r.Names && !d.checkName(key) {
+	d.EachKey(n, func(key, val *yaml.Node) {
+		if r.Names && !d.CheckName(key) {
 			return
 		}
-		if v := d.decode(val, t.Elem(), item); v != nil {
+		if v := d.Decode(val, t.Elem(), item); v != nil {
 			out.Add(key.Value, v)
 		}
 	})
 	return out
 }
 
-func (d *decoder) checkName(n *yaml.Node) bool {
+func (d *Decoder) CheckName(n *yaml.Node) bool {
 	if expr.IsIdentifier(n.Value) {
 		return true
 	}
@@ -311,17 +311,17 @@ func (d *decoder) checkName(n *yaml.Node) bool {
 			hint += ": in an expression a hyphen is a subtraction"
 		}
 	}
-	d.src.Errorf(n, "name", hint, "%q is not a name", n.Value)
+	d.Source.Errorf(n, "name", hint, "%q is not a name", n.Value)
 	return false
 }
 
-func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
+func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	items := n.Content
 	switch {
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		d.src.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	out := expr.List{}
@@ -333,16 +333,16 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 			break
 		}
 		if r.Names && c.Kind == yaml.ScalarNode {
-			if !d.checkName(c) {
+			if !d.CheckName(c) {
 				continue
 			}
 			if seen[c.Value] {
-				d.src.Errorf(c, "duplicate", "remove one of them", "`%s` is in the list twice", c.Value)
+				d.Source.Errorf(c, "duplicate", "remove one of them", "`%s` is in the list twice", c.Value)
 				continue
 			}
 			seen[c.Value] = true
 		}
-		if v := d.decode(c, t.Elem(), item); v != nil {
+		if v := d.Decode(c, t.Elem(), item); v != nil {
 			out = append(out, v)
 		}
 	}
@@ -350,11 +350,11 @@ func (d *decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 }
 
 // free reads any plain data as it is, such as a JSON Schema.
-func (d *decoder) free(n *yaml.Node) expr.Value { return d.tree(n, d.constant) }
+func (d *Decoder) free(n *yaml.Node) expr.Value { return d.tree(n, d.constant) }
 
 // tree reads mappings and sequences of any depth, whose scalars are read by scalar.
-func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Value {
-	n, leave, ok := d.enter(n)
+func (d *Decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Value {
+	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
 	}
@@ -362,7 +362,7 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Va
 	switch n.Kind {
 	case yaml.MappingNode:
 		out := expr.Mapping{}
-		d.eachKey(n, func(key, val *yaml.Node) {
+		d.EachKey(n, func(key, val *yaml.Node) {
 			if v := d.tree(val, scalar); v != nil {
 				out.Add(key.Value, v)
 			}
@@ -383,18 +383,18 @@ func (d *decoder) tree(n *yaml.Node, scalar func(*yaml.Node) expr.Value) expr.Va
 	return scalar(n)
 }
 
-// data reads any value, in which ${} may stand anywhere.
-func (d *decoder) data(n *yaml.Node) expr.Value {
+// Data reads any value, in which ${} may stand anywhere.
+func (d *Decoder) Data(n *yaml.Node) expr.Value {
 	return d.tree(n, func(n *yaml.Node) expr.Value {
 		if strings.Contains(n.Value, "${") {
-			return d.interpolate(n, expr.Expected{})
+			return d.Interpolate(n, expr.Expected{})
 		}
 		return d.constant(n)
 	})
 }
 
 // constant reads a scalar as YAML's core schema types it.
-func (d *decoder) constant(n *yaml.Node) expr.Value {
+func (d *Decoder) constant(n *yaml.Node) expr.Value {
 	if decimalOf(n) != "" {
 		d.misspelt[n] = true
 	}

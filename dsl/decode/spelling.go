@@ -1,4 +1,4 @@
-package dsl
+package decode
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func decimalOf(n *yaml.Node) string {
 
 // asText reads a value anew as the texts that were written: of a number that stands for a text, the number alone would not do, since
 // 1.10 is the number 1.1.
-func (d *decoder) asText(v expr.Value, n *yaml.Node) expr.Value {
+func (d *Decoder) asText(v expr.Value, n *yaml.Node) expr.Value {
 	n = document.Unalias(n)
 	if n == nil {
 		return v
@@ -66,40 +66,40 @@ func (d *decoder) asText(v expr.Value, n *yaml.Node) expr.Value {
 	return v
 }
 
-// valuesAsText reads one entry of a mapping as texts, where a declaration says that it is one or holds some.
-func (d *decoder) valuesAsText(of expr.Mapping, key string, n *yaml.Node, typ, items string) {
+// ValuesAsText reads one entry of a mapping as texts, where a declaration says that it is one or holds some.
+func (d *Decoder) ValuesAsText(of expr.Mapping, key string, n *yaml.Node, typ, items string) {
 	isText := typ == "string" || typ == "enum" || (typ == "list" || typ == "map") && (items == "" || items == "string")
 	if i := slices.Index(of.Keys, key); i >= 0 && isText {
 		of.Values[i] = d.asText(of.Values[i], document.Lookup(n, key))
 	}
 }
 
-// declaredAsText reads the defaults of declared parameters or fields as what they are declared to be.
-func (d *decoder) declaredAsText(declared expr.Mapping, n *yaml.Node) {
+// DeclaredAsText reads the defaults of declared parameters or fields as what they are declared to be.
+func (d *Decoder) DeclaredAsText(declared expr.Mapping, n *yaml.Node) {
 	for i, name := range declared.Keys {
 		if decl, ok := declared.Values[i].(expr.Mapping); ok {
-			typ, items := declaredType(decl)
-			d.valuesAsText(decl, "default", document.Lookup(n, name), typ, items)
+			typ, items := DeclaredType(decl)
+			d.ValuesAsText(decl, "default", document.Lookup(n, name), typ, items)
 		}
 	}
 }
 
-func declaredType(decl expr.Mapping) (typ, items string) {
+func DeclaredType(decl expr.Mapping) (typ, items string) {
 	typ, _ = expr.Known(decl.Get("type")).(string)
 	items, _ = expr.Known(decl.Get("items")).(string)
 	return typ, items
 }
 
-// holdsMisspelt reports whether a value is or holds a number that reportMisspelt reports.
-func (d *decoder) holdsMisspelt(n *yaml.Node) bool {
+// HoldsMisspelt reports whether a value is or holds a number that reportMisspelt reports.
+func (d *Decoder) HoldsMisspelt(n *yaml.Node) bool {
 	n = document.Unalias(n)
-	return n != nil && (d.misspelt[n] || slices.ContainsFunc(n.Content, d.holdsMisspelt))
+	return n != nil && (d.misspelt[n] || slices.ContainsFunc(n.Content, d.HoldsMisspelt))
 }
 
-// reportMisspelt reports numbers that readers of YAML do not agree on, where a number is meant or may be.
-func (d *decoder) reportMisspelt() {
+// ReportMisspelt reports numbers that readers of YAML do not agree on, where a number is meant or may be.
+func (d *Decoder) ReportMisspelt() {
 	for n := range d.misspelt {
 		_, err := d.plain(n, reflect.TypeFor[int64]())
-		d.src.Errorf(n, "type", spellingHint(err), "%s", err)
+		d.Source.Errorf(n, "type", spellingHint(err), "%s", err)
 	}
 }

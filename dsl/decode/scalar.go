@@ -1,4 +1,4 @@
-package dsl
+package decode
 
 import (
 	"errors"
@@ -18,9 +18,9 @@ import (
 )
 
 // scalar reads a literal.
-func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
+func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.src.Errorf(n, "type", "", "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
+		d.Source.Errorf(n, "type", "", "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
@@ -30,7 +30,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 			err = fmt.Errorf("%q may be read as a part of 1 and in percent: write which part of the traffic it is in percent, such as 10%%", n.Value)
 		}
 		if err != nil {
-			d.src.Errorf(n, map[reflect.Type]string{
+			d.Source.Errorf(n, map[reflect.Type]string{
 				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",
 			}[t], "", "%s", err)
 			return nil
@@ -39,7 +39,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.src.Errorf(n, "type", spellingHint(err), "%s", err)
+		d.Source.Errorf(n, "type", spellingHint(err), "%s", err)
 		return nil
 	}
 	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
@@ -52,7 +52,7 @@ func (d *decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 }
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
-func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
+func (d *Decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 	mismatch := fmt.Errorf("%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 	switch t.Kind() {
 	case reflect.String:
@@ -87,19 +87,19 @@ func (d *decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
 	return nil, mismatch
 }
 
-func (d *decoder) inEnum(n *yaml.Node, s string, r spec.Rules) bool {
+func (d *Decoder) inEnum(n *yaml.Node, s string, r spec.Rules) bool {
 	switch {
 	case len(r.Enum) == 0 || slices.Contains(r.Enum, s):
 		return true
 	case len(r.Enum) == 1:
-		d.src.Errorf(n, "enum", "", "this must be %s, not %q", r.Enum[0], s)
+		d.Source.Errorf(n, "enum", "", "this must be %s, not %q", r.Enum[0], s)
 	default:
-		d.src.Errorf(n, "enum", nearest.DidYouMean(s, r.Enum), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
+		d.Source.Errorf(n, "enum", nearest.DidYouMean(s, r.Enum), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
 	}
 	return false
 }
 
-func (d *decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
+func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 	var x float64
 	switch v := v.(type) {
 	case int64:
@@ -111,70 +111,70 @@ func (d *decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 	}
 	switch {
 	case r.Min != nil && x < *r.Min:
-		d.src.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, spec.FormatDouble(*r.Min))
+		d.Source.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, spec.FormatDouble(*r.Min))
 	case r.Max != nil && x > *r.Max:
-		d.src.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, spec.FormatDouble(*r.Max))
+		d.Source.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, spec.FormatDouble(*r.Max))
 	default:
 		return true
 	}
 	return false
 }
 
-// expression reads a CEL expression that stands without ${}.
-func (d *decoder) expression(n *yaml.Node, r spec.Rules) expr.Value {
+// Expression reads a CEL expression that stands without ${}.
+func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.src.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	if strings.Contains(n.Value, "${") {
-		d.src.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
+		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
 	w := expr.Expected{}
 	if r.Bool {
 		w.Type = goBool
 	}
-	d.add(n, n.Value, 0, d.scope, w)
+	d.add(n, n.Value, 0, d.Scope, w)
 	return expr.Literal{Value: n.Value}
 }
 
-func (d *decoder) add(n *yaml.Node, text string, start int, s expr.Scope, w expr.Expected) *expr.Expression {
+func (d *Decoder) add(n *yaml.Node, text string, start int, s expr.Scope, w expr.Expected) *expr.Expression {
 	e := &expr.Expression{Text: text, Node: n, Start: start, Scope: s, Expected: w}
 	if d.met++; d.met > maxExprs {
 		if d.met == maxExprs+1 {
-			d.src.Errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
+			d.Source.Errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
 		}
 		return e // no run starts, so that nobody misses it
 	}
-	d.exprs = append(d.exprs, e)
+	d.Expressions = append(d.Expressions, e)
 	return e
 }
 
-// interpolate reads a scalar that holds ${}.
-func (d *decoder) interpolate(n *yaml.Node, w expr.Expected) expr.Value {
+// Interpolate reads a scalar that holds ${}.
+func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	if len(n.Value) > maxText {
-		d.src.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
+		d.Source.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
 		return nil
 	}
 	parts, err := splitText(n.Value)
 	if err != nil {
 		var at *splitError
 		errors.As(err, &at)
-		line, col := d.src.Locate(n, at.offset)
-		d.src.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
+		line, col := d.Source.Locate(n, at.offset)
+		d.Source.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
 		return nil
 	}
 	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.isExpr })
 	switch {
 	case exprs && d.fixed:
-		d.src.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
+		d.Source.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
 	case !exprs && w.IsText():
 		return expr.Literal{Value: joinLiterals(parts)}
 	case len(parts) == 1 && parts[0].isExpr:
 		return expr.Computed{Expr: d.add(n, parts[0].expr, parts[0].offset, expr.ScopePlain, w)}
 	case !w.IsText():
-		d.src.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
+		d.Source.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
 		return nil
 	}
 	var out expr.Template
