@@ -1,3 +1,5 @@
+// Package decode reads YAML against the structs of dsl/spec: the values that a document has, with the expressions in them, and a finding at
+// its place for everything that does not fit. What may be written in more than one way is read by forms, which its caller brings.
 package decode
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// Bounds on what is in a document, as in source.go.
+// Bounds on what is in a document, as in dsl/document.
 const (
 	maxDepth      = 100      // nested values
 	maxAliased    = 10_000   // values reached through aliases
@@ -27,19 +29,23 @@ const (
 
 // Decoder reads YAML values against spec structs. It reports everything that is wrong and goes on.
 type Decoder struct {
-	Source      *document.Source
-	Scope       expr.Scope // of the expressions met
+	Source *document.Source
+	// Scope is that of the expressions met from now on, and Expressions are those that were met.
+	Scope       expr.Scope
 	Expressions []*expr.Expression
-	met         int  // expressions so far, of all steps
-	fixed       bool // no ${} here, as in an environment
-	partial     bool // the next mapping may lack keys, as defaults do
-	depth       int
-	aliased     int // values left to reach through aliases
-	inAlias     int
-	Forms       map[reflect.Type]Form
-	Beside      map[reflect.Type][]string // keys that may stand beside those of a struct, which others read
-	notYet      map[reflect.Type][]string // keys of a struct that are refused by name until they work
-	meant       map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
+	// Forms are what reads the values of some types before the decoder does.
+	Forms map[reflect.Type]Form
+	// Beside are keys that may stand beside those of a struct, which others read.
+	Beside map[reflect.Type][]string
+
+	met     int  // expressions so far, of all steps
+	fixed   bool // no ${} here, as in an environment
+	partial bool // the next mapping may lack keys, as defaults do
+	depth   int
+	aliased int // values left to reach through aliases
+	inAlias int
+	notYet  map[reflect.Type][]string // keys of a struct that are refused by name until they work
+	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
 }
@@ -300,6 +306,7 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 	return out
 }
 
+// CheckName reports what is no name of the language; it reports whether it is one.
 func (d *Decoder) CheckName(n *yaml.Node) bool {
 	if expr.IsIdentifier(n.Value) {
 		return true

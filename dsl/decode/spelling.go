@@ -84,6 +84,7 @@ func (d *Decoder) DeclaredAsText(declared expr.Mapping, n *yaml.Node) {
 	}
 }
 
+// DeclaredType is the type that a parameter or a field is declared to have, and that of its items.
 func DeclaredType(decl expr.Mapping) (typ, items string) {
 	typ, _ = expr.Known(decl.Get("type")).(string)
 	items, _ = expr.Known(decl.Get("items")).(string)

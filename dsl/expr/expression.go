@@ -50,11 +50,13 @@ type Expression struct {
 	Scope    Scope
 	Expected Expected
 
+	// Refs are what it reads; they are known once it was compiled, if it is CEL.
+	Refs  []Reference
+	Tried bool // compiled, whatever came of it
+	OK    bool // compiled without a finding
+
 	tree    *ast.AST // nil when the text is no CEL
 	program *meteredProgram
-	Refs    []Reference
-	Tried   bool // compiled, whatever came of it
-	OK      bool
 }
 
 // baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of ScopeOnce.
