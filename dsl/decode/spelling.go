@@ -91,7 +91,7 @@ func DeclaredType(decl expr.Mapping) (typ, items string) {
 	return typ, items
 }
 
-// HoldsMisspelt reports whether a value is or holds a number that reportMisspelt reports.
+// HoldsMisspelt reports whether a value is or holds a number that ReportMisspelt reports.
 func (d *Decoder) HoldsMisspelt(n *yaml.Node) bool {
 	n = document.Unalias(n)
 	return n != nil && (d.misspelt[n] || slices.ContainsFunc(n.Content, d.HoldsMisspelt))
