@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,35 +12,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// transformChecker is a transform's config that must meet more than its form says.
-type transformChecker interface {
-	// The config is nil when there is none.
-	checkTransform(c *checker, s *step, config *yaml.Node)
-}
-
-// checkTransform demands that the shares of a split are the whole.
-func (Split) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	parts := document.Lookup(config, "parts")
-	if parts == nil || parts.Kind != yaml.MappingNode {
-		return
-	}
-	var sum float64
-	for i := 1; i < len(parts.Content); i += 2 {
-		c.checkPlainName(parts.Content[i-1], "a folder of the dataset")
-		share, err := spec.ParseShare(parts.Content[i].Value)
-		if err != nil {
-			return // reported where it stands
-		}
-		if share <= 0 {
-			c.src.Errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
-		}
-		sum += float64(share)
-	}
-	if math.Abs(sum-1) > 1e-9 {
-		c.src.Errorf(parts, "share", "", "the parts add up to %s, not to 100%%", spec.Share(sum))
-	}
-}
 
 // cleanReads reports whether a clean step has a transform that reads the step's variables under `env` or `secrets`.
 func cleanReads(s *step, key string) bool {
@@ -70,7 +40,7 @@ func checkClean(c *checker, s *step, _ *spec.Clean) {
 		return
 	}
 	g := c.graphOf(s)
-	names := map[string]int{}
+	facts, names := c.stepFacts(s), map[string]int{}
 	for i, n := range g.nodes {
 		typ := document.Lookup(n, "type")
 		if typ == nil {
@@ -78,11 +48,11 @@ func checkClean(c *checker, s *step, _ *spec.Clean) {
 		}
 		config := document.Lookup(n, "config")
 		if t, ok := transformSpecs[typ.Value].(transformChecker); ok {
-			t.checkTransform(c, s, config)
+			t.Check(c.src, facts, config)
 		}
-		c.checkErrorHandling(document.Lookup(config, "error_handling"))
+		checkErrorHandling(c.src, document.Lookup(config, "error_handling"))
 		if strings.HasPrefix(typ.Value, "ReadFrom") {
-			c.checkPatterns(document.Lookup(config, "path"))
+			checkPatterns(c.src, document.Lookup(config, "path"))
 		}
 		label, at := g.all[i].label(), typ
 		if name := document.Lookup(n, "name"); name != nil {
@@ -95,4 +65,14 @@ func checkClean(c *checker, s *step, _ *spec.Clean) {
 		names[label] = at.Line
 	}
 	c.checkGraph(s)
+}
+
+// stepFacts are those of a step that its transforms are checked with.
+func (c *checker) stepFacts(s *step) StepFacts {
+	facts := StepFacts{Workspace: c.ws}
+	for variable := range document.Entries(s.node, "secrets") {
+		facts.Secrets = append(facts.Secrets, variable.Value)
+	}
+	slices.Sort(facts.Secrets)
+	return facts
 }

@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -54,7 +53,7 @@ func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 		return
 	}
 	for i, arg := range cmd.Command {
-		if inWorkspace(i, arg) {
+		if document.NamesFile(i, arg) {
 			c.checkFile(s, arg, "command", i)
 		}
 	}
@@ -69,31 +68,7 @@ func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 	}
 }
 
-// inWorkspace reports whether the i-th word of a command names a file of the workspace. Code for a shell and addresses do not, whatever
-// they end with.
-func inWorkspace(i int, arg string) bool {
-	script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
-	if strings.ContainsAny(arg, " \t\n;&|<>$*?'\"`") || strings.Contains(arg, "://") {
-		return false
-	}
-	return i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg)
-}
-
 // checkFile reports a file that the workspace lacks; at is where the body names it.
 func (c *checker) checkFile(s *step, file string, at ...any) {
-	c.checkFileAt(document.Lookup(s.body, at...), file)
-}
-
-func (c *checker) checkFileAt(node *yaml.Node, file string) {
-	switch {
-	case node == nil || file == "":
-	case !document.IsInside(file):
-		c.src.Errorf(node, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
-	case !c.ws.Exists(path.Clean(file)):
-		c.src.Errorf(node, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
-	default:
-		if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
-			c.src.Errorf(node, "left-out", help, "%q goes along with no run: %s", file, why)
-		}
-	}
+	document.CheckFile(c.src, c.ws, document.Lookup(s.body, at...), file)
 }

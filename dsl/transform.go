@@ -105,8 +105,8 @@ func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
 }
 
 // noChain reports the keys of a composite that only a chain has.
-func noChain(src *document.Source, composite *yaml.Node) {
+func noChain(r document.Reporter, composite *yaml.Node) {
 	for key := range keysOf(composite, "source", "sink", "extra_transforms") {
-		src.Errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
+		r.Errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
 	}
 }

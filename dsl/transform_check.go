@@ -11,26 +11,40 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
+// StepFacts are what is asked of the step that transforms are in, when these are checked.
+type StepFacts struct {
+	// Secrets are the variables under the step's `secrets`, sorted.
+	Secrets []string
+	// Workspace is the pipeline's folder; nil: files are not looked for.
+	Workspace document.Workspace
+}
+
+// transformChecker is a transform's config that must meet more than its form says.
+type transformChecker interface {
+	// Check reports what is wrong with a config, which is nil when there is none.
+	Check(r document.Reporter, in StepFacts, config *yaml.Node)
+}
+
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 // checkPlainName demands a name that can be one of a folder, and that stands after a dot.
-func (c *checker) checkPlainName(n *yaml.Node, what string) {
+func checkPlainName(r document.Reporter, n *yaml.Node, what string) {
 	if n = document.Unalias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
-		c.src.Errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+		r.Errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
 	}
 }
 
 // checkPatterns demands patterns of paths that something can match.
-func (c *checker) checkPatterns(paths *yaml.Node) {
-	c.checkNotEmpty(paths)
+func checkPatterns(r document.Reporter, paths *yaml.Node) {
+	checkNotEmpty(r, paths)
 	for n := range document.Scalars(paths) {
 		scheme, rest, isURL := strings.Cut(n.Value, "://")
 		switch {
 		case n.Value == "":
-			c.src.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
+			r.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
-			c.src.Errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			r.Errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
 			continue
 		case isURL:
 			rest, _, _ = strings.Cut(rest, "?")
@@ -39,7 +53,7 @@ func (c *checker) checkPatterns(paths *yaml.Node) {
 		}
 		for segment := range strings.SplitSeq(rest, "/") {
 			if _, err := path.Match(segment, ""); err != nil && !strings.Contains(segment, "${") {
-				c.src.Errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
+				r.Errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
 			}
 		}
 	}
@@ -57,21 +71,21 @@ func valuesBelow(n *yaml.Node) iter.Seq[string] {
 }
 
 // checkNotEmpty reports a list that has nothing in it.
-func (c *checker) checkNotEmpty(n *yaml.Node) {
+func checkNotEmpty(r document.Reporter, n *yaml.Node) {
 	if n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		c.src.Errorf(n, "required", "", "the list is empty")
+		r.Errorf(n, "required", "", "the list is empty")
 	}
 }
 
 // checkTwice reports what is in a list of words twice.
-func (c *checker) checkTwice(n *yaml.Node) {
+func checkTwice(r document.Reporter, n *yaml.Node) {
 	if n == nil || n.Kind != yaml.SequenceNode {
 		return
 	}
 	seen := map[string]bool{}
 	for _, item := range n.Content {
 		if item.Kind == yaml.ScalarNode && seen[item.Value] {
-			c.src.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			r.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
 		}
 		seen[item.Value] = true
 	}

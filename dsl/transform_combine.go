@@ -66,9 +66,10 @@ func writeOutAggregates(combine *yaml.Node) {
 // valueFns are the functions that need a value.
 var valueFns = []string{"sum", "mean", "min", "max", "any", "all", "group"}
 
-func (Combine) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands fields that are named once, something to compute, and values where they are needed.
+func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	by := document.Lookup(config, "group_by")
-	c.checkTwice(by)
+	checkTwice(r, by)
 	taken := map[string]bool{}
 	for n := range document.Scalars(by) {
 		taken[n.Value] = true
@@ -78,15 +79,15 @@ func (Combine) checkTransform(c *checker, _ *step, config *yaml.Node) {
 		return
 	}
 	if len(combine.Content) == 0 {
-		c.src.Errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
+		r.Errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
 	}
 	for i := 0; i+1 < len(combine.Content); i += 2 {
 		name, of := combine.Content[i], combine.Content[i+1]
 		if taken[name.Value] {
-			c.src.Errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
+			r.Errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
 		}
 		if fn := document.Lookup(of, "fn"); fn != nil && slices.Contains(valueFns, fn.Value) && document.Lookup(of, "value") == nil {
-			c.src.Errorf(document.Unalias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
+			r.Errorf(document.Unalias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
 		}
 	}
 }

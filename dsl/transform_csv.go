@@ -38,29 +38,29 @@ func CheckDelimiter(s string) error {
 	return nil
 }
 
-// checkTransform demands a delimiter that is one, and columns with names of their own.
-func (r ReadFromCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
-	r.TextEncodingKeys.checkTransform(c, s, config)
-	checkDelimiter(c, config)
-	checkColumns(c, document.Lookup(config, "columns"))
+// Check demands a delimiter that is one, and columns with names of their own.
+func (c ReadFromCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	c.TextEncodingKeys.Check(r, in, config)
+	checkDelimiter(r, config)
+	checkColumns(r, document.Lookup(config, "columns"))
 }
 
-func checkDelimiter(c *checker, config *yaml.Node) {
+func checkDelimiter(r document.Reporter, config *yaml.Node) {
 	if at := document.Lookup(config, "delimiter"); at != nil && at.Kind == yaml.ScalarNode {
 		if err := CheckDelimiter(at.Value); err != nil {
-			c.src.Errorf(at, "file-format", "", "%s", err)
+			r.Errorf(at, "file-format", "", "%s", err)
 		}
 	}
 }
 
-func checkColumns(c *checker, columns *yaml.Node) {
+func checkColumns(r document.Reporter, columns *yaml.Node) {
 	if columns == nil || columns.Kind != yaml.SequenceNode {
 		return
 	}
 	seen := map[string]bool{}
 	for _, n := range columns.Content {
 		if seen[n.Value] {
-			c.src.Errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
+			r.Errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
 		}
 		seen[n.Value] = true
 	}

@@ -22,9 +22,10 @@ type Decontaminate struct {
 	ErrorKeys
 }
 
-func (Decontaminate) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands fields to compare, and files that something can match.
+func (Decontaminate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	for _, key := range []string{"fields", "against_fields"} {
-		c.checkNotEmpty(document.Lookup(config, key))
+		checkNotEmpty(r, document.Lookup(config, key))
 	}
-	c.checkPatterns(document.Lookup(config, "against"))
+	checkPatterns(r, document.Lookup(config, "against"))
 }

@@ -35,19 +35,19 @@ type Deduplicate struct {
 	ErrorKeys
 }
 
-// checkTransform demands what minhash needs, and that exact is not given what only minhash has.
-func (Deduplicate) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands what minhash needs, and that exact is not given what only minhash has.
+func (Deduplicate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	fields, method := document.Lookup(config, "fields"), document.Lookup(config, "method")
-	c.checkNotEmpty(fields)
+	checkNotEmpty(r, fields)
 	if method != nil && method.Value == "minhash" {
 		if fields == nil {
-			c.src.Errorf(method, "required", "write `fields: [text]`", "`minhash` needs the `fields` that hold the text")
+			r.Errorf(method, "required", "write `fields: [text]`", "`minhash` needs the `fields` that hold the text")
 		}
 		return
 	}
 	for _, key := range []string{"ngram", "threshold", "bands", "rows"} {
 		if document.Lookup(config, key) != nil {
-			c.src.Errorf(document.KeyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "only `minhash` has `%s`", key)
+			r.Errorf(document.KeyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "only `minhash` has `%s`", key)
 		}
 	}
 }

@@ -27,19 +27,19 @@ type Exec struct {
 	ErrorKeys
 }
 
-// checkTransform reports an empty command and files that are not in the workspace.
-func (Exec) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check reports an empty command and files that are not in the workspace.
+func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	command := document.Lookup(config, "command")
-	c.checkNotEmpty(command)
-	if c.ws == nil {
+	checkNotEmpty(r, command)
+	if in.Workspace == nil {
 		return
 	}
 	for _, n := range workspaceArgs(command) {
-		c.checkFileAt(n, n.Value)
+		document.CheckFile(r, in.Workspace, n, n.Value)
 	}
 	if files := document.Lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
 		for _, n := range files.Content {
-			c.checkFileAt(n, n.Value)
+			document.CheckFile(r, in.Workspace, n, n.Value)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func workspaceArgs(command *yaml.Node) []*yaml.Node {
 	}
 	var args []*yaml.Node
 	for i, n := range command.Content {
-		if n.Kind == yaml.ScalarNode && inWorkspace(i, n.Value) {
+		if n.Kind == yaml.ScalarNode && document.NamesFile(i, n.Value) {
 			args = append(args, n)
 		}
 	}

@@ -26,23 +26,23 @@ var Languages = strings.Fields(`
 	af ak am ar az be bg bh bn cs da de el en eo es et fi fr gu ha he hi hr ht hu id ig it ja jv ka km kn ko ku lt lv mg mk ml mr my nb ne
 	nl nn ny om or pa pl pt rn ro ru rw si sl sn so sr sv ta te th ti tk tl tr ug uk ur uz vi yo zh zu`)
 
-// checkTransform demands something to do and codes.
-func (DetectLanguage) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands something to do and codes.
+func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	if config == nil {
 		return
 	}
 	keep := document.Lookup(config, "keep")
 	if keep == nil && document.Lookup(config, "as") == nil {
-		c.src.Errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
+		r.Errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
 	}
-	c.checkNotEmpty(keep)
-	c.checkTwice(keep)
+	checkNotEmpty(r, keep)
+	checkTwice(r, keep)
 	if keep == nil {
 		return
 	}
 	for _, item := range keep.Content {
 		if item.Kind == yaml.ScalarNode && !slices.Contains(Languages, item.Value) {
-			c.src.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
+			r.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
 		}
 	}
 }

@@ -58,38 +58,33 @@ func HashKeys(spec *spec.Clean) ([]string, error) {
 // piiKinds are the kinds that MaskPII knows.
 var piiKinds = []string{"email", "phone", "ip", "card", "iban"}
 
-// checkTransform demands patterns that can be read and a key where one is needed.
-func (MaskPII) checkTransform(c *checker, s *step, config *yaml.Node) {
+// Check demands patterns that can be read and a key where one is needed.
+func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	for name, n := range document.Entries(config, "patterns") {
 		if slices.Contains(piiKinds, name.Value) {
-			c.src.Errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
+			r.Errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
 		}
 		if n.Kind != yaml.ScalarNode {
 			continue
 		}
 		if p, err := regexp.Compile(n.Value); err != nil {
-			c.src.Errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			r.Errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		} else if p.MatchString("") {
-			c.src.Errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
+			r.Errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
 		}
 	}
 	key, action := document.Lookup(config, "key"), document.Lookup(config, "action")
 	hashes := action != nil && action.Value == "hash"
 	switch {
 	case hashes && key == nil:
-		c.src.Errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
+		r.Errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
 	case !hashes && key != nil:
-		c.src.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
-	case key != nil && document.Lookup(s.node, "secrets", key.Value) == nil:
-		var variables []string
-		for variable := range document.Entries(s.node, "secrets") {
-			variables = append(variables, variable.Value)
-		}
-		slices.Sort(variables)
-		hint := nearest.Hint(key.Value, variables)
+		r.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
+	case key != nil && !slices.Contains(in.Secrets, key.Value):
+		hint := nearest.Hint(key.Value, in.Secrets)
 		if hint == "" {
 			hint = "add `secrets: {" + key.Value + ": NAME}` to the step"
 		}
-		c.src.Errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
+		r.Errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
 	}
 }

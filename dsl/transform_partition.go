@@ -20,10 +20,11 @@ type Partition struct {
 	ErrorKeys
 }
 
-func (Partition) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands outputs with names of their own.
+func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	outputs := document.Lookup(config, "outputs")
-	c.checkNotEmpty(outputs)
-	c.checkTwice(outputs)
+	checkNotEmpty(r, outputs)
+	checkTwice(r, outputs)
 	names := []*yaml.Node{document.Lookup(config, "unknown_output")}
 	if outputs != nil && outputs.Kind == yaml.SequenceNode {
 		names = append(names, outputs.Content...)
@@ -33,9 +34,9 @@ func (Partition) checkTransform(c *checker, _ *step, config *yaml.Node) {
 		if n = document.Unalias(n); n == nil {
 			continue
 		}
-		c.checkPlainName(n, "an output")
+		checkPlainName(r, n, "an output")
 		if rejected != nil && n.Value == rejected.Value {
-			c.src.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
+			r.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
 		}
 	}
 }

@@ -28,27 +28,27 @@ type QualityFilter struct {
 	ErrorKeys
 }
 
-// checkTransform demands sets of rules, each once, and as many shares as there are rules of n-grams.
-func (QualityFilter) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands sets of rules, each once, and as many shares as there are rules of n-grams.
+func (QualityFilter) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	rules := document.Lookup(config, "rules")
-	c.checkNotEmpty(rules)
-	c.checkTwice(rules)
+	checkNotEmpty(r, rules)
+	checkTwice(r, rules)
 	for _, set := range []string{"gopher", "c4", "fineweb"} {
 		own := document.Lookup(config, set)
 		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {
-			c.src.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
+			r.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
 		}
 	}
 	for _, pair := range [][2]string{{"min_words", "max_words"}, {"min_word_length", "max_word_length"}} {
 		low, lowErr := numberAt(config, "gopher", pair[0])
 		high, highErr := numberAt(config, "gopher", pair[1])
 		if lowErr == nil && highErr == nil && low > high {
-			c.src.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
+			r.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
 		}
 	}
 	for key, want := range map[string]int{"max_top_ngrams": 3, "max_duplicate_ngrams": 6} {
 		if n := document.Lookup(config, "gopher", key); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) != want {
-			c.src.Errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
+			r.Errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
 		}
 	}
 }

@@ -70,13 +70,13 @@ type TextEncodingKeys struct {
 	OnInvalid string `json:"on_invalid,omitempty" dsl:"enum=reject|replace"`
 }
 
-// checkTransform demands that the encoding can be read.
-func (TextEncodingKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands that the encoding can be read.
+func (TextEncodingKeys) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	at := document.Lookup(config, "encoding")
 	if at == nil || at.Kind != yaml.ScalarNode {
 		return
 	}
 	if _, err := TextEncoding(at.Value); err != nil {
-		c.src.Errorf(at, "file-format", "", "%s", err)
+		r.Errorf(at, "file-format", "", "%s", err)
 	}
 }

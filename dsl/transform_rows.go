@@ -20,9 +20,10 @@ type Explode struct {
 	ErrorKeys
 }
 
-func (Explode) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	c.checkNotEmpty(document.Lookup(config, "fields"))
-	c.checkTwice(document.Lookup(config, "fields"))
+// Check demands lists to explode, each once.
+func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkNotEmpty(r, document.Lookup(config, "fields"))
+	checkTwice(r, document.Lookup(config, "fields"))
 }
 
 // Sample keeps a share of the rows and drops the others, counted under the transform's name. Which rows depends on a hash of the key
@@ -58,13 +59,13 @@ type ErrorHandling struct {
 	Threshold *spec.Share `json:"threshold,omitempty"`
 }
 
-func (c *checker) checkErrorHandling(n *yaml.Node) {
+func checkErrorHandling(r document.Reporter, n *yaml.Node) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
 	}
 	output := document.Lookup(n, "output")
 	if output == nil && document.Lookup(n, "threshold") == nil {
-		c.src.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
+		r.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
 	}
-	c.checkPlainName(output, "an output")
+	checkPlainName(r, output, "an output")
 }

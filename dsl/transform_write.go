@@ -15,8 +15,9 @@ type WriteKeys struct {
 	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
 }
 
-func (WriteKeys) checkTransform(c *checker, _ *step, config *yaml.Node) {
-	c.checkPlainName(document.Lookup(config, "path"), "a folder of the dataset")
+// Check demands a path that can be a folder of the dataset.
+func (WriteKeys) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkPlainName(r, document.Lookup(config, "path"), "a folder of the dataset")
 }
 
 // WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
@@ -40,11 +41,11 @@ type WriteToCSV struct {
 	WriteKeys
 }
 
-// checkTransform demands columns with names of their own.
-func (w WriteToCSV) checkTransform(c *checker, s *step, config *yaml.Node) {
-	w.WriteKeys.checkTransform(c, s, config)
-	checkColumns(c, document.Lookup(config, "columns"))
-	c.checkNotEmpty(document.Lookup(config, "columns"))
+// Check demands columns with names of their own.
+func (w WriteToCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	w.WriteKeys.Check(r, in, config)
+	checkColumns(r, document.Lookup(config, "columns"))
+	checkNotEmpty(r, document.Lookup(config, "columns"))
 }
 
 // WriteToText writes the dataset as text, a row a line, a folder for each part. A row has one field, which MapToFields can leave it

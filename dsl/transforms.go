@@ -3,6 +3,7 @@ package dsl
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -96,8 +97,8 @@ type ValidateWithSchema struct {
 	ErrorKeys
 }
 
-// checkTransform demands a JSON Schema.
-func (ValidateWithSchema) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands a JSON Schema.
+func (ValidateWithSchema) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	at := document.Lookup(config, "schema")
 	if at == nil {
 		return
@@ -111,12 +112,12 @@ func (ValidateWithSchema) checkTransform(c *checker, _ *step, config *yaml.Node)
 		_, err = CompileRowSchema(raw)
 	}
 	if err != nil {
-		c.src.Errorf(at, "row-schema", "", "%s", err)
+		r.Errorf(at, "row-schema", "", "%s", err)
 	}
 }
 
-// checkTransform demands that something is computed or kept.
-func (MapToFields) checkTransform(c *checker, _ *step, config *yaml.Node) {
+// Check demands that something is computed or kept.
+func (MapToFields) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
 		return
 	}
@@ -124,9 +125,9 @@ func (MapToFields) checkTransform(c *checker, _ *step, config *yaml.Node) {
 	switch drop := document.Lookup(config, "drop"); {
 	case config == nil:
 	case drop != nil:
-		c.src.Errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
+		r.Errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
 	case fields == nil || len(fields.Content) == 0:
-		c.src.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
+		r.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
 	}
 }
 
@@ -137,4 +138,27 @@ type Split struct {
 	Key spec.Expr `json:"key"`
 	// Parts by name with their shares, which add up to 100%.
 	Parts map[string]spec.Share `json:"parts" dsl:"literal"`
+}
+
+// Check demands that the shares of a split are the whole.
+func (Split) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	parts := document.Lookup(config, "parts")
+	if parts == nil || parts.Kind != yaml.MappingNode {
+		return
+	}
+	var sum float64
+	for i := 1; i < len(parts.Content); i += 2 {
+		checkPlainName(r, parts.Content[i-1], "a folder of the dataset")
+		share, err := spec.ParseShare(parts.Content[i].Value)
+		if err != nil {
+			return // reported where it stands
+		}
+		if share <= 0 {
+			r.Errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
+		}
+		sum += float64(share)
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		r.Errorf(parts, "share", "", "the parts add up to %s, not to 100%%", spec.Share(sum))
+	}
 }

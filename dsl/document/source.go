@@ -77,7 +77,13 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 	})
 }
 
-// Errorf reports an error at a value.
+// Reporter takes down what is wrong with the values of a document.
+type Reporter interface {
+	// Errorf reports an error at a value.
+	Errorf(n *yaml.Node, code, hint, format string, args ...any)
+}
+
+// Errorf implements Reporter.
 func (s *Source) Errorf(n *yaml.Node, code, hint, format string, args ...any) {
 	s.Add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }

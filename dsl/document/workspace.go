@@ -3,6 +3,8 @@ package document
 import (
 	"path"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Workspace is the folder of a pipeline.
@@ -20,4 +22,29 @@ type Workspace interface {
 func IsInside(p string) bool {
 	clean := path.Clean(p)
 	return p != "" && !path.IsAbs(p) && clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+// NamesFile reports whether the i-th word of a command names a file of the workspace. Code for a shell and addresses do not, whatever
+// they end with.
+func NamesFile(i int, arg string) bool {
+	script := strings.HasSuffix(arg, ".py") || strings.HasSuffix(arg, ".sh")
+	if strings.ContainsAny(arg, " \t\n;&|<>$*?'\"`") || strings.Contains(arg, "://") {
+		return false
+	}
+	return i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg)
+}
+
+// CheckFile reports a file that a workspace lacks, or that goes along with no run; at is where it is named.
+func CheckFile(r Reporter, ws Workspace, at *yaml.Node, file string) {
+	switch {
+	case at == nil || file == "":
+	case !IsInside(file):
+		r.Errorf(at, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
+	case !ws.Exists(path.Clean(file)):
+		r.Errorf(at, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
+	default:
+		if why, help := ws.LeftOut(path.Clean(file)); why != "" {
+			r.Errorf(at, "left-out", help, "%q goes along with no run: %s", file, why)
+		}
+	}
 }
