@@ -36,7 +36,7 @@ var transformSpecs = map[string]any{
 	"Deduplicate":        Deduplicate{},
 	"MaskPII":            MaskPII{},
 	"ValidateWithSchema": ValidateWithSchema{},
-	"Profile":            spec.ProfileRows{},
+	"Profile":            ProfileRows{},
 	"QualityFilter":      QualityFilter{},
 	"Sample":             Sample{},
 	"Split":              Split{},

@@ -7,13 +7,6 @@ type ProfileSpec struct {
 	Columns map[string]Expr `json:"columns" dsl:"names"`
 }
 
-// ProfileRows describes the rows at its place among the transforms, and hands them on as they are: the output `profiles["NAME"]`, under the
-// transform's name, is of the form of `profile`. What comes of a dataset's rows in the end is in `profile` anyway.
-type ProfileRows struct {
-	// Columns are computed from each row, beside its fields, as those of a step's `profile` are.
-	Columns map[string]Expr `json:"columns,omitempty" dsl:"names"`
-}
-
 // DriftSpec says what a dataset is compared with.
 type DriftSpec struct {
 	// Against is `last` (default; the same step of the pipeline's last accepted run) or the name of a published dataset, whose version

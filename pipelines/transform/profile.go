@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -13,7 +14,7 @@ type Columns map[string]*expr.RowProgram
 
 // profiles compiles a Profile.
 func (c *Compiled) profiles(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[spec.ProfileRows](t)
+	config, err := rows.DecodeConfig[dsl.ProfileRows](t)
 	if err == nil {
 		c.Profile, err = CompileColumns(config.Columns, given.Params)
 	}
