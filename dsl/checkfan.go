@@ -97,7 +97,7 @@ func (c *checker) checkVariables(s *step) {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && cleanReads(s, key)) {
+		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && ReadsVariables(s.body, key)) {
 			hint := "remove it"
 			if s.Kind == spec.KindPipeline {
 				hint = "write it at the child's steps"

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -21,85 +18,16 @@ func zeroCounts(sp spec.Spec) map[string]json.RawMessage {
 	return nil
 }
 
-// cleanCounts are the names that a cleaning counts by, as far as they are known before it runs: all of them, or what they begin with.
-type cleanCounts struct{ names, prefixes []string }
-
-func (n cleanCounts) has(name string) bool {
-	return slices.Contains(n.names, name) || slices.ContainsFunc(n.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-}
-
-// countsOf returns the names by output of a clean step; nil when its transforms are not right.
-func (c *checker) countsOf(s *step) map[string]*cleanCounts {
+// countsOf returns the names that a clean step counts by; nil when its transforms are not right.
+func (c *checker) countsOf(s *step) Counts {
 	if known, ok := c.counts[s]; ok {
 		return known
 	}
-	g := c.graphOf(s)
-	if len(g.errors) > 0 {
-		return nil
+	counts := c.graphOf(s).Counts()
+	if counts != nil {
+		c.counts[s] = counts
 	}
-	counts := map[string]*cleanCounts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}, "profiles": {}}
-	for at := range g.all {
-		w, config := &g.all[at], document.Lookup(g.nodes[at], "config")
-		counts["reasons"].prefixes = append(counts["reasons"].prefixes, w.label()+"/")
-		counts["rules"].add(ruleNames(w, config))
-		if w.writes() {
-			counts["splits"].names = append(counts["splits"].names, g.parts(at)...)
-		}
-		if w.typ == "Profile" {
-			counts["profiles"].names = append(counts["profiles"].names, w.label())
-		}
-		if w.typ == "MaskPII" {
-			counts["masked"].names = append(counts["masked"].names, maskedKinds(config)...)
-		}
-	}
-	c.counts[s] = counts
 	return counts
-}
-
-func (n *cleanCounts) add(names, prefixes []string) {
-	n.names, n.prefixes = append(n.names, names...), append(n.prefixes, prefixes...)
-}
-
-// ruleNames are the names that a transform counts the rows by that it drops, or what these begin with.
-func ruleNames(w *wiring, config *yaml.Node) (names, prefixes []string) {
-	switch w.typ {
-	case "Combine", "Decontaminate", "Deduplicate", "Explode", "Filter", "Sample":
-		return []string{w.label()}, nil
-	case "DetectLanguage":
-		if document.Lookup(config, "keep") != nil {
-			return []string{w.label()}, nil
-		}
-	case "MaskPII":
-		if action := document.Lookup(config, "action"); action != nil && action.Value == "drop" {
-			return []string{w.label()}, nil
-		}
-	case "Exec":
-		return nil, []string{w.label() + "/"}
-	case "QualityFilter":
-		own := ""
-		if w.label() != w.typ {
-			own = w.label() + "/"
-		}
-		for n := range document.Scalars(document.Lookup(config, "rules")) {
-			prefixes = append(prefixes, own+n.Value+"/")
-		}
-	}
-	return nil, prefixes
-}
-
-// maskedKinds are the kinds that a MaskPII counts.
-func maskedKinds(config *yaml.Node) []string {
-	var kinds []string
-	for n := range document.Scalars(document.Lookup(config, "kinds")) {
-		kinds = append(kinds, n.Value)
-	}
-	if len(kinds) == 0 {
-		kinds = slices.Clone(piiKinds)
-	}
-	for name := range document.Entries(config, "patterns") {
-		kinds = append(kinds, name.Value)
-	}
-	return kinds
 }
 
 // checkCounts reports counts of a cleaning that nothing counts, such as those of a rule whose name is misspelt.
@@ -116,8 +44,8 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 			continue
 		}
 		counts := c.countsOf(of)[path[0].Name]
-		if name := path[1].Name; counts != nil && !counts.has(name) {
-			hint := nearest.Hint(name, slices.Concat(counts.names, counts.prefixes))
+		if name := path[1].Name; counts != nil && !counts.Has(name) {
+			hint := nearest.Hint(name, slices.Concat(counts.Names, counts.Prefixes))
 			verb := "counts no "
 			if path[0].Name == "profiles" {
 				verb = "has no "

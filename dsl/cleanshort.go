@@ -13,21 +13,21 @@ import (
 
 // readers are the transforms that read files, by how their names end.
 var readers = map[string]struct{ transform, key, value string }{
-	".jsonl":   {transform: "ReadFromJson"},
-	".ndjson":  {transform: "ReadFromJson"},
-	".json":    {"ReadFromJson", "format", "document"},
-	".csv":     {transform: "ReadFromCsv"},
-	".tsv":     {"ReadFromCsv", "delimiter", "\t"},
-	".txt":     {transform: "ReadFromText"},
-	".parquet": {transform: "ReadFromParquet"},
-	".avro":    {transform: "ReadFromAvro"},
+	".jsonl":   {transform: TypeOf[ReadFromJSON]()},
+	".ndjson":  {transform: TypeOf[ReadFromJSON]()},
+	".json":    {TypeOf[ReadFromJSON](), "format", "document"},
+	".csv":     {transform: TypeOf[ReadFromCSV]()},
+	".tsv":     {TypeOf[ReadFromCSV](), "delimiter", "\t"},
+	".txt":     {transform: TypeOf[ReadFromText]()},
+	".parquet": {transform: TypeOf[ReadFromParquet]()},
+	".avro":    {transform: TypeOf[ReadFromAvro]()},
 }
 
 // writers are the transforms that write, by the word that `write` has for them.
-var writers = map[string]string{"json": "WriteToJson", "csv": "WriteToCsv", "text": "WriteToText", "parquet": "WriteToParquet"}
+var writers = map[string]string{"json": TypeOf[WriteToJSON](), "csv": TypeOf[WriteToCSV](), "text": TypeOf[WriteToText](), "parquet": TypeOf[WriteToParquet]()}
 
-// writtenOut puts the transforms in place of `read` and `write` that these are short for.
-func writtenOut(src *document.Source, body *yaml.Node) *yaml.Node {
+// WriteOut puts the transforms in place of `read` and `write` in a clean step that these are short for.
+func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 	read, write := document.Lookup(body, "read"), document.Lookup(body, "write")
 	if read == nil && write == nil {
 		return body
@@ -48,12 +48,12 @@ func writtenOut(src *document.Source, body *yaml.Node) *yaml.Node {
 		}
 	}
 	if read != nil {
-		if n := shortReader(src, read); n != nil {
+		if n := shortReader(r, read); n != nil {
 			chain.Content = slices.Insert(chain.Content, 0, n)
 		}
 	}
 	if write != nil {
-		if n := shortWriter(src, write); n != nil {
+		if n := shortWriter(r, write); n != nil {
 			chain.Content = append(chain.Content, n)
 		}
 	}
@@ -62,7 +62,7 @@ func writtenOut(src *document.Source, body *yaml.Node) *yaml.Node {
 }
 
 // shortReader is the transform that reads files, by how their names end.
-func shortReader(src *document.Source, paths *yaml.Node) *yaml.Node {
+func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	found := ""
 	for n := range document.Scalars(paths) {
 		name := strings.ToLower(n.Value)
@@ -71,18 +71,18 @@ func shortReader(src *document.Source, paths *yaml.Node) *yaml.Node {
 		}
 		ending := path.Ext(name)
 		if _, ok := readers[ending]; !ok {
-			src.Errorf(n, "file-format", "name the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` tells the format by the ending, and `%s` has none that it knows", n.Value)
+			r.Errorf(n, "file-format", "name the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` tells the format by the ending, and `%s` has none that it knows", n.Value)
 			return nil
 		}
 		if found != "" && found != ending {
-			src.Errorf(n, "file-format", "read each with a transform of its own", "`read` takes files of one format, and these end with %s and %s", found, ending)
+			r.Errorf(n, "file-format", "read each with a transform of its own", "`read` takes files of one format, and these end with %s and %s", found, ending)
 			return nil
 		}
 		found = ending
 	}
 	reader := readers[found]
 	if reader.transform == "" {
-		src.Errorf(paths, "required", "such as data/*.jsonl", "`read` names no files")
+		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` names no files")
 		return nil
 	}
 	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)
@@ -93,10 +93,10 @@ func shortReader(src *document.Source, paths *yaml.Node) *yaml.Node {
 }
 
 // shortWriter is the transform that writes, by a word.
-func shortWriter(src *document.Source, word *yaml.Node) *yaml.Node {
+func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
 	transform, ok := writers[word.Value]
 	if !ok || word.Kind != yaml.ScalarNode {
-		src.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet"}), "`write` is one of json, csv, text, parquet")
+		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet"}), "`write` is one of json, csv, text, parquet")
 		return nil
 	}
 	return document.NewMapping(word, document.NewScalar(word, "type"), document.NewScalar(word, transform))

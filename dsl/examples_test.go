@@ -73,8 +73,8 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 		collectExamples(found, n, t.Elem())
 	case t == transformType:
 		collectFields(found, n, t)
-		if typ, config := document.Child(n, "type"), document.Child(n, "config"); typ != nil && transformSpecs[typ.Value] != nil {
-			collectExamples(found, config, reflect.TypeOf(transformSpecs[typ.Value]))
+		if typ, config := document.Child(n, "type"), document.Child(n, "config"); typ != nil && Config(typ.Value) != nil {
+			collectExamples(found, config, reflect.TypeOf(Config(typ.Value)))
 		}
 	case t.Kind() == reflect.Struct:
 		collectFields(found, n, t)
@@ -188,8 +188,8 @@ func allKeys() []string {
 	for _, k := range kinds {
 		walk(reflect.TypeOf(k.new()).Elem())
 	}
-	for _, spec := range transformSpecs {
-		walk(reflect.TypeOf(spec))
+	for _, typ := range TransformTypes() {
+		walk(reflect.TypeOf(Config(typ)))
 	}
 	return slices.Sorted(maps.Keys(keys))
 }

@@ -106,8 +106,8 @@ type checker struct {
 	usedParams map[string]bool
 	tried      int // combinations of matrices
 	shapes     int // of rows
-	counts     map[*step]map[string]*cleanCounts
-	cleanings  map[*step]*cleaning
+	counts     map[*step]Counts
+	cleanings  map[*step]*Cleaning
 	// requirements: as in Program.
 	requirements map[string][]string
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
@@ -120,8 +120,8 @@ type checker struct {
 }
 
 func (c *checker) check() *Program {
-	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]map[string]*cleanCounts{}
-	c.cleanings, c.requirements = map[*step]*cleaning{}, map[string][]string{}
+	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]Counts{}
+	c.cleanings, c.requirements = map[*step]*Cleaning{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)

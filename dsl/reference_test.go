@@ -114,8 +114,8 @@ func (w *referenceWriter) output(ts *expr.TypeSystem, path string, t *cel.Type) 
 
 func (w *referenceWriter) transforms() {
 	w.line("## Transforms of a clean step\n")
-	for _, name := range slices.Sorted(maps.Keys(transformSpecs)) {
-		t := reflect.TypeOf(transformSpecs[name])
+	for _, name := range TransformTypes() {
+		t := reflect.TypeOf(Config(name))
 		w.line("### %s\n\n%s\n", name, w.comment(t.Name()))
 		w.table(t)
 	}

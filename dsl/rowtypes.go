@@ -2,9 +2,6 @@ package dsl
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -12,50 +9,10 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// rowShape is what is known of the rows at one place of a cleaning, before any was read.
-type rowShape struct {
-	fields map[string]*cel.Type
-	// rest is the type of all other fields; nil when there are none.
-	rest *cel.Type
-}
-
-// anyRow is the shape of rows of which nothing is known.
-var anyRow = rowShape{rest: cel.DynType}
-
-// with returns the shape with a field of that type.
-func (r rowShape) with(name string, t *cel.Type) rowShape {
-	r.fields = maps.Clone(r.fields)
-	if r.fields == nil {
-		r.fields = map[string]*cel.Type{}
-	}
-	r.fields[name] = t
-	return r
-}
-
-// without returns the shape without a field; of rows that may have others it may be there all the same.
-func (r rowShape) without(name string) rowShape {
-	r.fields = maps.Clone(r.fields)
-	delete(r.fields, name)
-	return r
-}
-
-// typeOf returns the type of a field, or nil when there is none.
-func (r rowShape) typeOf(name string) *cel.Type {
-	if t, ok := r.fields[name]; ok {
-		return t
-	}
-	return r.rest
-}
-
-// Beyond these, rows are not followed: a document that has as many is no person's.
-const (
-	maxShapes      = 500
-	maxShapeFields = 1000
-)
+// maxShapes bounds the shapes of rows that are told apart: a document that has more is no person's.
+const maxShapes = 500
 
 // rowTyper follows the rows of one cleaning.
 type rowTyper struct {
@@ -72,46 +29,13 @@ func (c *checker) typeRows(s *step) {
 			t.exprs[e.Node] = append(t.exprs[e.Node], e)
 		}
 	}
-	g := t.graphOf(s)
-	shapes := slices.Repeat([]rowShape{anyRow}, len(g.all))
-	var written []rowShape
-	for _, at := range g.order {
-		var in []rowShape
-		for _, from := range g.from[at] {
-			if from.Name != "" && from.Name == g.all[from.Node].config.ErrorHandling.Output {
-				in = append(in, rejectedShape)
-				continue
-			}
-			in = append(in, shapes[from.Node])
-		}
-		shapes[at] = t.transform(g.nodes[at], g.all[at].label(), joinShapes(in))
-		if g.all[at].writes() {
-			written = append(written, shapes[at])
-		}
-	}
-	t.compile(document.Lookup(s.body, "profile"), joinShapes(written), "the profile")
-}
-
-// transform checks one transform and returns the shape of what it hands on.
-func (t *rowTyper) transform(n *yaml.Node, label string, in rowShape) rowShape {
-	typ := document.Lookup(n, "type")
-	if typ == nil || typ.Kind != yaml.ScalarNode {
-		return anyRow
-	}
-	config := document.Lookup(n, "config")
-	computed := t.compile(config, in, "`"+label+"`")
-	t.checkFields(typ.Value, config, in, label)
-	t.checkWrite(typ, config, in)
-	out := in.after(typ.Value, config, computed)
-	if len(out.fields) > maxShapeFields {
-		return anyRow
-	}
-	return out
+	written := c.graphOf(s).CheckRows(c.src, t.compile)
+	t.compile(document.Lookup(s.body, "profile"), written, "the profile")
 }
 
 // compile checks the expressions below a node over rows of that shape, and returns their types by where they stand.
-func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*yaml.Node]*cel.Type {
-	computed := map[*yaml.Node]*cel.Type{}
+func (t *rowTyper) compile(below *yaml.Node, shape Shape, whose string) ExprTypes {
+	computed := ExprTypes{}
 	var env *cel.Env
 	var vars map[string]*cel.Type
 	for n := range document.Scalars(below) {
@@ -135,10 +59,10 @@ func (t *rowTyper) compile(below *yaml.Node, shape rowShape, whose string) map[*
 }
 
 // rowEnv makes an environment in which `row` has a shape.
-func (t *rowTyper) rowEnv(shape rowShape, whose string) (*cel.Env, map[string]*cel.Type) {
+func (t *rowTyper) rowEnv(shape Shape, whose string) (*cel.Env, map[string]*cel.Type) {
 	t.shapes++
 	row := t.ts.Define(&expr.ObjectType{
-		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that come to " + whose, Fields: shape.fields, Rest: shape.rest,
+		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that come to " + whose, Fields: shape.Fields, Rest: shape.Rest,
 	})
 	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
 	return expr.MustEnv(t.ts, vars), vars
@@ -159,51 +83,4 @@ func fieldType(t *cel.Type) *cel.Type {
 		return cel.MapType(cel.StringType, fieldType(t.Parameters()[1]))
 	}
 	return cel.DynType
-}
-
-// checkWrite reports a form of files that rows with these fields cannot have.
-func (t *rowTyper) checkWrite(typ, config *yaml.Node, in rowShape) {
-	columns := document.Lookup(config, "columns")
-	fields := slices.Sorted(maps.Keys(in.fields))
-	switch {
-	case typ.Value == "WriteToText" && in.rest == nil && len(fields) != 1:
-		t.src.Errorf(typ, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
-	case typ.Value == "WriteToCsv" && columns != nil:
-		named := slices.Collect(valuesBelow(columns))
-		for n := range document.Scalars(columns) {
-			if in.typeOf(n.Value) == nil {
-				t.src.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
-			}
-		}
-		for _, field := range fields {
-			if !slices.Contains(named, field) {
-				t.src.Errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
-			}
-		}
-	}
-}
-
-// textTransforms work on texts.
-var textTransforms = []string{"DecodeMail", "Decontaminate", "DetectLanguage", "HtmlToText", "MaskPII", "NormalizeText", "QualityFilter"}
-
-// checkFields reports the fields that a transform names and that its rows lack, or that cannot be what it works on.
-func (t *rowTyper) checkFields(typ string, config *yaml.Node, in rowShape, label string) {
-	for _, key := range []string{"field", "fields", "drop", "group_by"} {
-		named := document.Lookup(config, key)
-		if named == nil || named.Kind == yaml.MappingNode {
-			continue
-		}
-		for n := range document.Scalars(named) {
-			got := in.typeOf(n.Value)
-			switch {
-			case got == nil:
-				t.src.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
-			case got.Kind() == types.DynKind:
-			case typ == "Explode" && got.Kind() != types.ListKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and Explode takes lists", n.Value, spec.Article(expr.TypeName(got)))
-			case slices.Contains(textTransforms, typ) && got.Kind() != types.StringKind:
-				t.src.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, spec.Article(expr.TypeName(got)), typ)
-			}
-		}
-	}
 }

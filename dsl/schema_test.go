@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -281,12 +280,12 @@ func (s *schemaWriter) transform() any {
 	}
 	s.structure(transformType, true)
 	def := s.defs["Transform"].(map[string]any)
-	types := slices.Sorted(maps.Keys(transformSpecs))
+	types := TransformTypes()
 	var cases []any
 	for _, typ := range types {
 		cases = append(cases, map[string]any{
 			"if":   map[string]any{"properties": map[string]any{"type": map[string]any{"const": typ}}},
-			"then": map[string]any{"properties": map[string]any{"config": s.structure(reflect.TypeOf(transformSpecs[typ]), false)}},
+			"then": map[string]any{"properties": map[string]any{"config": s.structure(reflect.TypeOf(Config(typ)), false)}},
 		})
 	}
 	def["allOf"] = cases

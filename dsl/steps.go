@@ -178,7 +178,7 @@ func cachedByDefault(s *step) bool {
 	case *spec.Run:
 		return len(spec.Outputs) > 0
 	case *spec.Clean:
-		return readsInputs(s.body)
+		return ReadsInputs(s.body)
 	case *spec.Rollout:
 		return false
 	}
@@ -201,7 +201,7 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if s.Kind == spec.KindClean {
-		s.body = writtenOut(l.src, s.body)
+		s.body = WriteOut(l.src, s.body)
 	}
 	d.Scope = info.scope
 	defer func() { d.Scope = expr.ScopePlain }()

@@ -1,9 +1,7 @@
 package dsl
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,10 +14,11 @@ import (
 
 var transformType = reflect.TypeFor[spec.Transform]()
 
-var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
+var inputsType = reflect.TypeFor[spec.TransformInputs]()
 
-// groupKeys are those that only a group has.
-var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
+var aggregatesType = reflect.TypeFor[map[string]Aggregate]()
+
+var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
 
 // readTransform reads one transform or a group of them.
 func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
@@ -27,18 +26,16 @@ func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	if typ == nil || typ.Kind != yaml.ScalarNode {
 		return d.Structure(n, transformType, nil)
 	}
-	if isGroup(typ.Value) {
+	if IsGroup(typ.Value) {
 		return readGroup(d, n, typ.Value)
 	}
-	spec, ok := transformSpecs[typ.Value]
-	if !ok {
-		d.Source.Errorf(typ, "transform", nearest.Hint(typ.Value, slices.Collect(maps.Keys(transformSpecs))), "there is no transform `%s`", typ.Value)
+	config := Config(typ.Value)
+	if config == nil {
+		d.Source.Errorf(typ, "transform", nearest.Hint(typ.Value, TransformTypes()), "there is no transform `%s`", typ.Value)
 		return nil
 	}
-	for key := range keysOf(n, groupKeys...) {
-		d.Source.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ.Value)
-	}
-	return readConfig(d, n, typ.Value, reflect.TypeOf(spec))
+	CheckSingle(d.Source, n, typ.Value)
+	return readConfig(d, n, typ.Value, reflect.TypeOf(config))
 }
 
 // readConfig reads a transform whose config has the shape of its type.
@@ -65,19 +62,11 @@ func readConfig(d *decode.Decoder, n *yaml.Node, typ string, sp reflect.Type) ex
 
 // readGroup reads a chain or a composite of transforms.
 func readGroup(d *decode.Decoder, n *yaml.Node, typ string) expr.Value {
-	for key := range keysOf(n, "config") {
-		d.Source.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
-	}
-	if typ == "composite" {
-		noChain(d.Source, n)
-	}
-	if chain, extra := memberNodes(n); len(chain)+len(extra) == 0 {
-		d.Source.Errorf(n, "required", "write `transforms: [...]`", "there are no transforms in this %s", typ)
-	}
+	CheckGroup(d.Source, n, typ)
 	out, ok := d.Structure(n, transformType, nil).(expr.Mapping)
-	if names := document.Lookup(n, "input"); ok && names != nil && names.Kind == yaml.MappingNode {
+	if names := InputNames(n); ok && names != nil {
 		var list expr.List
-		for name := range inputNodes(n) {
+		for _, name := range names {
 			list = append(list, expr.Literal{Value: name})
 		}
 		out.Add("input_names", list)
@@ -93,20 +82,16 @@ func readOutputs(n *yaml.Node) (expr.Value, bool) {
 	return expr.MappingOf("", expr.Literal{Value: n.Value}), true
 }
 
-// keysOf yields those keys of a mapping that are among some.
-func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
-	return func(yield func(*yaml.Node) bool) {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i]; slices.Contains(names, key.Value) && !yield(key) {
-				return
-			}
+// readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
+func readInputs(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
+	if n.Kind != yaml.MappingNode {
+		return nil, false
+	}
+	out := expr.List{}
+	d.EachKey(n, func(_, val *yaml.Node) {
+		if v := d.Decode(val, stringType, spec.Rules{Literal: true}); v != nil {
+			out = append(out, v)
 		}
-	}
-}
-
-// noChain reports the keys of a composite that only a chain has.
-func noChain(r document.Reporter, composite *yaml.Node) {
-	for key := range keysOf(composite, "source", "sink", "extra_transforms") {
-		r.Errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
-	}
+	})
+	return out, true
 }

@@ -19,8 +19,8 @@ type StepFacts struct {
 	Workspace document.Workspace
 }
 
-// transformChecker is a transform's config that must meet more than its form says.
-type transformChecker interface {
+// Checker is a transform's config that must meet more than its form says.
+type Checker interface {
 	// Check reports what is wrong with a config, which is nil when there is none.
 	Check(r document.Reporter, in StepFacts, config *yaml.Node)
 }

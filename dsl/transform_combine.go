@@ -1,11 +1,11 @@
 package dsl
 
 import (
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -33,8 +33,6 @@ type Aggregate struct {
 	// are not null, or of rows; any and all of bools; group, a list of the values.
 	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all|group"`
 }
-
-var aggregatesType = reflect.TypeFor[map[string]Aggregate]()
 
 // celField is a name that can stand behind a dot, but for a few words.
 var celField = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -90,4 +88,33 @@ func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 			r.Errorf(document.Unalias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
 		}
 	}
+}
+
+// Counts implements Counter.
+func (Combine) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
+
+// Shape implements Shaper: rows have the fields that make a group, and those that are computed; but for counts these may be null.
+func (Combine) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	out := Shape{Fields: map[string]*cel.Type{}}
+	for n := range document.Scalars(document.Lookup(config, "group_by")) {
+		if t := in.typeOf(n.Value); t != nil {
+			out = out.with(n.Value, t)
+		}
+	}
+	combine := document.Lookup(config, "combine")
+	if combine == nil || combine.Kind != yaml.MappingNode {
+		return out
+	}
+	for i := 0; i+1 < len(combine.Content); i += 2 {
+		t := cel.DynType
+		switch fn := document.Lookup(combine.Content[i+1], "fn"); {
+		case fn == nil:
+		case fn.Value == "count":
+			t = cel.IntType
+		case fn.Value == "group":
+			t = cel.ListType(cel.DynType)
+		}
+		out = out.with(combine.Content[i].Value, t)
+	}
+	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -64,4 +65,17 @@ func checkColumns(r document.Reporter, columns *yaml.Node) {
 		}
 		seen[n.Value] = true
 	}
+}
+
+// Shape implements Shaper: the values of records are texts.
+func (ReadFromCSV) Shape(_ Shape, config *yaml.Node, _ ExprTypes) Shape {
+	columns := document.Lookup(config, "columns")
+	if columns == nil || columns.Kind != yaml.SequenceNode {
+		return Shape{Rest: cel.StringType} // each file's first record names them
+	}
+	shape := Shape{Fields: map[string]*cel.Type{}}
+	for n := range document.Scalars(columns) {
+		shape.Fields[n.Value] = cel.StringType
+	}
+	return shape
 }

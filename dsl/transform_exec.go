@@ -63,7 +63,7 @@ func Execs(sp *spec.Clean) ([]Exec, error) {
 	var all []Exec
 	list, wired := wireSpec(sp)
 	for i, n := range list {
-		if n.Type != "Exec" {
+		if !Is[Exec](n.Type) {
 			continue
 		}
 		config := spec.DefaultsOf[Exec]()
@@ -88,3 +88,9 @@ func ProgramFiles(programs []Exec) []string {
 	slices.Sort(files)
 	return slices.Compact(files)
 }
+
+// Counts implements Counter: the program names its rules when it runs.
+func (Exec) Counts(to Counts, label string, _ *yaml.Node) { to.addPrefix("rules", label+"/") }
+
+// Shape implements Shaper: what the program makes of the rows is not known.
+func (Exec) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-var inputsType = reflect.TypeFor[spec.TransformInputs]()
 
 // GraphNode is a transform of a cleaning with where its rows come from. Its name is the whole one, OUTER/INNER.
 type GraphNode struct {
@@ -116,7 +113,7 @@ func wire[T any](typ string, chain, extra []T, of func(T) (w wiring, chain, extr
 			if in != noGroup {
 				w.prefix = all[in].label() + "/"
 			}
-			if w.chained = typ != "composite" && i < len(chain); w.chained {
+			if w.chained = typ != compositeGroup && i < len(chain); w.chained {
 				w.before, w.first, w.last = before, i == 0, i == len(chain)-1
 				before = at
 			}

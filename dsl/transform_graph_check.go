@@ -6,25 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// readInputs reads the form of Beam YAML that names the inputs; there is no transform that tells them apart.
-func readInputs(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
-	if n.Kind != yaml.MappingNode {
-		return nil, false
-	}
-	out := expr.List{}
-	d.EachKey(n, func(_, val *yaml.Node) {
-		if v := d.Decode(val, stringType, spec.Rules{Literal: true}); v != nil {
-			out = append(out, v)
-		}
-	})
-	return out, true
-}
 
 // transformNodes are the nodes of all transforms of a clean step, each group before those inside it, with what the graph sees of them.
 func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
@@ -85,38 +68,6 @@ func readWiring(n *yaml.Node) (w wiring) {
 		_ = at.Decode(&w.config) // what has another form was reported where it stands
 	}
 	return w
-}
-
-// cleaning is the graph of a clean step as it is checked.
-type cleaning struct {
-	*graph
-	nodes []*yaml.Node
-}
-
-// graphOf resolves the graph of a clean step's transforms, once.
-func (c *checker) graphOf(s *step) *cleaning {
-	known, ok := c.cleanings[s]
-	if !ok {
-		nodes, all := transformNodes(s.body)
-		known = &cleaning{resolveGraph(all), nodes}
-		c.cleanings[s] = known
-	}
-	return known
-}
-
-// checkGraph reports what is wrong with the graph of a clean step's transforms.
-func (c *checker) checkGraph(s *step) {
-	body := s.body
-	if typ := document.Lookup(body, "type"); typ != nil && typ.Value == "composite" {
-		noChain(c.src, body)
-	}
-	g := c.graphOf(s)
-	if len(g.all) > maxTransforms {
-		c.src.Errorf(body, "limit", "", "%s", errTransforms)
-	}
-	for _, e := range g.errors {
-		c.src.Errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
-	}
 }
 
 // inputNodes are the names that a transform has under `input`, by what it calls them if it does.

@@ -12,7 +12,7 @@ import (
 func (g *graph) main(at int) bool {
 	w := &g.all[at]
 	if !w.group() {
-		return !w.writes() && w.typ != "Partition"
+		return !w.writes() && !Is[Partition](w.typ)
 	}
 	if len(w.outputs) == 0 {
 		last := g.lastOf(at)
@@ -30,7 +30,7 @@ func (g *graph) named(at int) []string {
 			names = append(names, out.name)
 		}
 	}
-	if w.typ == "Partition" {
+	if Is[Partition](w.typ) {
 		names = slices.Clone(w.config.Outputs)
 		if w.config.UnknownOutput != "" && !slices.Contains(names, w.config.UnknownOutput) {
 			names = append(names, w.config.UnknownOutput)
@@ -134,7 +134,7 @@ func (g *graph) checkSplits() {
 	for at, list := range g.from {
 		for _, from := range list {
 			switch {
-			case g.all[from.Node].typ != "Split":
+			case !Is[Split](g.all[from.Node].typ):
 			case !g.all[at].writes():
 				g.report(at, g.written(at, from), "chain", "", "only a transform that writes may follow a Split")
 			case len(list) > 1:

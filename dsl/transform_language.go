@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -45,4 +46,19 @@ func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node)
 			r.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
 		}
 	}
+}
+
+// Counts implements Counter.
+func (DetectLanguage) Counts(to Counts, label string, config *yaml.Node) {
+	if document.Lookup(config, "keep") != nil {
+		to.add("rules", label)
+	}
+}
+
+// Shape implements Shaper.
+func (DetectLanguage) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	if as := document.Lookup(config, "as"); as != nil {
+		return in.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null
+	}
+	return in
 }

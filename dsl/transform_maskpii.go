@@ -41,7 +41,7 @@ func HashKeys(spec *spec.Clean) ([]string, error) {
 	list, wired := wireSpec(spec)
 	for i, n := range list {
 		var config MaskPII
-		if n.Type != "MaskPII" || len(n.Config) == 0 {
+		if !Is[MaskPII](n.Type) || len(n.Config) == 0 {
 			continue
 		}
 		if err := json.Unmarshal(n.Config, &config); err != nil {
@@ -87,4 +87,19 @@ func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 		}
 		r.Errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
 	}
+}
+
+// Counts implements Counter: it counts what it finds by its kind.
+func (MaskPII) Counts(to Counts, label string, config *yaml.Node) {
+	if action := document.Lookup(config, "action"); action != nil && action.Value == "drop" {
+		to.add("rules", label)
+	}
+	kinds := slices.Collect(valuesBelow(document.Lookup(config, "kinds")))
+	if len(kinds) == 0 {
+		kinds = slices.Clone(piiKinds)
+	}
+	for name := range document.Entries(config, "patterns") {
+		kinds = append(kinds, name.Value)
+	}
+	to.add("masked", kinds...)
 }

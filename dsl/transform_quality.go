@@ -140,3 +140,14 @@ type FineWebRules struct {
 	// MaxNewlines is how many line breaks there may be for each word (rule `newlines`; in the code, not in the paper). Default 30%.
 	MaxNewlines spec.Share `json:"max_newlines,omitempty" dsl:"default=30%"`
 }
+
+// Counts implements Counter: each rule has a name of its own.
+func (QualityFilter) Counts(to Counts, label string, config *yaml.Node) {
+	own := ""
+	if !Is[QualityFilter](label) {
+		own = label + "/"
+	}
+	for set := range valuesBelow(document.Lookup(config, "rules")) {
+		to.addPrefix("rules", own+set+"/")
+	}
+}

@@ -1,9 +1,7 @@
 package dsl
 
 import (
-	"slices"
-	"strings"
-
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -37,29 +35,6 @@ type ReadFromText struct {
 	ErrorKeys
 }
 
-// readsInputs reports whether all files that a clean step reads lie in its inputs, whose digests are known. Other files may change.
-func readsInputs(body *yaml.Node) bool {
-	all, _ := transformNodes(body)
-	for _, n := range all {
-		key := "against"
-		if typ := document.Lookup(n, "type"); typ != nil && strings.HasPrefix(typ.Value, "ReadFrom") {
-			key = "path"
-		}
-		path := document.Lookup(n, "config", key)
-		if path == nil {
-			continue
-		}
-		paths := []*yaml.Node{path}
-		if path.Kind == yaml.SequenceNode {
-			paths = path.Content
-		}
-		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(document.Unalias(n).Value, "${inputs.") }) {
-			return false
-		}
-	}
-	return true
-}
-
 // TextEncodingKeys say how bytes are text.
 type TextEncodingKeys struct {
 	// Encoding of the files by its IANA name: windows-1252, Shift_JIS, UTF-16LE. Default: UTF-8. A byte order mark in a file
@@ -79,4 +54,12 @@ func (TextEncodingKeys) Check(r document.Reporter, _ StepFacts, config *yaml.Nod
 	if _, err := TextEncoding(at.Value); err != nil {
 		r.Errorf(at, "file-format", "", "%s", err)
 	}
+}
+
+// Shape implements Shaper: what is in the files is not known.
+func (ReadFromJSON) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }
+
+// Shape implements Shaper.
+func (ReadFromText) Shape(Shape, *yaml.Node, ExprTypes) Shape {
+	return Shape{Fields: map[string]*cel.Type{"text": cel.StringType}}
 }

@@ -3,6 +3,8 @@ package dsl
 import (
 	"encoding/json"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -26,6 +28,9 @@ func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	checkTwice(r, document.Lookup(config, "fields"))
 }
 
+// Counts implements Counter.
+func (Explode) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
+
 // Sample keeps a share of the rows and drops the others, counted under the transform's name. Which rows depends on a hash of the key
 // alone: rows with equal keys stay or go together, the same ones in every run, and a smaller share is part of a larger one.
 type Sample struct {
@@ -35,6 +40,9 @@ type Sample struct {
 	Key spec.Expr `json:"key,omitempty"`
 	ErrorKeys
 }
+
+// Counts implements Counter.
+func (Sample) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
 
 // AssertEqual fails the step when the rows that come to it are not these, in any order. It is for tests.
 type AssertEqual struct {
@@ -68,4 +76,18 @@ func checkErrorHandling(r document.Reporter, n *yaml.Node) {
 		r.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
 	}
 	checkPlainName(r, output, "an output")
+}
+
+// Shape implements Shaper: items stand in place of lists, and where several lists differ in length, nulls too.
+func (Explode) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	fields := document.Lookup(config, "fields")
+	several := fields != nil && len(fields.Content) > 1
+	for n := range document.Scalars(fields) {
+		t := cel.DynType
+		if list := in.Fields[n.Value]; list != nil && list.Kind() == types.ListKind && !several {
+			t = list.Parameters()[0]
+		}
+		in = in.with(n.Value, t)
+	}
+	return in
 }

@@ -48,11 +48,9 @@ type wiringConfig struct {
 func (w *wiring) local() string { return cmp.Or(w.name, w.typ) }
 func (w *wiring) label() string { return w.prefix + w.local() }
 
-func (w *wiring) reads() bool  { return strings.HasPrefix(w.typ, "ReadFrom") }
-func (w *wiring) writes() bool { return strings.HasPrefix(w.typ, "WriteTo") }
-func (w *wiring) group() bool  { return isGroup(w.typ) }
-
-func isGroup(typ string) bool { return typ == "chain" || typ == "composite" }
+func (w *wiring) reads() bool  { return IsReader(w.typ) }
+func (w *wiring) writes() bool { return IsWriter(w.typ) }
+func (w *wiring) group() bool  { return IsGroup(w.typ) }
 
 // graphError is something wrong with the transform at an index: with its inputs' number input or the output of that name, when
 // these are given.
@@ -230,7 +228,7 @@ func (g *graph) handOn(at int) {
 
 // lastOf is the last transform of a group that is a chain.
 func (g *graph) lastOf(group int) int {
-	if g.all[group].typ != "chain" {
+	if g.all[group].typ != chainGroup {
 		return noGroup
 	}
 	return slices.IndexFunc(g.all, func(w wiring) bool { return w.in == group && w.chained && w.last })

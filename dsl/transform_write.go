@@ -1,9 +1,13 @@
 package dsl
 
 import (
+	"slices"
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // WriteKeys are what all transforms that write have.
@@ -52,4 +56,31 @@ func (w WriteToCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) 
 // with. A value that is no text, or has a line end in it, is rejected. It ends a chain.
 type WriteToText struct {
 	WriteKeys
+}
+
+// CheckRows implements RowChecker: a line is one field.
+func (WriteToText) CheckRows(r document.Reporter, in Shape, at, _ *yaml.Node) {
+	if in.Rest == nil && len(in.Fields) != 1 {
+		fields := in.names()
+		r.Errorf(at, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
+	}
+}
+
+// CheckRows implements RowChecker: columns that are named are those of the rows.
+func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node) {
+	columns := document.Lookup(config, "columns")
+	if columns == nil {
+		return
+	}
+	named, fields := slices.Collect(valuesBelow(columns)), in.names()
+	for n := range document.Scalars(columns) {
+		if in.typeOf(n.Value) == nil {
+			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
+		}
+	}
+	for _, field := range fields {
+		if !slices.Contains(named, field) {
+			r.Errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
+		}
+	}
 }

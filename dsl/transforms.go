@@ -2,52 +2,100 @@ package dsl
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// transformSpecs are the config structs of the transforms of a clean step, by the transform's type. Names and keys are
-// Beam YAML's where Beam YAML has them; expressions are CEL over `row` and `params`.
-var transformSpecs = map[string]any{
-	"ReadFromJson":       ReadFromJSON{},
-	"ReadFromText":       ReadFromText{},
-	"ReadFromParquet":    ReadFromParquet{},
-	"ReadFromAvro":       ReadFromAvro{},
-	"ReadFromCsv":        ReadFromCSV{},
-	"MapToFields":        MapToFields{},
-	"AssertEqual":        AssertEqual{},
-	"Explode":            Explode{},
-	"Exec":               Exec{},
-	"Combine":            Combine{},
-	"Flatten":            Flatten{},
-	"Partition":          Partition{},
-	"Filter":             Filter{},
-	"DecodeMail":         DecodeMail{},
-	"Decontaminate":      Decontaminate{},
-	"DetectLanguage":     DetectLanguage{},
-	"HtmlToText":         HTMLToText{},
-	"NormalizeText":      NormalizeText{},
-	"Deduplicate":        Deduplicate{},
-	"MaskPII":            MaskPII{},
-	"ValidateWithSchema": ValidateWithSchema{},
-	"Profile":            ProfileRows{},
-	"QualityFilter":      QualityFilter{},
-	"Sample":             Sample{},
-	"Split":              Split{},
-	"WriteToCsv":         WriteToCSV{},
-	"WriteToJson":        WriteToJSON{},
-	"WriteToParquet":     WriteToParquet{},
-	"WriteToText":        WriteToText{},
+// transformInfo is a line of the list of transforms: what the language knows of one beside the methods of its config.
+type transformInfo struct {
+	// config is one with nothing in it. For its methods see Checker, RowChecker, Shaper and Counter.
+	config any
+	// takes is what the fields hold that the config names.
+	takes fieldValues
+}
+
+// fieldValues is what a transform works on.
+type fieldValues int
+
+const (
+	anything fieldValues = iota
+	takesTexts
+	takesLists
+)
+
+// transforms are all that a clean step can have, by the types that documents have for them. No other code writes these types but
+// pipelines/transform, which lists how rows are transformed. Types and keys are Beam YAML's where Beam YAML has them; expressions are CEL
+// over `row` and `params`.
+var transforms = map[string]transformInfo{
+	"ReadFromJson":       {config: ReadFromJSON{}},
+	"ReadFromText":       {config: ReadFromText{}},
+	"ReadFromParquet":    {config: ReadFromParquet{}},
+	"ReadFromAvro":       {config: ReadFromAvro{}},
+	"ReadFromCsv":        {config: ReadFromCSV{}},
+	"MapToFields":        {config: MapToFields{}},
+	"AssertEqual":        {config: AssertEqual{}},
+	"Explode":            {config: Explode{}, takes: takesLists},
+	"Exec":               {config: Exec{}},
+	"Combine":            {config: Combine{}},
+	"Flatten":            {config: Flatten{}},
+	"Partition":          {config: Partition{}},
+	"Filter":             {config: Filter{}},
+	"DecodeMail":         {config: DecodeMail{}, takes: takesTexts},
+	"Decontaminate":      {config: Decontaminate{}, takes: takesTexts},
+	"DetectLanguage":     {config: DetectLanguage{}, takes: takesTexts},
+	"HtmlToText":         {config: HTMLToText{}, takes: takesTexts},
+	"NormalizeText":      {config: NormalizeText{}, takes: takesTexts},
+	"Deduplicate":        {config: Deduplicate{}},
+	"MaskPII":            {config: MaskPII{}, takes: takesTexts},
+	"ValidateWithSchema": {config: ValidateWithSchema{}},
+	"Profile":            {config: ProfileRows{}},
+	"QualityFilter":      {config: QualityFilter{}, takes: takesTexts},
+	"Sample":             {config: Sample{}},
+	"Split":              {config: Split{}},
+	"WriteToCsv":         {config: WriteToCSV{}},
+	"WriteToJson":        {config: WriteToJSON{}},
+	"WriteToParquet":     {config: WriteToParquet{}},
+	"WriteToText":        {config: WriteToText{}},
 }
 
 // TransformTypes are the types of transforms that there are, sorted.
-func TransformTypes() []string { return slices.Sorted(maps.Keys(transformSpecs)) }
+func TransformTypes() []string { return slices.Sorted(maps.Keys(transforms)) }
+
+// Config returns the config of a transform with nothing in it, or nil when there is no transform of that type.
+func Config(typ string) any { return transforms[typ].config }
+
+// Is reports whether C is the config of a transform of that type: Is[Exec](t.Type).
+func Is[C any](typ string) bool {
+	_, ok := Config(typ).(C)
+	return ok
+}
+
+// TypeOf returns the type of the transform whose config is a C, as documents write it.
+func TypeOf[C any]() string {
+	for typ := range transforms {
+		if Is[C](typ) {
+			return typ
+		}
+	}
+	var config C
+	panic(fmt.Sprintf("dsl: %T is the config of no transform", config)) // a mistake in the code, found by any test
+}
+
+// IsReader reports whether a transform of that type reads files.
+func IsReader(typ string) bool { return strings.HasPrefix(typ, "ReadFrom") }
+
+// IsWriter reports whether a transform of that type writes files.
+func IsWriter(typ string) bool { return strings.HasPrefix(typ, "WriteTo") }
 
 // MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
 type MapToFields struct {
@@ -70,6 +118,9 @@ type Filter struct {
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
 	ErrorKeys
 }
+
+// Counts implements Counter.
+func (Filter) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
 
 // DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
 // unreadable), body and content_type (text/plain or text/html). Transfer encodings and charsets are decoded, broken ones as far
@@ -161,4 +212,89 @@ func (Split) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	if math.Abs(sum-1) > 1e-9 {
 		r.Errorf(parts, "share", "", "the parts add up to %s, not to 100%%", spec.Share(sum))
 	}
+}
+
+// Shape implements Shaper.
+func (DecodeMail) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	if field := document.Lookup(config, "field"); field != nil {
+		in = in.without(field.Value)
+	}
+	for _, name := range []string{"subject", "from", "body", "content_type"} {
+		in = in.with(name, cel.StringType)
+	}
+	return in.with("date", cel.DynType) // null where it cannot be read
+}
+
+// Shape implements Shaper.
+func (MapToFields) Shape(in Shape, config *yaml.Node, computed ExprTypes) Shape {
+	out := Shape{Fields: map[string]*cel.Type{}}
+	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
+		out = in
+		for n := range document.Scalars(document.Lookup(config, "drop")) {
+			out = out.without(n.Value)
+		}
+	}
+	if fields := document.Lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(fields.Content); i += 2 {
+			t := computed[document.Unalias(fields.Content[i+1])]
+			if t == nil {
+				t = cel.DynType // it could not be read, which was reported
+			}
+			out = out.with(fields.Content[i].Value, t)
+		}
+	}
+	if len(out.Fields) == 0 && out.Rest == nil {
+		return anyRow // no such rows are meant, which was reported
+	}
+	return out
+}
+
+// Shape implements Shaper. A JSON Schema may demand of each row properties of some types, and that there are no others.
+func (ValidateWithSchema) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	schema := document.Lookup(config, "schema")
+	properties := document.Lookup(schema, "properties")
+	if properties == nil || properties.Kind != yaml.MappingNode {
+		return in
+	}
+	required := map[string]bool{}
+	for n := range document.Scalars(document.Lookup(schema, "required")) {
+		required[n.Value] = true
+	}
+	out := in
+	if others := document.Lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && document.Lookup(schema, "patternProperties") == nil {
+		out = Shape{Fields: map[string]*cel.Type{}}
+	}
+	for i := 0; i+1 < len(properties.Content); i += 2 {
+		name, t := properties.Content[i].Value, in.typeOf(properties.Content[i].Value)
+		switch {
+		case t == nil: // no row can have it
+			continue
+		case t.Kind() == types.DynKind && required[name]:
+			t = schemaType(properties.Content[i+1])
+		}
+		out = out.with(name, t)
+	}
+	return out
+}
+
+// schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.
+func schemaType(schema *yaml.Node) *cel.Type {
+	typ := document.Lookup(schema, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return cel.DynType
+	}
+	switch typ.Value {
+	case "string":
+		return cel.StringType
+	case "boolean":
+		return cel.BoolType
+	case "object":
+		return cel.MapType(cel.StringType, cel.DynType)
+	case "array":
+		if items := document.Lookup(schema, "items"); items != nil {
+			return cel.ListType(schemaType(items))
+		}
+		return cel.ListType(cel.DynType)
+	}
+	return cel.DynType
 }
