@@ -62,7 +62,15 @@ type schemaWriter struct {
 	defs     map[string]any
 }
 
-var refType = reflect.TypeFor[artifact.Ref]()
+// Types that may be written in more than one way, and are not known by a name in the compiler.
+var (
+	refType          = reflect.TypeFor[artifact.Ref]()
+	rawType          = reflect.TypeFor[json.RawMessage]()
+	transformType    = reflect.TypeFor[spec.Transform]()
+	inputsType       = reflect.TypeFor[spec.TransformInputs]()
+	groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
+	aggregatesType   = reflect.TypeFor[map[string]Aggregate]()
+)
 
 var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
 

@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -187,11 +186,7 @@ func cachedByDefault(s *step) bool {
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decode.Decoder) {
-	d.Forms[transformType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readTransform(d, n), true }
-	d.Forms[reflect.PointerTo(transformType)] = d.Forms[transformType]
-	d.Forms[groupOutputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readOutputs(n) }
-	d.Forms[aggregatesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { writeOutAggregates(n); return nil, false }
-	d.Forms[inputsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readInputs(d, n) }
+	AddForms(d)
 	d.Forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
 }
 
@@ -252,8 +247,6 @@ var (
 	repeatType = reflect.TypeFor[spec.Repeat]()
 	matrixType = reflect.TypeFor[spec.Matrix]()
 	boolType   = reflect.TypeFor[bool]()
-	stringType = reflect.TypeFor[string]()
-	rawType    = reflect.TypeFor[json.RawMessage]()
 )
 
 // readCache reads true, false or {max_age, version}.

@@ -14,21 +14,21 @@ const (
 	compositeGroup = "composite"
 )
 
-// IsGroup reports whether a type is one of a group of transforms.
-func IsGroup(typ string) bool { return typ == chainGroup || typ == compositeGroup }
+// isGroup reports whether a type is one of a group of transforms.
+func isGroup(typ string) bool { return typ == chainGroup || typ == compositeGroup }
 
 // groupKeys are those that only a group has.
 var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "output"}
 
-// CheckSingle reports the keys of a transform that only a group of them has.
-func CheckSingle(r document.Reporter, transform *yaml.Node, typ string) {
+// checkSingle reports the keys of a transform that only a group of them has.
+func checkSingle(r document.Reporter, transform *yaml.Node, typ string) {
 	for key := range keysOf(transform, groupKeys...) {
 		r.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ)
 	}
 }
 
-// CheckGroup reports the keys that a group does not have, and one that has no transforms.
-func CheckGroup(r document.Reporter, group *yaml.Node, typ string) {
+// checkGroup reports the keys that a group does not have, and one that has no transforms.
+func checkGroup(r document.Reporter, group *yaml.Node, typ string) {
 	for key := range keysOf(group, "config") {
 		r.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
 	}
@@ -40,8 +40,8 @@ func CheckGroup(r document.Reporter, group *yaml.Node, typ string) {
 	}
 }
 
-// InputNames are what the transforms inside a group call what it takes rows from; nil when it does not name its inputs.
-func InputNames(group *yaml.Node) []string {
+// inputNames are what the transforms inside a group call what it takes rows from; nil when it does not name its inputs.
+func inputNames(group *yaml.Node) []string {
 	at := document.Lookup(group, "input")
 	if at == nil || at.Kind != yaml.MappingNode {
 		return nil

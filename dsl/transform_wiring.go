@@ -50,7 +50,7 @@ func (w *wiring) label() string { return w.prefix + w.local() }
 
 func (w *wiring) reads() bool  { return IsReader(w.typ) }
 func (w *wiring) writes() bool { return IsWriter(w.typ) }
-func (w *wiring) group() bool  { return IsGroup(w.typ) }
+func (w *wiring) group() bool  { return isGroup(w.typ) }
 
 // graphError is something wrong with the transform at an index: with its inputs' number input or the output of that name, when
 // these are given.

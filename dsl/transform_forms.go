@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"reflect"
 
 	"go.yaml.in/yaml/v3"
@@ -12,21 +13,30 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-var transformType = reflect.TypeFor[spec.Transform]()
+var (
+	nodeType   = reflect.TypeFor[spec.Transform]()
+	configType = reflect.TypeFor[json.RawMessage]() // where it is a transform's
+)
 
-var inputsType = reflect.TypeFor[spec.TransformInputs]()
-
-var aggregatesType = reflect.TypeFor[map[string]Aggregate]()
-
-var groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
+// AddForms tells a decoder of what in a clean step may be written in more than one way.
+func AddForms(d *decode.Decoder) {
+	d.Forms[nodeType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readTransform(d, n), true }
+	d.Forms[reflect.PointerTo(nodeType)] = d.Forms[nodeType]
+	d.Forms[reflect.TypeFor[spec.GroupOutputs]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readOutputs(n) }
+	d.Forms[reflect.TypeFor[map[string]Aggregate]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+		writeOutAggregates(n)
+		return nil, false
+	}
+	d.Forms[reflect.TypeFor[spec.TransformInputs]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readInputs(d, n) }
+}
 
 // readTransform reads one transform or a group of them.
 func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	typ := document.Lookup(n, "type")
 	if typ == nil || typ.Kind != yaml.ScalarNode {
-		return d.Structure(n, transformType, nil)
+		return d.Structure(n, nodeType, nil)
 	}
-	if IsGroup(typ.Value) {
+	if isGroup(typ.Value) {
 		return readGroup(d, n, typ.Value)
 	}
 	config := Config(typ.Value)
@@ -34,22 +44,22 @@ func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 		d.Source.Errorf(typ, "transform", nearest.Hint(typ.Value, TransformTypes()), "there is no transform `%s`", typ.Value)
 		return nil
 	}
-	CheckSingle(d.Source, n, typ.Value)
+	checkSingle(d.Source, n, typ.Value)
 	return readConfig(d, n, typ.Value, reflect.TypeOf(config))
 }
 
 // readConfig reads a transform whose config has the shape of its type.
 func readConfig(d *decode.Decoder, n *yaml.Node, typ string, sp reflect.Type) expr.Value {
 	config := document.Lookup(n, "config")
-	outer := d.Forms[rawType]
-	d.Forms[rawType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+	outer := d.Forms[configType]
+	d.Forms[configType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		if n != config {
 			return nil, false
 		}
 		return d.Structure(n, sp, nil), true
 	}
-	defer func() { d.Forms[rawType] = outer }()
-	out := d.Structure(n, transformType, nil)
+	defer func() { d.Forms[configType] = outer }()
+	out := d.Structure(n, nodeType, nil)
 	if config == nil {
 		for _, f := range spec.KeysOf(sp) {
 			if f.Required {
@@ -62,9 +72,9 @@ func readConfig(d *decode.Decoder, n *yaml.Node, typ string, sp reflect.Type) ex
 
 // readGroup reads a chain or a composite of transforms.
 func readGroup(d *decode.Decoder, n *yaml.Node, typ string) expr.Value {
-	CheckGroup(d.Source, n, typ)
-	out, ok := d.Structure(n, transformType, nil).(expr.Mapping)
-	if names := InputNames(n); ok && names != nil {
+	checkGroup(d.Source, n, typ)
+	out, ok := d.Structure(n, nodeType, nil).(expr.Mapping)
+	if names := inputNames(n); ok && names != nil {
 		var list expr.List
 		for _, name := range names {
 			list = append(list, expr.Literal{Value: name})
@@ -89,7 +99,7 @@ func readInputs(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	}
 	out := expr.List{}
 	d.EachKey(n, func(_, val *yaml.Node) {
-		if v := d.Decode(val, stringType, spec.Rules{Literal: true}); v != nil {
+		if v := d.Decode(val, reflect.TypeFor[string](), spec.Rules{Literal: true}); v != nil {
 			out = append(out, v)
 		}
 	})
