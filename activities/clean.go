@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sluiceml/sluice/activities/engine"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -107,7 +107,7 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 // bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
 // the step's log.
 func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
-	programs, err := dsl.Execs(&job.Spec)
+	programs, err := transform.Execs(&job.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ const maxCleanCache = 10 << 30
 
 // useCache lets the cleaning go on with what others have made of the same files.
 func (c *Cleaner) useCache(
-	ctx context.Context, in record.StepInput, job *cleaning, programs []dsl.Exec, refs map[string]artifact.Ref, dirs map[string]string,
+	ctx context.Context, in record.StepInput, job *cleaning, programs []transform.Exec, refs map[string]artifact.Ref, dirs map[string]string,
 ) error {
 	job.Cache = pipelines.Cache{
 		Dir: filepath.Join(c.State, "cache", "clean"), Limit: maxCleanCache, Digests: filepath.Join(job.dir, "digests.json"), Inputs: map[string]string{},
@@ -181,12 +181,12 @@ func (c *Cleaner) useCache(
 }
 
 // programsDigest is one of all that the answers of programs depend on, beside their commands and the rows.
-func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []dsl.Exec) (string, error) {
+func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []transform.Exec) (string, error) {
 	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return "", err
 	}
-	files, err := c.Engine.FilesDigest(ctx, sub, dsl.ProgramFiles(programs))
+	files, err := c.Engine.FilesDigest(ctx, sub, transform.ProgramFiles(programs))
 	if err != nil {
 		return "", err
 	}

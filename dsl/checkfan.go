@@ -8,6 +8,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -97,7 +98,7 @@ func (c *checker) checkVariables(s *step) {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && ReadsVariables(s.body, key)) {
+		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && transform.ReadsVariables(s.body, key)) {
 			hint := "remove it"
 			if s.Kind == spec.KindPipeline {
 				hint = "write it at the child's steps"

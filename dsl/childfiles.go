@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // namedFiles are the workspace files that the steps of a pipeline name, and those of its children.
@@ -14,8 +15,8 @@ func (c *checker) namedFiles() []string {
 		case interface{ WorkspaceFiles() []string }:
 			files = append(files, spec.WorkspaceFiles()...)
 		case *spec.Clean:
-			programs, _ := Execs(spec) // what is wrong with them is reported, and they run nowhere
-			files = append(files, ProgramFiles(programs)...)
+			programs, _ := transform.Execs(spec) // what is wrong with them is reported, and they run nowhere
+			files = append(files, transform.ProgramFiles(programs)...)
 		case *spec.ChildPipeline:
 			if child := c.compiled[s]; child != nil {
 				files = append(files, child.files...)

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) map[string]*cel.Type {
@@ -17,7 +18,7 @@ func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) map[string]*cel.
 
 // checkClean demands a graph in which all rows go from files to files.
 func checkClean(c *checker, s *step, _ *spec.Clean) {
-	facts := StepFacts{Workspace: c.ws}
+	facts := transform.StepFacts{Workspace: c.ws}
 	for variable := range document.Entries(s.node, "secrets") {
 		facts.Secrets = append(facts.Secrets, variable.Value)
 	}
@@ -26,10 +27,10 @@ func checkClean(c *checker, s *step, _ *spec.Clean) {
 }
 
 // graphOf resolves the graph of a clean step's transforms, once.
-func (c *checker) graphOf(s *step) *Cleaning {
+func (c *checker) graphOf(s *step) *transform.Cleaning {
 	known, ok := c.cleanings[s]
 	if !ok {
-		known = ReadCleaning(s.body)
+		known = transform.ReadCleaning(s.body)
 		c.cleanings[s] = known
 	}
 	return known

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -19,7 +20,7 @@ func zeroCounts(sp spec.Spec) map[string]json.RawMessage {
 }
 
 // countsOf returns the names that a clean step counts by; nil when its transforms are not right.
-func (c *checker) countsOf(s *step) Counts {
+func (c *checker) countsOf(s *step) transform.Counts {
 	if known, ok := c.counts[s]; ok {
 		return known
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // The examples of keys in docs/reference.md and schema.json are taken from the documents in testdata/examples, which TestExamples
@@ -73,8 +74,8 @@ func collectExamples(found map[string]example, n *yaml.Node, t reflect.Type) {
 		collectExamples(found, n, t.Elem())
 	case t == transformType:
 		collectFields(found, n, t)
-		if typ, config := document.Child(n, "type"), document.Child(n, "config"); typ != nil && Config(typ.Value) != nil {
-			collectExamples(found, config, reflect.TypeOf(Config(typ.Value)))
+		if typ, config := document.Child(n, "type"), document.Child(n, "config"); typ != nil && transform.Config(typ.Value) != nil {
+			collectExamples(found, config, reflect.TypeOf(transform.Config(typ.Value)))
 		}
 	case t.Kind() == reflect.Struct:
 		collectFields(found, n, t)
@@ -188,8 +189,8 @@ func allKeys() []string {
 	for _, k := range kinds {
 		walk(reflect.TypeOf(k.new()).Elem())
 	}
-	for _, typ := range TransformTypes() {
-		walk(reflect.TypeOf(Config(typ)))
+	for _, typ := range transform.Types() {
+		walk(reflect.TypeOf(transform.Config(typ)))
 	}
 	return slices.Sorted(maps.Keys(keys))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // hashKeys are the secrets that the cleanings of a pipeline, and of its children, make hashes with.
@@ -37,7 +38,7 @@ func (c *checker) hashKeys() hashKeys {
 
 // addHashKeys adds what one cleaning hashes with. The name of a secret is written out or comes from a parameter: see checkSecrets.
 func (c *checker) addHashKeys(all *hashKeys, s *step, spec *spec.Clean) {
-	variables, err := HashKeys(spec)
+	variables, err := transform.HashKeys(spec)
 	if err != nil {
 		all.open = true // reported, or told by the cleaning itself
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
@@ -106,8 +107,8 @@ type checker struct {
 	usedParams map[string]bool
 	tried      int // combinations of matrices
 	shapes     int // of rows
-	counts     map[*step]Counts
-	cleanings  map[*step]*Cleaning
+	counts     map[*step]transform.Counts
+	cleanings  map[*step]*transform.Cleaning
 	// requirements: as in Program.
 	requirements map[string][]string
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
@@ -120,8 +121,8 @@ type checker struct {
 }
 
 func (c *checker) check() *Program {
-	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]Counts{}
-	c.cleanings, c.requirements = map[*step]*Cleaning{}, map[string][]string{}
+	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]transform.Counts{}
+	c.cleanings, c.requirements = map[*step]*transform.Cleaning{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)

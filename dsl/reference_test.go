@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // TestReference keeps docs/reference.md what the spec structs say.
@@ -114,8 +115,8 @@ func (w *referenceWriter) output(ts *expr.TypeSystem, path string, t *cel.Type) 
 
 func (w *referenceWriter) transforms() {
 	w.line("## Transforms of a clean step\n")
-	for _, name := range TransformTypes() {
-		t := reflect.TypeOf(Config(name))
+	for _, name := range transform.Types() {
+		t := reflect.TypeOf(transform.Config(name))
 		w.line("### %s\n\n%s\n", name, w.comment(t.Name()))
 		w.table(t)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // Resolved is what a step is to do, now that what it waits for has ended.
@@ -120,8 +121,8 @@ func (r *Resolved) cleanFiles() error {
 	if err := json.Unmarshal(r.Spec, &spec); err != nil {
 		return err
 	}
-	programs, err := Execs(&spec)
-	r.Programs, r.Files = len(programs) > 0, ProgramFiles(programs)
+	programs, err := transform.Execs(&spec)
+	r.Programs, r.Files = len(programs) > 0, transform.ProgramFiles(programs)
 	return err
 }
 

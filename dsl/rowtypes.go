@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // maxShapes bounds the shapes of rows that are told apart: a document that has more is no person's.
@@ -34,8 +35,8 @@ func (c *checker) typeRows(s *step) {
 }
 
 // compile checks the expressions below a node over rows of that shape, and returns their types by where they stand.
-func (t *rowTyper) compile(below *yaml.Node, shape Shape, whose string) ExprTypes {
-	computed := ExprTypes{}
+func (t *rowTyper) compile(below *yaml.Node, shape transform.Shape, whose string) transform.ExprTypes {
+	computed := transform.ExprTypes{}
 	var env *cel.Env
 	var vars map[string]*cel.Type
 	for n := range document.Scalars(below) {
@@ -59,7 +60,7 @@ func (t *rowTyper) compile(below *yaml.Node, shape Shape, whose string) ExprType
 }
 
 // rowEnv makes an environment in which `row` has a shape.
-func (t *rowTyper) rowEnv(shape Shape, whose string) (*cel.Env, map[string]*cel.Type) {
+func (t *rowTyper) rowEnv(shape transform.Shape, whose string) (*cel.Env, map[string]*cel.Type) {
 	t.shapes++
 	row := t.ts.Define(&expr.ObjectType{
 		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that come to " + whose, Fields: shape.Fields, Rest: shape.Rest,

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
@@ -69,7 +70,7 @@ var (
 	transformType    = reflect.TypeFor[spec.Transform]()
 	inputsType       = reflect.TypeFor[spec.TransformInputs]()
 	groupOutputsType = reflect.TypeFor[spec.GroupOutputs]()
-	aggregatesType   = reflect.TypeFor[map[string]Aggregate]()
+	aggregatesType   = reflect.TypeFor[map[string]transform.Aggregate]()
 )
 
 var expressionSchema = map[string]any{"type": "string", "pattern": `\$\{`}
@@ -97,7 +98,7 @@ func (s *schemaWriter) of(t reflect.Type, r spec.Rules, fixed bool) any {
 		name := map[string]any{"type": "string"}
 		return map[string]any{"anyOf": []any{name, map[string]any{"type": "object", "additionalProperties": name}}}
 	case aggregatesType:
-		fn := s.of(reflect.TypeFor[string](), spec.Rules{Enum: spec.KeysOf(reflect.TypeFor[Aggregate]())[1].Rules.Enum}, fixed)
+		fn := s.of(reflect.TypeFor[string](), spec.Rules{Enum: spec.KeysOf(reflect.TypeFor[transform.Aggregate]())[1].Rules.Enum}, fixed)
 		short := map[string]any{"type": "object", "properties": map[string]any{"type": fn}, "required": []string{"type"}, "additionalProperties": false}
 		s.structure(t.Elem(), fixed)
 		whole := s.defs["Aggregate"].(map[string]any)["properties"].(map[string]any)["fn"].(map[string]any)
@@ -288,12 +289,12 @@ func (s *schemaWriter) transform() any {
 	}
 	s.structure(transformType, true)
 	def := s.defs["Transform"].(map[string]any)
-	types := TransformTypes()
+	types := transform.Types()
 	var cases []any
 	for _, typ := range types {
 		cases = append(cases, map[string]any{
 			"if":   map[string]any{"properties": map[string]any{"type": map[string]any{"const": typ}}},
-			"then": map[string]any{"properties": map[string]any{"config": s.structure(reflect.TypeOf(Config(typ)), false)}},
+			"then": map[string]any{"properties": map[string]any{"config": s.structure(reflect.TypeOf(transform.Config(typ)), false)}},
 		})
 	}
 	def["allOf"] = cases

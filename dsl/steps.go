@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -177,7 +178,7 @@ func cachedByDefault(s *step) bool {
 	case *spec.Run:
 		return len(spec.Outputs) > 0
 	case *spec.Clean:
-		return ReadsInputs(s.body)
+		return transform.ReadsInputs(s.body)
 	case *spec.Rollout:
 		return false
 	}
@@ -186,7 +187,7 @@ func cachedByDefault(s *step) bool {
 
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decode.Decoder) {
-	AddForms(d)
+	transform.AddForms(d)
 	d.Forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
 }
 
@@ -196,7 +197,7 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if s.Kind == spec.KindClean {
-		s.body = WriteOut(l.src, s.body)
+		s.body = transform.WriteOut(l.src, s.body)
 	}
 	d.Scope = info.scope
 	defer func() { d.Scope = expr.ScopePlain }()

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
 
@@ -53,7 +53,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 			return fmt.Errorf("the digests of the input: %w", err)
 		}
 	}
-	graph, err := dsl.TransformGraph(&job.Spec)
+	graph, err := transform.Graph(&job.Spec)
 	if err != nil {
 		return err
 	}

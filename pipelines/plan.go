@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
+	dsltransform "github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/transform"
@@ -35,7 +35,7 @@ func compilePlan(job Job) (*plan, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}
-	graph, err := dsl.TransformGraph(&job.Spec)
+	graph, err := dsltransform.Graph(&job.Spec)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "%w", err)
 	}
@@ -59,7 +59,7 @@ func compilePlan(job Job) (*plan, error) {
 }
 
 // add compiles one transform into the plan.
-func (p *plan) add(t dsl.GraphNode, given transform.Deps) (err error) {
+func (p *plan) add(t dsltransform.Node, given transform.Deps) (err error) {
 	at := len(p.nodes)
 	if slices.ContainsFunc(p.nodes, func(n node) bool { return n.name == t.Name }) {
 		return fmt.Errorf("two transforms are named %s; give each its own `name`, rows are counted by it", t.Name)
@@ -89,7 +89,7 @@ func (p *plan) add(t dsl.GraphNode, given transform.Deps) (err error) {
 }
 
 // addRow adds a transform that sees one row at a time.
-func (p *plan) addRow(n *node, t dsl.GraphNode, given transform.Deps) error {
+func (p *plan) addRow(n *node, t dsltransform.Node, given transform.Deps) error {
 	c, err := transform.Compile(t.Transform, given)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (p *plan) addRow(n *node, t dsl.GraphNode, given transform.Deps) error {
 }
 
 // addCut adds a transform that compares rows with others.
-func (p *plan) addCut(n *node, t dsl.GraphNode, given transform.Deps) (err error) {
+func (p *plan) addCut(n *node, t dsltransform.Node, given transform.Deps) (err error) {
 	if n.end, err = transform.CompileCut(t.Transform, given.Params); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (p *plan) addCut(n *node, t dsl.GraphNode, given transform.Deps) (err error
 	return p.addRules(t.Name)
 }
 
-func (p *plan) addSink(n *node, t dsl.GraphNode) error {
+func (p *plan) addSink(n *node, t dsltransform.Node) error {
 	split := &transform.AllRows
 	if before := p.nodes[t.From[0].Node].split; before != nil {
 		split, n.blames = before, p.nodes[t.From[0].Node].name

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -33,7 +33,7 @@ func (u *unitWork) see(n *node, r rows.Row) error {
 		p = profile.New()
 		u.profiles[n.name] = p
 	}
-	return n.row.Profile.Describe(p, dsl.AllRows, r)
+	return n.row.Profile.Describe(p, transform.AllRows, r)
 }
 
 // keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.

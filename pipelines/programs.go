@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/pipelines/program"
@@ -35,7 +35,7 @@ func newPrograms(ctx context.Context, given Programs) *programs {
 }
 
 // pool returns the processes of a transform. There are none before the first row.
-func (p *programs) pool(transform string, c dsl.Exec) (*program.Pool, error) {
+func (p *programs) pool(transform string, c transform.Exec) (*program.Pool, error) {
 	if p == nil {
 		return nil, errors.New("a program can only run on the machine that the cleaning was started on")
 	}

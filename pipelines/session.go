@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
 )
@@ -89,7 +89,7 @@ func (s *session) HeldOut(transform string, read func() (*overlap.Set, error)) (
 }
 
 // Pool returns the processes of a transform.
-func (s *session) Pool(transform string, c dsl.Exec) (*program.Pool, error) {
+func (s *session) Pool(transform string, c transform.Exec) (*program.Pool, error) {
 	return s.programs.pool(transform, c)
 }
 

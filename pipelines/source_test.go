@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
 
@@ -30,7 +30,7 @@ func TestFindSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, err := format.CompileReadJSON(dsl.ReadFromJSON{})
+	from, err := format.CompileReadJSON(transform.ReadFromJSON{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -138,7 +138,7 @@ func TestFixture(t *testing.T) {
 	}
 	// These change no rows, or are compared elsewhere: the graphs, and Avro, which only libraries of others write.
 	used = append(used, "AssertEqual", "Flatten", "Partition", "ReadFromAvro")
-	for _, name := range dsl.TransformTypes() {
+	for _, name := range transform.Types() {
 		if !slices.Contains(used, name) {
 			t.Errorf("no cleaning of the fixture uses %s", name)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/store"
 )
@@ -99,7 +100,7 @@ func hashKeys(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secr
 		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
 			return nil, false, err
 		}
-		variables, err := dsl.HashKeys(&spec)
+		variables, err := transform.HashKeys(&spec)
 		for _, variable := range variables {
 			secrets[variable] = resolved.Secrets[variable]
 		}

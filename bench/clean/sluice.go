@@ -12,8 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -27,41 +27,41 @@ const (
 )
 
 // chains are the tasks as one writes them down for sluice, between the transform that reads and the one that writes.
-var chains = map[string][]transform{
+var chains = map[string][]node{
 	"docs":  {normalizeText("text"), atLeast(minDocument), exactBy("text")},
 	"lines": {normalizeText("text"), atLeast(minLine), exactBy("text")},
 	"mail": {
-		{Type: "DecodeMail", Config: dsl.DecodeMail{Field: "text"}},
+		{Type: "DecodeMail", Config: transform.DecodeMail{Field: "text"}},
 		normalizeText("subject", "body"),
-		{Type: "Filter", Config: dsl.Filter{Keep: `row.body != ""`}},
+		{Type: "Filter", Config: transform.Filter{Keep: `row.body != ""`}},
 		exactBy("body"),
 	},
 	"exact":   {exactBy("text")},
 	"minhash": {{"Deduplicate", map[string]any{"method": "minhash", "fields": []string{"text"}, "order_by": "row.id"}}},
 }
 
-type transform struct {
+type node struct {
 	Type   string `json:"type"`
 	Config any    `json:"config"`
 }
 
-func normalizeText(fields ...string) transform {
-	return transform{"NormalizeText", dsl.NormalizeText{Fields: fields}}
+func normalizeText(fields ...string) node {
+	return node{"NormalizeText", transform.NormalizeText{Fields: fields}}
 }
 
-func atLeast(size int) transform {
-	return transform{"Filter", dsl.Filter{Keep: spec.Expr(fmt.Sprintf("row.text.size() >= %d", size))}}
+func atLeast(size int) node {
+	return node{"Filter", transform.Filter{Keep: spec.Expr(fmt.Sprintf("row.text.size() >= %d", size))}}
 }
 
-func exactBy(field string) transform {
-	return transform{"Deduplicate", map[string]any{"fields": []string{field}}}
+func exactBy(field string) node {
+	return node{"Deduplicate", map[string]any{"fields": []string{field}}}
 }
 
 // sluice does a task: it is the process that a clean step starts.
 func (b bench) sluice(task string) program {
 	return program{rows: countLines, command: func(ctx context.Context, in, out string) (*exec.Cmd, error) {
-		chain := append([]transform{{"ReadFromJson", map[string]any{"path": filepath.Join(in, "*.jsonl")}}}, chains[task]...)
-		chain = append(chain, transform{"WriteToJson", map[string]any{"shards": shards}})
+		chain := append([]node{{"ReadFromJson", map[string]any{"path": filepath.Join(in, "*.jsonl")}}}, chains[task]...)
+		chain = append(chain, node{"WriteToJson", map[string]any{"shards": shards}})
 		text, err := json.Marshal(map[string]any{"transforms": chain})
 		if err != nil {
 			return nil, err

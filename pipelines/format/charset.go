@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -67,7 +67,7 @@ func charsetNamed(name string) (charset, error) {
 	case "UTF-16LE":
 		return utf16LE, nil
 	}
-	e, err := dsl.TextEncoding(name)
+	e, err := transform.TextEncoding(name)
 	if err != nil {
 		return charset{}, fmt.Errorf("encoding: %w", err)
 	}

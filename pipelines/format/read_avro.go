@@ -12,12 +12,14 @@ import (
 
 	"github.com/hamba/avro/v2"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadAvro(c dsl.ReadFromAvro) (Reader, error) { return Reader{c.Path, avroFile{}}, nil }
+func compileReadAvro(c transform.ReadFromAvro) (Reader, error) {
+	return Reader{c.Path, avroFile{}}, nil
+}
 
 // avroFile has rows in blocks. It is read from its start: where a block begins is not written anywhere.
 type avroFile struct{}

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadCSV(c dsl.ReadFromCSV) (Reader, error) {
+func compileReadCSV(c transform.ReadFromCSV) (Reader, error) {
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
 	if err != nil {
 		return Reader{}, err
@@ -26,7 +26,7 @@ func compileReadCSV(c dsl.ReadFromCSV) (Reader, error) {
 	if c.Delimiter == "" {
 		c.Delimiter = ","
 	}
-	if err := dsl.CheckDelimiter(c.Delimiter); err != nil {
+	if err := transform.CheckDelimiter(c.Delimiter); err != nil {
 		return Reader{}, fmt.Errorf("delimiter: %w", err)
 	}
 	if c.Columns != nil {

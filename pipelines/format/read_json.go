@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -16,7 +16,7 @@ const (
 )
 
 // CompileReadJSON compiles a ReadFromJson.
-func CompileReadJSON(c dsl.ReadFromJSON) (Reader, error) {
+func CompileReadJSON(c transform.ReadFromJSON) (Reader, error) {
 	format, err := rows.OneOf("format", c.Format, formatLines, formatDocument, formatDeadLetter)
 	if err != nil {
 		return Reader{}, err

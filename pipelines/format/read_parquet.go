@@ -7,11 +7,11 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadParquet(c dsl.ReadFromParquet) (Reader, error) {
+func compileReadParquet(c transform.ReadFromParquet) (Reader, error) {
 	return Reader{c.Path, parquetFile{}}, nil
 }
 

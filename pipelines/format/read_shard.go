@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -39,13 +39,13 @@ func formatOf(path string) (Format, error) {
 	var err error
 	switch filepath.Ext(path) {
 	case LinesExt:
-		r, err = CompileReadJSON(dsl.ReadFromJSON{})
+		r, err = CompileReadJSON(transform.ReadFromJSON{})
 	case ".csv":
-		r, err = compileReadCSV(dsl.ReadFromCSV{})
+		r, err = compileReadCSV(transform.ReadFromCSV{})
 	case ".txt":
-		r, err = compileReadText(dsl.ReadFromText{})
+		r, err = compileReadText(transform.ReadFromText{})
 	case ".parquet":
-		r, err = compileReadParquet(dsl.ReadFromParquet{})
+		r, err = compileReadParquet(transform.ReadFromParquet{})
 	default:
 		err = fmt.Errorf("%s is no file that a cleaning writes", filepath.Base(path))
 	}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-func compileReadText(c dsl.ReadFromText) (Reader, error) {
+func compileReadText(c transform.ReadFromText) (Reader, error) {
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
 	return Reader{c.Path, textLines{textFile{set}}}, err
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // csvShards is the format of WriteToCsv.
-func csvShards(c dsl.WriteToCSV) (ShardFormat, error) {
+func csvShards(c transform.WriteToCSV) (ShardFormat, error) {
 	f := ShardFormat{Ext: ".csv"}
 	if c.Columns == nil {
 		f.Open = func(w io.Writer, columns Shapes) (ShardWriter, error) { return openCSVShard(w, columns.names()) }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -32,26 +32,26 @@ type ShardWriter interface {
 const LinesExt = ".jsonl"
 
 // CompileWriter compiles what a transform that writes says of its files.
-func CompileWriter(t spec.Transform) (ShardFormat, dsl.WriteKeys, error) {
+func CompileWriter(t spec.Transform) (ShardFormat, transform.WriteKeys, error) {
 	switch t.Type {
 	case "WriteToJson":
-		c, err := rows.DecodeConfig[dsl.WriteToJSON](t)
+		c, err := rows.DecodeConfig[transform.WriteToJSON](t)
 		return ShardFormat{Ext: LinesExt}, c.WriteKeys, err
 	case "WriteToCsv":
-		c, err := rows.DecodeConfig[dsl.WriteToCSV](t)
+		c, err := rows.DecodeConfig[transform.WriteToCSV](t)
 		if err != nil {
 			return ShardFormat{}, c.WriteKeys, err
 		}
 		f, err := csvShards(c)
 		return f, c.WriteKeys, err
 	case "WriteToText":
-		c, err := rows.DecodeConfig[dsl.WriteToText](t)
+		c, err := rows.DecodeConfig[transform.WriteToText](t)
 		return ShardFormat{Ext: ".txt", Check: checkTextRow, Open: openTextShard}, c.WriteKeys, err
 	case "WriteToParquet":
-		c, err := rows.DecodeConfig[dsl.WriteToParquet](t)
+		c, err := rows.DecodeConfig[transform.WriteToParquet](t)
 		return ShardFormat{Ext: ".parquet", Open: openParquetShard}, c.WriteKeys, err
 	}
-	return ShardFormat{}, dsl.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
+	return ShardFormat{}, transform.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
 }
 
 // ConvertMemory is what converting one shard takes at most, about: a group of rows in the columns of Parquet and encoded.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -34,7 +34,7 @@ func (c *Compiled) assertEqual(t spec.Transform, _ Deps) error {
 }
 
 func compileAssert(t spec.Transform) (*Assertion, error) {
-	c, err := rows.DecodeConfig[dsl.AssertEqual](t)
+	c, err := rows.DecodeConfig[transform.AssertEqual](t)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -31,7 +31,7 @@ type combined struct {
 }
 
 func compileCombine(t spec.Transform, params map[string]any) (End, error) {
-	c, err := rows.DecodeConfig[dsl.Combine](t)
+	c, err := rows.DecodeConfig[transform.Combine](t)
 	if err != nil {
 		return nil, err
 	}

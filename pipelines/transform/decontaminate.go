@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -17,7 +17,7 @@ import (
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
 // process.
 func (c *Compiled) decontaminate(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[dsl.Decontaminate](t)
+	config, err := rows.DecodeConfig[transform.Decontaminate](t)
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,11 @@ func (c *Compiled) decontaminate(t spec.Transform, given Deps) error {
 }
 
 // readHeldOut reads the held-out rows. It fails rather than to leave some out: what is not compared with is not held out.
-func readHeldOut(c dsl.Decontaminate) (*overlap.Set, error) {
+func readHeldOut(c transform.Decontaminate) (*overlap.Set, error) {
 	if len(c.AgainstFields) == 0 {
 		c.AgainstFields = c.Fields
 	}
-	from, err := format.CompileReadJSON(dsl.ReadFromJSON{Path: c.Against})
+	from, err := format.CompileReadJSON(transform.ReadFromJSON{Path: c.Against})
 	if err != nil {
 		return nil, err
 	}

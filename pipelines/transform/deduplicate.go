@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -27,7 +27,7 @@ type ranking struct {
 type Deduplicate struct{ ranking }
 
 func compileDedup(t spec.Transform, params map[string]any) (End, error) {
-	c, err := rows.DecodeConfig[dsl.Deduplicate](t)
+	c, err := rows.DecodeConfig[transform.Deduplicate](t)
 	if err != nil {
 		return nil, err
 	}

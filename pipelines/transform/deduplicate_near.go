@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/text/minhash"
@@ -21,7 +21,7 @@ type NearDeduplicate struct {
 // maxMinima bounds bands times rows, each of which is taken over all words of a text.
 const maxMinima = 4096
 
-func compileNearDedup(c dsl.Deduplicate, r ranking) (*NearDeduplicate, error) {
+func compileNearDedup(c transform.Deduplicate, r ranking) (*NearDeduplicate, error) {
 	switch {
 	case len(r.fields) == 0:
 		return nil, errors.New("fields: name at least one, by minhash")

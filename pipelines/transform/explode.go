@@ -4,8 +4,8 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -17,7 +17,7 @@ type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
 // explodes compiles an Explode.
 func (c *Compiled) explodes(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[dsl.Explode](t)
+	config, err := rows.DecodeConfig[transform.Explode](t)
 	if err == nil {
 		c.Explode, err = compileExplode(config)
 	}
@@ -25,7 +25,7 @@ func (c *Compiled) explodes(t spec.Transform, _ Deps) error {
 }
 
 // compileExplode makes rows of the items of lists.
-func compileExplode(c dsl.Explode) (explodeFunc, error) {
+func compileExplode(c transform.Explode) (explodeFunc, error) {
 	if len(c.Fields) == 0 {
 		return nil, errors.New("fields: name at least one")
 	}

@@ -3,14 +3,14 @@ package transform
 import (
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileFilter drops rows.
-func compileFilter(c dsl.Filter, params map[string]any) (rowFunc, error) {
+func compileFilter(c transform.Filter, params map[string]any) (rowFunc, error) {
 	keep, err := compileCondition("keep", c.Keep, params)
 	if err != nil {
 		return nil, err

@@ -1,13 +1,13 @@
 package transform
 
 import (
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/htmltext"
 )
 
 // compileHTMLToText converts HTML fields.
-func compileHTMLToText(c dsl.HTMLToText, params map[string]any) (rowFunc, error) {
+func compileHTMLToText(c transform.HTMLToText, params map[string]any) (rowFunc, error) {
 	convert, err := mapText(c.Fields, htmltext.Convert)
 	if err != nil || c.When == "" {
 		return convert, err

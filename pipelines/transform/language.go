@@ -7,8 +7,8 @@ import (
 
 	"github.com/abadojack/whatlanggo"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -17,7 +17,7 @@ const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
 func (c *Compiled) language(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[dsl.DetectLanguage](t)
+	config, err := rows.DecodeConfig[transform.DetectLanguage](t)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (c *Compiled) language(t spec.Transform, _ Deps) error {
 		return errors.New("name the languages to `keep`, or the field to set with `as`")
 	}
 	for _, code := range config.Keep {
-		if !slices.Contains(dsl.Languages, code) {
+		if !slices.Contains(transform.Languages, code) {
 			return fmt.Errorf("keep: %q is no ISO 639-1 code of a language that is told apart here", code)
 		}
 	}

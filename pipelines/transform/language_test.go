@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -35,7 +35,7 @@ func TestLanguages(t *testing.T) {
 		}
 	}
 	slices.Sort(codes)
-	if diff := cmp.Diff(slices.Compact(codes), dsl.Languages); diff != "" {
+	if diff := cmp.Diff(slices.Compact(codes), transform.Languages); diff != "" {
 		t.Errorf("-whatlanggo +dsl:\n%s", diff)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
@@ -17,7 +17,7 @@ var mailReasons = map[error]string{
 }
 
 // compileDecodeMail parses raw messages.
-func compileDecodeMail(c dsl.DecodeMail, _ map[string]any) (rowFunc, error) {
+func compileDecodeMail(c transform.DecodeMail, _ map[string]any) (rowFunc, error) {
 	if c.Field == "" {
 		return nil, errors.New("field: name the field that holds the raw message")
 	}

@@ -3,13 +3,13 @@ package transform
 import (
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileMap computes fields.
-func compileMap(c dsl.MapToFields, params map[string]any) (rowFunc, error) {
+func compileMap(c transform.MapToFields, params map[string]any) (rowFunc, error) {
 	programs := make(map[string]*expr.RowProgram, len(c.Fields))
 	for name, e := range c.Fields {
 		p, err := expr.CompileRow(e, params)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/pii"
@@ -20,7 +20,7 @@ const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
 func (c *Compiled) maskPII(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[dsl.MaskPII](t)
+	config, err := rows.DecodeConfig[transform.MaskPII](t)
 	if err != nil {
 		return err
 	}

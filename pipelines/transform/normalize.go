@@ -7,13 +7,13 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/mojibake"
 )
 
 // compileNormalize makes equal text equal bytes.
-func compileNormalize(c dsl.NormalizeText, _ map[string]any) (rowFunc, error) {
+func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, error) {
 	form, err := rows.OneOf("form", c.Form, "NFC", "NFKC")
 	if err != nil {
 		return nil, err

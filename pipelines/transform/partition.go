@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -20,7 +20,7 @@ func (c *Compiled) partition(t spec.Transform, given Deps) (err error) {
 
 // compilePartition names the output that a row goes to.
 func compilePartition(t spec.Transform, params map[string]any) (func(rows.Row) (string, error), error) {
-	c, err := rows.DecodeConfig[dsl.Partition](t)
+	c, err := rows.DecodeConfig[transform.Partition](t)
 	if err != nil {
 		return nil, err
 	}

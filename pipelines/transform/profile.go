@@ -1,9 +1,9 @@
 package transform
 
 import (
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -14,7 +14,7 @@ type Columns map[string]*expr.RowProgram
 
 // profiles compiles a Profile.
 func (c *Compiled) profiles(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[dsl.ProfileRows](t)
+	config, err := rows.DecodeConfig[transform.ProfileRows](t)
 	if err == nil {
 		c.Profile, err = CompileColumns(config.Columns, given.Params)
 	}

@@ -3,15 +3,15 @@ package transform
 import (
 	"errors"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
 func (c *Compiled) quality(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[dsl.QualityFilter](t)
+	config, err := rows.DecodeConfig[transform.QualityFilter](t)
 	if err != nil {
 		return err
 	}

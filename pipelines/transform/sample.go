@@ -3,13 +3,13 @@ package transform
 import (
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileSample keeps a share of the rows.
-func compileSample(c dsl.Sample, params map[string]any) (rowFunc, error) {
+func compileSample(c transform.Sample, params map[string]any) (rowFunc, error) {
 	key := func(r rows.Row) (any, error) { return map[string]any(r), nil }
 	if c.Key != "" {
 		p, err := expr.CompileRow(c.Key, params)

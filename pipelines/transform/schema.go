@@ -4,19 +4,19 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // compileValidate rejects rows that a JSON Schema does not accept.
-func compileValidate(c dsl.ValidateWithSchema, _ map[string]any) (rowFunc, error) {
-	schema, err := dsl.CompileRowSchema(c.Schema)
+func compileValidate(c transform.ValidateWithSchema, _ map[string]any) (rowFunc, error) {
+	schema, err := transform.CompileRowSchema(c.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	return func(r rows.Row) error {
 		err := schema.Check(r)
-		var unlike *dsl.RowSchemaError
+		var unlike *transform.RowSchemaError
 		if errors.As(err, &unlike) {
 			return rows.Reject("schema", "%s", unlike)
 		}

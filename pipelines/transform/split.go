@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -25,11 +25,11 @@ type partShare struct {
 }
 
 // AllRows is the splitter of a sink without Split.
-var AllRows = Splitter{parts: []partShare{{name: dsl.AllRows, upper: 1}}}
+var AllRows = Splitter{parts: []partShare{{name: transform.AllRows, upper: 1}}}
 
 // CompileSplit compiles a Split.
 func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
-	c, err := rows.DecodeConfig[dsl.Split](t)
+	c, err := rows.DecodeConfig[transform.Split](t)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -18,7 +18,7 @@ type Threshold struct {
 // CompileThreshold reads a transform's error_handling; nil when it has none.
 func CompileThreshold(t spec.Transform) (*Threshold, error) {
 	var c struct {
-		ErrorHandling *dsl.ErrorHandling `json:"error_handling"`
+		ErrorHandling *transform.ErrorHandling `json:"error_handling"`
 	}
 	if len(t.Config) > 0 {
 		if err := json.Unmarshal(t.Config, &c); err != nil {

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/overlap"
@@ -58,7 +58,7 @@ type Shared interface {
 	// HeldOut returns what a Decontaminate, by its name, compares with. It is read once.
 	HeldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error)
 	// Pool returns the processes of an Exec, by its name.
-	Pool(transform string, c dsl.Exec) (*program.Pool, error)
+	Pool(transform string, c transform.Exec) (*program.Pool, error)
 }
 
 // compiler compiles the config of a transform into c.

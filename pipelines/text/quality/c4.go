@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // c4Names are C4's rules in the order they are applied.
@@ -25,7 +25,7 @@ var (
 	isCutOff     = endsWith("...", "…")
 )
 
-type c4 struct{ dsl.C4Rules }
+type c4 struct{ transform.C4Rules }
 
 func (c c4) judge(text string) (edited, failed string) {
 	if c.CurlyBracket && strings.Contains(text, "{") {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // fineWebNames are FineWeb's rules in the order they are applied.
@@ -13,7 +13,7 @@ var fineWebNames = []string{"punctuated_lines", "short_lines", "duplicate_chars"
 // isPunctuated reports whether a line ends with punctuation: FineWeb's . ! ? ' " and what other scripts write for them.
 var isPunctuated = endsWith(".", "!", "?", "'", `"`, "…", "”", "’", "»", "。", "！", "？", "؟", "۔", "।")
 
-type fineWeb struct{ dsl.FineWebRules }
+type fineWeb struct{ transform.FineWebRules }
 
 func (f fineWeb) judge(text string) (edited, failed string) {
 	lines := appendLines(nil, text)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // stopWords are Gopher's: English ones (arXiv:2112.11446, A.1.1).
@@ -45,11 +45,11 @@ func topName(n int) string       { return fmt.Sprintf("top_%d_gram", n) }
 func duplicateName(n int) string { return fmt.Sprintf("duplicate_%d_grams", n) }
 
 type gopher struct {
-	dsl.GopherRules
+	transform.GopherRules
 	longestStop int // in bytes
 }
 
-func newGopher(r dsl.GopherRules) (*gopher, error) {
+func newGopher(r transform.GopherRules) (*gopher, error) {
 	if r.StopWords == nil {
 		r.StopWords = stopWords
 	}

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // The sets of rules.
@@ -33,7 +33,7 @@ type set struct {
 }
 
 // New returns the filter that a config asks for, whose parameters are complete.
-func New(c dsl.QualityFilter) (*Filter, error) {
+func New(c transform.QualityFilter) (*Filter, error) {
 	if len(c.Rules) == 0 {
 		return nil, fmt.Errorf("rules: name at least one of %s, %s and %s", Gopher, C4, FineWeb)
 	}

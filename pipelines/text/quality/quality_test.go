@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 // filter returns the filter with the published parameters, which change may override.
-func filter(t testing.TB, change func(*dsl.QualityFilter), rules ...string) *Filter {
+func filter(t testing.TB, change func(*transform.QualityFilter), rules ...string) *Filter {
 	t.Helper()
-	c := spec.DefaultsOf[dsl.QualityFilter]()
+	c := spec.DefaultsOf[transform.QualityFilter]()
 	c.Rules = rules
 	if change != nil {
 		change(&c)
@@ -104,7 +104,7 @@ func shortWords(n, length int) string {
 	return strings.TrimSpace(b.String())
 }
 
-func noRepetition(c *dsl.QualityFilter) {
+func noRepetition(c *transform.QualityFilter) {
 	c.Gopher.MaxDuplicateLines, c.Gopher.MaxDuplicateParagraphs, c.Gopher.MaxDuplicateLineChars, c.Gopher.MaxDuplicateParagraphChars = 1, 1, 1, 1
 	c.Gopher.MaxTopNgrams, c.Gopher.MaxDuplicateNgrams = []spec.Share{1, 1, 1}, []spec.Share{1, 1, 1, 1, 1, 1}
 }
@@ -203,8 +203,8 @@ func twice(n, chars int) string {
 }
 
 // only leaves the parameter of one rule as it is and makes the others let everything pass.
-func only(rule string) func(*dsl.QualityFilter) {
-	return func(c *dsl.QualityFilter) {
+func only(rule string) func(*transform.QualityFilter) {
+	return func(c *transform.QualityFilter) {
 		published := c.Gopher
 		noRepetition(c)
 		r := &c.Gopher
@@ -236,10 +236,10 @@ func only(rule string) func(*dsl.QualityFilter) {
 const threeSentences = "This is the first line of it. And a second sentence.\nThe third one is here too."
 
 func TestC4(t *testing.T) {
-	off := func(c *dsl.QualityFilter) { c.C4 = dsl.C4Rules{MaxWordChars: 1_000_000} }
+	off := func(c *transform.QualityFilter) { c.C4 = transform.C4Rules{MaxWordChars: 1_000_000} }
 	tests := []struct {
 		name, text, want, failed string
-		change                   func(*dsl.QualityFilter)
+		change                   func(*transform.QualityFilter)
 	}{
 		{"three sentences", threeSentences, threeSentences, "", nil},
 		{"two sentences", "This is the first line of it.\nThe second one is here too.", "", "sentences", nil},
@@ -322,11 +322,11 @@ func thirty(n int) string {
 }
 
 func TestNew(t *testing.T) {
-	for want, c := range map[string]dsl.QualityFilter{
+	for want, c := range map[string]transform.QualityFilter{
 		"at least one": {},
 		"twice":        {Rules: []string{C4, C4}},
 		"none of":      {Rules: []string{"c5"}},
-		"are 3 shares": {Rules: []string{Gopher}, Gopher: dsl.GopherRules{MaxTopNgrams: []spec.Share{1}}},
+		"are 3 shares": {Rules: []string{Gopher}, Gopher: transform.GopherRules{MaxTopNgrams: []spec.Share{1}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
@@ -391,7 +391,7 @@ func slowDuplicate(words []string, n int) int {
 func FuzzJudge(f *testing.F) {
 	f.Add(threeSentences)
 	f.Add("[\xff\n\n…\u2028#")
-	all := filter(f, func(c *dsl.QualityFilter) { c.Gopher.MinWords, c.Gopher.MinStopWords = 1, 0 }, Gopher, C4, FineWeb)
+	all := filter(f, func(c *transform.QualityFilter) { c.Gopher.MinWords, c.Gopher.MinStopWords = 1, 0 }, Gopher, C4, FineWeb)
 	f.Fuzz(func(t *testing.T, text string) {
 		edited, failed := all.Judge(text)
 		if len(edited) > len(text) {

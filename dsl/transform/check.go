@@ -1,0 +1,121 @@
+package transform
+
+import (
+	"iter"
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// StepFacts are what is asked of the step that transforms are in, when these are checked.
+type StepFacts struct {
+	// Secrets are the variables under the step's `secrets`, sorted.
+	Secrets []string
+	// Workspace is the pipeline's folder; nil: files are not looked for.
+	Workspace document.Workspace
+}
+
+// Checker is a transform's config that must meet more than its form says.
+type Checker interface {
+	// Check reports what is wrong with a config, which is nil when there is none.
+	Check(r document.Reporter, in StepFacts, config *yaml.Node)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// checkPlainName demands a name that can be one of a folder, and that stands after a dot.
+func checkPlainName(r document.Reporter, n *yaml.Node, what string) {
+	if n = document.Unalias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
+		r.Errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+	}
+}
+
+// checkPatterns demands patterns of paths that something can match.
+func checkPatterns(r document.Reporter, paths *yaml.Node) {
+	checkNotEmpty(r, paths)
+	for n := range document.Scalars(paths) {
+		scheme, rest, isURL := strings.Cut(n.Value, "://")
+		switch {
+		case n.Value == "":
+			r.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
+			continue
+		case isURL && scheme != "s3" && scheme != "gs":
+			r.Errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			continue
+		case isURL:
+			rest, _, _ = strings.Cut(rest, "?")
+		default:
+			rest = n.Value
+		}
+		for segment := range strings.SplitSeq(rest, "/") {
+			if _, err := path.Match(segment, ""); err != nil && !strings.Contains(segment, "${") {
+				r.Errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
+			}
+		}
+	}
+}
+
+// valuesBelow yields the texts of the scalars at and below a node.
+func valuesBelow(n *yaml.Node) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for at := range document.Scalars(n) {
+			if !yield(at.Value) {
+				return
+			}
+		}
+	}
+}
+
+// checkNotEmpty reports a list that has nothing in it.
+func checkNotEmpty(r document.Reporter, n *yaml.Node) {
+	if n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		r.Errorf(n, "required", "", "the list is empty")
+	}
+}
+
+// checkTwice reports what is in a list of words twice.
+func checkTwice(r document.Reporter, n *yaml.Node) {
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return
+	}
+	seen := map[string]bool{}
+	for _, item := range n.Content {
+		if item.Kind == yaml.ScalarNode && seen[item.Value] {
+			r.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+		}
+		seen[item.Value] = true
+	}
+}
+
+// ErrorKeys are what all transforms have that reject rows.
+type ErrorKeys struct {
+	// ErrorHandling says what becomes of the rows that are rejected. Default: any number goes to the dead letter.
+	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+}
+
+// ErrorHandling says what becomes of the rows that a transform rejects, and how many it may. One of its keys must be there.
+type ErrorHandling struct {
+	// Output is the name of an output for the rejected rows, which then do not go to the dead letter: rows of element, reason, message,
+	// source and offset. A transform must take them, with `input: NAME.OUTPUT`.
+	Output string `json:"output,omitempty" dsl:"literal"`
+	// Threshold is the largest share of the rows coming to the transform that it may reject; above it the step fails. It is judged at
+	// the end, and from 1000 rows on as they come, so that a hopeless run ends early: put known trouble through a Filter first.
+	// Default: any number.
+	Threshold *spec.Share `json:"threshold,omitempty"`
+}
+
+func checkErrorHandling(r document.Reporter, n *yaml.Node) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return
+	}
+	output := document.Lookup(n, "output")
+	if output == nil && document.Lookup(n, "threshold") == nil {
+		r.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
+	}
+	checkPlainName(r, output, "an output")
+}

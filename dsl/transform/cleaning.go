@@ -1,0 +1,112 @@
+package transform
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// Cleaning is a clean step as it stands in a document: the graph that its transforms make, or what is wrong with it.
+type Cleaning struct {
+	*graph
+	body  *yaml.Node
+	nodes []*yaml.Node
+}
+
+// ReadCleaning resolves the graph of a clean step's transforms.
+func ReadCleaning(body *yaml.Node) *Cleaning {
+	nodes, all := transformNodes(body)
+	return &Cleaning{resolveGraph(all), body, nodes}
+}
+
+// Check demands transforms that are right each by itself, and a graph in which all rows go from files to files.
+func (g *Cleaning) Check(r document.Reporter, in StepFacts) {
+	list := document.Lookup(g.body, "transforms")
+	if list == nil {
+		r.Errorf(g.body, "required", "write `read`, `transforms` and `write`, or `transforms` alone", "`transforms` is missing")
+	}
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return
+	}
+	if len(list.Content) == 0 {
+		r.Errorf(list, "chain", "begin with a ReadFrom... and end with a WriteTo...", "there are no transforms")
+		return
+	}
+	names := map[string]int{}
+	for i, n := range g.nodes {
+		typ := document.Lookup(n, "type")
+		if typ == nil {
+			continue
+		}
+		checkConfig(r, in, typ.Value, document.Lookup(n, "config"))
+		label, at := g.all[i].label(), typ
+		if name := document.Lookup(n, "name"); name != nil {
+			at = name
+		}
+		if line, twice := names[label]; twice {
+			r.Errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
+			continue
+		}
+		names[label] = at.Line
+	}
+	g.checkGraph(r)
+}
+
+// checkConfig checks the config of a transform: what is of its type, and what transforms have in common.
+func checkConfig(r document.Reporter, in StepFacts, typ string, config *yaml.Node) {
+	if t, ok := Config(typ).(Checker); ok {
+		t.Check(r, in, config)
+	}
+	checkErrorHandling(r, document.Lookup(config, "error_handling"))
+	if IsReader(typ) {
+		checkPatterns(r, document.Lookup(config, "path"))
+	}
+}
+
+// checkGraph reports what is wrong with the graph.
+func (g *Cleaning) checkGraph(r document.Reporter) {
+	if typ := document.Lookup(g.body, "type"); typ != nil && typ.Value == compositeGroup {
+		noChain(r, g.body)
+	}
+	if len(g.all) > maxTransforms {
+		r.Errorf(g.body, "limit", "", "%s", errTransforms)
+	}
+	for _, e := range g.errors {
+		r.Errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
+	}
+}
+
+// ReadsVariables reports whether a clean step has a transform that reads the step's variables under `env` or `secrets`.
+func ReadsVariables(body *yaml.Node, key string) bool {
+	all, _ := transformNodes(body)
+	return slices.ContainsFunc(all, func(n *yaml.Node) bool {
+		typ := document.Lookup(n, "type")
+		return typ != nil && (Is[Exec](typ.Value) || Is[MaskPII](typ.Value) && key == "secrets" && document.Lookup(n, "config", "key") != nil)
+	})
+}
+
+// ReadsInputs reports whether all files that a clean step reads lie in its inputs, whose digests are known. Other files may change.
+func ReadsInputs(body *yaml.Node) bool {
+	all, _ := transformNodes(body)
+	for _, n := range all {
+		key := "against"
+		if typ := document.Lookup(n, "type"); typ != nil && IsReader(typ.Value) {
+			key = "path"
+		}
+		path := document.Lookup(n, "config", key)
+		if path == nil {
+			continue
+		}
+		paths := []*yaml.Node{path}
+		if path.Kind == yaml.SequenceNode {
+			paths = path.Content
+		}
+		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(document.Unalias(n).Value, "${inputs.") }) {
+			return false
+		}
+	}
+	return true
+}

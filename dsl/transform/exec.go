@@ -1,0 +1,96 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// Exec has a program of yours transform the rows. It reads them from stdin, one JSON object a line with a number in the field _row, and
+// writes to stdout for each, in any order, a line with the same _row: the row as it shall be, or {"_row": 7, "_drop": "rule"}, or
+// {"_row": 7, "_reject": "reason"}. Rules are counted as TRANSFORM/RULE. It runs in a copy of the workspace with the step's env and
+// secrets; what it writes to stderr goes to the step's log. A row it gives no answer to is rejected as no_answer, and one that it
+// dies of, twice and the second time alone, as crashed. When all rows have their answers it must exit with 0, or the step fails. It must
+// answer equal rows equally, whatever came before them.
+type Exec struct {
+	// Command is the program and its arguments, without a shell. Several of it run at a time.
+	Command []string `json:"command"`
+	// Files are the workspace files that the program depends on. Default: all.
+	Files []string `json:"files,omitempty" dsl:"literal"`
+	// MaxRestarts is how often it may be started again because it died, before the step fails. Default 20.
+	MaxRestarts int `json:"max_restarts,omitempty" dsl:"default=20,min=0,max=100000"`
+	ErrorKeys
+}
+
+// Check reports an empty command and files that are not in the workspace.
+func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	command := document.Lookup(config, "command")
+	checkNotEmpty(r, command)
+	if in.Workspace == nil {
+		return
+	}
+	for _, n := range workspaceArgs(command) {
+		document.CheckFile(r, in.Workspace, n, n.Value)
+	}
+	if files := document.Lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
+		for _, n := range files.Content {
+			document.CheckFile(r, in.Workspace, n, n.Value)
+		}
+	}
+}
+
+// workspaceArgs are those of a command's words that name files of the workspace.
+func workspaceArgs(command *yaml.Node) []*yaml.Node {
+	if command == nil || command.Kind != yaml.SequenceNode {
+		return nil
+	}
+	var args []*yaml.Node
+	for i, n := range command.Content {
+		if n.Kind == yaml.ScalarNode && document.NamesFile(i, n.Value) {
+			args = append(args, n)
+		}
+	}
+	return args
+}
+
+// Execs returns the configs of the Exec transforms of a resolved spec.
+func Execs(sp *spec.Clean) ([]Exec, error) {
+	var all []Exec
+	list, wired := wireSpec(sp)
+	for i, n := range list {
+		if !Is[Exec](n.Type) {
+			continue
+		}
+		config := spec.DefaultsOf[Exec]()
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
+		}
+		all = append(all, config)
+	}
+	return all, nil
+}
+
+// ProgramFiles are the workspace files that programs of a cleaning depend on. One that names none depends on all but the documents of the
+// run.
+func ProgramFiles(programs []Exec) []string {
+	var files []string
+	for _, p := range programs {
+		if len(p.Files) == 0 {
+			files = append(files, ".")
+		}
+		files = append(files, p.Files...)
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// Counts implements Counter: the program names its rules when it runs.
+func (Exec) Counts(to Counts, label string, _ *yaml.Node) { to.addPrefix("rules", label+"/") }
+
+// Shape implements Shaper: what the program makes of the rows is not known.
+func (Exec) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }

@@ -1,0 +1,43 @@
+package transform
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// Explode makes of a row with lists a row for each of their items. A row whose lists are all empty is dropped, counted under the
+// transform's name. The rows that come of one, beyond the first, count as read, and in `rows.exploded`.
+type Explode struct {
+	// Fields that hold the lists; in the rows made of it each holds one item.
+	Fields []string `json:"fields"`
+	// CrossProduct makes a row for each combination of items of several lists. Default: the first items together, the second and so on,
+	// with null where a list is shorter.
+	CrossProduct bool `json:"cross_product,omitempty"`
+	ErrorKeys
+}
+
+// Check demands lists to explode, each once.
+func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkNotEmpty(r, document.Lookup(config, "fields"))
+	checkTwice(r, document.Lookup(config, "fields"))
+}
+
+// Counts implements Counter.
+func (Explode) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
+
+// Shape implements Shaper: items stand in place of lists, and where several lists differ in length, nulls too.
+func (Explode) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	fields := document.Lookup(config, "fields")
+	several := fields != nil && len(fields.Content) > 1
+	for n := range document.Scalars(fields) {
+		t := cel.DynType
+		if list := in.Fields[n.Value]; list != nil && list.Kind() == types.ListKind && !several {
+			t = list.Parameters()[0]
+		}
+		in = in.with(n.Value, t)
+	}
+	return in
+}

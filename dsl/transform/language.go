@@ -1,0 +1,64 @@
+package transform
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// DetectLanguage finds the language that a text is mainly written in, of some eighty. Some sentences are told rightly; of a few words,
+// of lists and of closely related languages do not expect it.
+type DetectLanguage struct {
+	// Field holds the text. Null, a text without letters and one that could as well be of another language have none.
+	Field string `json:"field"`
+	// As names the field that is set to the language's ISO 639-1 code, or null; NAME_confidence is set to a number between 0 and 1.
+	As string `json:"as,omitempty" dsl:"literal"`
+	// Keep lists codes; rows of another language are dropped, and of none. The transform's name is the rule they are counted under.
+	Keep []string `json:"keep,omitempty" dsl:"literal"`
+	ErrorKeys
+}
+
+// Languages are the ISO 639-1 codes of the languages that DetectLanguage tells apart.
+var Languages = strings.Fields(`
+	af ak am ar az be bg bh bn cs da de el en eo es et fi fr gu ha he hi hr ht hu id ig it ja jv ka km kn ko ku lt lv mg mk ml mr my nb ne
+	nl nn ny om or pa pl pt rn ro ru rw si sl sn so sr sv ta te th ti tk tl tr ug uk ur uz vi yo zh zu`)
+
+// Check demands something to do and codes.
+func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	if config == nil {
+		return
+	}
+	keep := document.Lookup(config, "keep")
+	if keep == nil && document.Lookup(config, "as") == nil {
+		r.Errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
+	}
+	checkNotEmpty(r, keep)
+	checkTwice(r, keep)
+	if keep == nil {
+		return
+	}
+	for _, item := range keep.Content {
+		if item.Kind == yaml.ScalarNode && !slices.Contains(Languages, item.Value) {
+			r.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
+		}
+	}
+}
+
+// Counts implements Counter.
+func (DetectLanguage) Counts(to Counts, label string, config *yaml.Node) {
+	if document.Lookup(config, "keep") != nil {
+		to.add("rules", label)
+	}
+}
+
+// Shape implements Shaper.
+func (DetectLanguage) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	if as := document.Lookup(config, "as"); as != nil {
+		return in.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null
+	}
+	return in
+}

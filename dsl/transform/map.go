@@ -1,0 +1,61 @@
+package transform
+
+import (
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
+type MapToFields struct {
+	// Fields by name, each a CEL expression over the row as it came in.
+	Fields map[string]spec.Expr `json:"fields,omitempty"`
+	// Append keeps the row's other fields. Default: the row has the computed fields only.
+	Append bool `json:"append,omitempty"`
+	// Drop lists fields to leave out of those that `append` keeps.
+	Drop []string `json:"drop,omitempty"`
+	// Language of the expressions: cel.
+	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	ErrorKeys
+}
+
+// Check demands that something is computed or kept.
+func (MapToFields) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
+		return
+	}
+	fields := document.Lookup(config, "fields")
+	switch drop := document.Lookup(config, "drop"); {
+	case config == nil:
+	case drop != nil:
+		r.Errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
+	case fields == nil || len(fields.Content) == 0:
+		r.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
+	}
+}
+
+// Shape implements Shaper.
+func (MapToFields) Shape(in Shape, config *yaml.Node, computed ExprTypes) Shape {
+	out := Shape{Fields: map[string]*cel.Type{}}
+	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
+		out = in
+		for n := range document.Scalars(document.Lookup(config, "drop")) {
+			out = out.without(n.Value)
+		}
+	}
+	if fields := document.Lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(fields.Content); i += 2 {
+			t := computed[document.Unalias(fields.Content[i+1])]
+			if t == nil {
+				t = cel.DynType // it could not be read, which was reported
+			}
+			out = out.with(fields.Content[i].Value, t)
+		}
+	}
+	if len(out.Fields) == 0 && out.Rest == nil {
+		return anyRow // no such rows are meant, which was reported
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
+// prefix and its check digit, an account its country's length and checksum, and a telephone number + or 00 with the country's code,
+// or the form used in North America. E-mail addresses may have letters of any script, a first part in quotes ("john doe"@example.com)
+// and a full-width ＠. Not found are names, addresses that are written in words (ann at example dot org) or with HTML's entities
+// (HtmlToText decodes them), and those without a dot in the domain. Only texts are looked through that are fields of the row themselves,
+// not what lists and objects in them hold.
+type MaskPII struct {
+	// Fields to mask.
+	Fields []string `json:"fields"`
+	// Kinds of personal data: email, phone, ip (of versions 4 and 6), card and iban. Default: all.
+	Kinds []string `json:"kinds,omitempty" dsl:"enum=email|phone|ip|card|iban"`
+	// Patterns are regular expressions (RE2) for kinds of your own, by name. What they match goes before the other kinds.
+	Patterns map[string]string `json:"patterns,omitempty" dsl:"names,raw"`
+	// Action: mask (default; <EMAIL> stands in place of an address), hash (<EMAIL:16 hexadecimal digits>, the same for the same address
+	// and key) or drop the row.
+	Action string `json:"action,omitempty" dsl:"enum=mask|hash|drop"`
+	// Key is the variable under the step's `secrets` that holds the key of the hashes (HMAC-SHA-256).
+	Key string `json:"key,omitempty" dsl:"literal"`
+	ErrorKeys
+}
+
+// HashKeys are the variables of the secrets that a cleaning's hashes are made with, sorted.
+func HashKeys(spec *spec.Clean) ([]string, error) {
+	var all []string
+	list, wired := wireSpec(spec)
+	for i, n := range list {
+		var config MaskPII
+		if !Is[MaskPII](n.Type) || len(n.Config) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
+		}
+		if config.Key != "" {
+			all = append(all, config.Key)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// piiKinds are the kinds that MaskPII knows.
+var piiKinds = []string{"email", "phone", "ip", "card", "iban"}
+
+// Check demands patterns that can be read and a key where one is needed.
+func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	for name, n := range document.Entries(config, "patterns") {
+		if slices.Contains(piiKinds, name.Value) {
+			r.Errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
+		}
+		if n.Kind != yaml.ScalarNode {
+			continue
+		}
+		if p, err := regexp.Compile(n.Value); err != nil {
+			r.Errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		} else if p.MatchString("") {
+			r.Errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
+		}
+	}
+	key, action := document.Lookup(config, "key"), document.Lookup(config, "action")
+	hashes := action != nil && action.Value == "hash"
+	switch {
+	case hashes && key == nil:
+		r.Errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
+	case !hashes && key != nil:
+		r.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
+	case key != nil && !slices.Contains(in.Secrets, key.Value):
+		hint := nearest.Hint(key.Value, in.Secrets)
+		if hint == "" {
+			hint = "add `secrets: {" + key.Value + ": NAME}` to the step"
+		}
+		r.Errorf(key, "secret", hint, "the step has no secret `%s`", key.Value)
+	}
+}
+
+// Counts implements Counter: it counts what it finds by its kind.
+func (MaskPII) Counts(to Counts, label string, config *yaml.Node) {
+	if action := document.Lookup(config, "action"); action != nil && action.Value == "drop" {
+		to.add("rules", label)
+	}
+	kinds := slices.Collect(valuesBelow(document.Lookup(config, "kinds")))
+	if len(kinds) == 0 {
+		kinds = slices.Clone(piiKinds)
+	}
+	for name := range document.Entries(config, "patterns") {
+		kinds = append(kinds, name.Value)
+	}
+	to.add("masked", kinds...)
+}

@@ -1,0 +1,153 @@
+package transform
+
+import (
+	"iter"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// transformNodes are the nodes of all transforms of a clean step, each group before those inside it, with what the graph sees of them.
+func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
+	typ := ""
+	if at := document.Lookup(body, "type"); at != nil {
+		typ = at.Value
+	}
+	chain, extra := memberNodes(body)
+	return wire(typ, chain, extra, func(n *yaml.Node) (w wiring, chain, extra []*yaml.Node) {
+		w = readWiring(n)
+		if w.group() {
+			chain, extra = memberNodes(n)
+		}
+		return w, chain, extra
+	})
+}
+
+// memberNodes are those of the transforms in a clean step or a group, and of those beside its chain.
+func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
+	for _, key := range []string{"source", "transforms", "sink", "extra_transforms"} {
+		var found []*yaml.Node
+		switch at := document.Lookup(body, key); {
+		case at == nil:
+		case at.Kind == yaml.SequenceNode:
+			found = slices.Clone(at.Content)
+		case key == "source" || key == "sink":
+			found = []*yaml.Node{at}
+		}
+		for i := range found {
+			found[i] = document.Unalias(found[i])
+		}
+		if key == "extra_transforms" {
+			return chain, found
+		}
+		chain = append(chain, found...)
+	}
+	return chain, nil
+}
+
+// readWiring reads what the graph sees of a transform.
+func readWiring(n *yaml.Node) (w wiring) {
+	if at := document.Lookup(n, "type"); at != nil && at.Kind == yaml.ScalarNode {
+		w.typ = at.Value
+	}
+	if at := document.Lookup(n, "name"); at != nil && at.Kind == yaml.ScalarNode {
+		w.name = at.Value
+	}
+	for name, at := range inputNodes(n) {
+		w.inputs = append(w.inputs, at.Value)
+		if name != "" {
+			w.inputNames = append(w.inputNames, name)
+		}
+	}
+	for name, at := range outputNodes(n) {
+		w.outputs = append(w.outputs, groupOutput{name, at.Value})
+	}
+	if at := document.Lookup(n, "config"); at != nil {
+		_ = at.Decode(&w.config) // what has another form was reported where it stands
+	}
+	return w
+}
+
+// inputNodes are the names that a transform has under `input`, by what it calls them if it does.
+func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		at := document.Lookup(transform, "input")
+		if at == nil {
+			return
+		}
+		switch at.Kind {
+		case yaml.SequenceNode:
+			for _, n := range at.Content {
+				if !yield("", document.Unalias(n)) {
+					return
+				}
+			}
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(at.Content); i += 2 {
+				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
+					return
+				}
+			}
+		default:
+			yield("", at)
+		}
+	}
+}
+
+// outputNodes are what a group has under `output`, by the names that others know them by.
+func outputNodes(group *yaml.Node) iter.Seq2[string, *yaml.Node] {
+	return func(yield func(string, *yaml.Node) bool) {
+		at := document.Lookup(group, "output")
+		switch {
+		case at == nil:
+		case at.Kind == yaml.ScalarNode:
+			yield("", at)
+		case at.Kind == yaml.MappingNode:
+			for i := 0; i+1 < len(at.Content); i += 2 {
+				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// graphErrorNode is where an error is written.
+func graphErrorNode(transform *yaml.Node, e graphError) *yaml.Node {
+	nth := 0
+	for _, n := range inputNodes(transform) {
+		if nth == e.input {
+			return n
+		}
+		nth++
+	}
+	if e.output != "" {
+		if at := outputNode(transform, e.output); at != nil {
+			return at
+		}
+	}
+	return document.Lookup(transform, "type")
+}
+
+// outputNode is where a transform names an output.
+func outputNode(transform *yaml.Node, output string) *yaml.Node {
+	config := document.Lookup(transform, "config")
+	named := []*yaml.Node{document.Lookup(config, "unknown_output"), document.Lookup(config, "error_handling", "output")}
+	if list := document.Lookup(config, "outputs"); list != nil {
+		named = append(named, list.Content...)
+	}
+	for name, n := range outputNodes(transform) {
+		if name == output {
+			return n
+		}
+		named = append(named, n)
+	}
+	for _, n := range named {
+		if n = document.Unalias(n); n != nil && n.Value == output {
+			return n
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package transform
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no rows but those.
+type Partition struct {
+	// By is a CEL expression over the row: the name of the output that it goes to, or a bool or an int that is written as one.
+	By spec.Expr `json:"by"`
+	// Outputs by name.
+	Outputs []string `json:"outputs" dsl:"literal"`
+	// UnknownOutput is the output of the rows that `by` names no output for. Default: they are rejected.
+	UnknownOutput string `json:"unknown_output,omitempty" dsl:"literal"`
+	// Language of the expression: cel.
+	Language string `json:"language,omitempty" dsl:"enum=cel"`
+	ErrorKeys
+}
+
+// Check demands outputs with names of their own.
+func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	outputs := document.Lookup(config, "outputs")
+	checkNotEmpty(r, outputs)
+	checkTwice(r, outputs)
+	names := []*yaml.Node{document.Lookup(config, "unknown_output")}
+	if outputs != nil && outputs.Kind == yaml.SequenceNode {
+		names = append(names, outputs.Content...)
+	}
+	rejected := document.Lookup(config, "error_handling", "output")
+	for _, n := range names {
+		if n = document.Unalias(n); n == nil {
+			continue
+		}
+		checkPlainName(r, n, "an output")
+		if rejected != nil && n.Value == rejected.Value {
+			r.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
+		}
+	}
+}
+
+// Flatten puts the rows of its inputs together. A transform whose `input` is a list does the same.
+type Flatten struct{}

@@ -1,0 +1,153 @@
+package transform
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// QualityFilter drops texts that do not look like prose, by the published rules of three corpora of web pages. Each rule counts its
+// rows under a name of its own: `gopher/stop_words`, or `NAME/gopher/stop_words` when the transform has a `name`. Words are what
+// stands between white space. A row is counted under the first rule it fails, in the order of `rules` and of the keys below.
+type QualityFilter struct {
+	// Field holds the text. Null passes.
+	Field string `json:"field"`
+	// Rules are the sets of rules to apply, in this order.
+	Rules []string `json:"rules" dsl:"literal,enum=gopher|c4|fineweb"`
+	// Gopher overrides parameters of the rules of Gopher.
+	Gopher GopherRules `json:"gopher,omitzero"`
+	// C4 overrides parameters of the rules of C4, which also edit the text.
+	C4 C4Rules `json:"c4,omitzero"`
+	// FineWeb overrides parameters of the rules of FineWeb.
+	FineWeb FineWebRules `json:"fineweb,omitzero"`
+	ErrorKeys
+}
+
+// Check demands sets of rules, each once, and as many shares as there are rules of n-grams.
+func (QualityFilter) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	rules := document.Lookup(config, "rules")
+	checkNotEmpty(r, rules)
+	checkTwice(r, rules)
+	for _, set := range []string{"gopher", "c4", "fineweb"} {
+		own := document.Lookup(config, set)
+		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {
+			r.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
+		}
+	}
+	for _, pair := range [][2]string{{"min_words", "max_words"}, {"min_word_length", "max_word_length"}} {
+		low, lowErr := numberAt(config, "gopher", pair[0])
+		high, highErr := numberAt(config, "gopher", pair[1])
+		if lowErr == nil && highErr == nil && low > high {
+			r.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
+		}
+	}
+	for key, want := range map[string]int{"max_top_ngrams": 3, "max_duplicate_ngrams": 6} {
+		if n := document.Lookup(config, "gopher", key); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) != want {
+			r.Errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
+		}
+	}
+}
+
+// numberAt reads a number of a config; an error when there is none.
+func numberAt(config *yaml.Node, path ...any) (float64, error) {
+	n := document.Lookup(config, path...)
+	if n == nil {
+		return 0, errors.New("it is not given")
+	}
+	return strconv.ParseFloat(n.Value, 64)
+}
+
+// GopherRules are those of Rae et al., "Scaling Language Models: Methods, Analysis & Insights from Training Gopher"
+// (arXiv:2112.11446), appendix A.1.1; those of repetition are in its table A1. Shares of characters are of the text's.
+type GopherRules struct {
+	// MinWords is the least number of words (rule `words`). Default 50.
+	MinWords int `json:"min_words,omitempty" dsl:"default=50,min=0"`
+	// MaxWords is the largest number of words (rule `words`). Default 100000.
+	MaxWords int `json:"max_words,omitempty" dsl:"default=100000,min=1"`
+	// MinWordLength is the least mean length of a word, in characters (rule `word_length`). Default 3.
+	MinWordLength float64 `json:"min_word_length,omitempty" dsl:"default=3,min=0"`
+	// MaxWordLength is the largest mean length of a word (rule `word_length`). Default 10.
+	MaxWordLength float64 `json:"max_word_length,omitempty" dsl:"default=10,min=0"`
+	// MaxSymbols is how many # there may be, and how many ellipses, for each word (rule `symbols`). Default 10%.
+	MaxSymbols spec.Share `json:"max_symbols,omitempty" dsl:"default=10%"`
+	// MaxBulletLines is the largest share of lines that begin with a bullet (rule `bullet_lines`). Default 90%.
+	MaxBulletLines spec.Share `json:"max_bullet_lines,omitempty" dsl:"default=90%"`
+	// MaxEllipsisLines is the largest share of lines that end with an ellipsis (rule `ellipsis_lines`). Default 30%.
+	MaxEllipsisLines spec.Share `json:"max_ellipsis_lines,omitempty" dsl:"default=30%"`
+	// MinAlphaWords is the least share of words with a letter in them (rule `alpha_words`). Default 80%.
+	MinAlphaWords spec.Share `json:"min_alpha_words,omitempty" dsl:"default=80%"`
+	// MinStopWords is how many of the stop words there must be (rule `stop_words`). Default 2.
+	MinStopWords int `json:"min_stop_words,omitempty" dsl:"default=2,min=0"`
+	// StopWords of the language, in small letters. Default: the, be, to, of, and, that, have, with.
+	StopWords []string `json:"stop_words,omitempty"`
+	// MaxDuplicateLines is the largest share of lines that are there before (rule `duplicate_lines`). Default 30%.
+	MaxDuplicateLines spec.Share `json:"max_duplicate_lines,omitempty" dsl:"default=30%"`
+	// MaxDuplicateParagraphs is the same for what stands between empty lines (rule `duplicate_paragraphs`). Default 30%.
+	MaxDuplicateParagraphs spec.Share `json:"max_duplicate_paragraphs,omitempty" dsl:"default=30%"`
+	// MaxDuplicateLineChars is the largest share of characters in duplicate lines (rule `duplicate_line_chars`). Default 20%.
+	MaxDuplicateLineChars spec.Share `json:"max_duplicate_line_chars,omitempty" dsl:"default=20%"`
+	// MaxDuplicateParagraphChars is the same for paragraphs (rule `duplicate_paragraph_chars`). Default 20%.
+	MaxDuplicateParagraphChars spec.Share `json:"max_duplicate_paragraph_chars,omitempty" dsl:"default=20%"`
+	// MaxTopNgrams are the largest shares of characters in the most frequent 2, 3 and 4 words in a row, if they are there twice (rules
+	// `top_2_gram` and so on). Default [20%, 18%, 16%].
+	MaxTopNgrams []spec.Share `json:"max_top_ngrams,omitempty"`
+	// MaxDuplicateNgrams are the largest shares of characters in any 5, 6, 7, 8, 9 and 10 words in a row that are there twice (rules
+	// `duplicate_5_grams` and so on). Default [15%, 14%, 13%, 12%, 11%, 10%].
+	MaxDuplicateNgrams []spec.Share `json:"max_duplicate_ngrams,omitempty"`
+}
+
+// C4Rules are those of Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
+// (arXiv:1910.10683), section 2.2, with the numbers of its last version and of the code that made the corpus; its first version
+// had 3 words and 5 sentences. They leave lines out, and marks such as [1] and [citation needed], and judge what remains. The list
+// of bad words and the removal of equal sentences of different pages are not among them.
+type C4Rules struct {
+	// TerminalPunctuation leaves out lines that do not end with . ! ? or a quotation mark, or that end with an ellipsis. Default true.
+	TerminalPunctuation bool `json:"terminal_punctuation,omitempty" dsl:"default=true"`
+	// MinWordsPerLine leaves out lines with fewer words. Default 5.
+	MinWordsPerLine int `json:"min_words_per_line,omitempty" dsl:"default=5,min=0"`
+	// MaxWordChars leaves out lines with a longer word. Default 1000.
+	MaxWordChars int `json:"max_word_chars,omitempty" dsl:"default=1000,min=1"`
+	// Javascript leaves out lines with the word. Default true.
+	Javascript bool `json:"javascript,omitempty" dsl:"default=true"`
+	// Policy leaves out lines about terms of use, privacy and cookies. Default true.
+	Policy bool `json:"policy,omitempty" dsl:"default=true"`
+	// LoremIpsum drops texts with those words (rule `lorem_ipsum`). Default true.
+	LoremIpsum bool `json:"lorem_ipsum,omitempty" dsl:"default=true"`
+	// CurlyBracket drops texts with a { (rule `curly_bracket`). Default true.
+	CurlyBracket bool `json:"curly_bracket,omitempty" dsl:"default=true"`
+	// MinSentences is the least number of sentences left (rule `sentences`). Default 3.
+	MinSentences int `json:"min_sentences,omitempty" dsl:"default=3,min=0"`
+}
+
+// FineWebRules are those of Penedo et al., "The FineWeb Datasets: Decanting the Web for the Finest Text Data at Scale"
+// (arXiv:2406.17557), section 3.6, and of the code that made the corpus. Empty lines do not count.
+type FineWebRules struct {
+	// MinPunctuatedLines is the share of lines that end with punctuation; a text with no more is dropped (rule `punctuated_lines`).
+	// Default 12%.
+	MinPunctuatedLines spec.Share `json:"min_punctuated_lines,omitempty" dsl:"default=12%"`
+	// ShortLine is the length of a short line, in characters. Default 30.
+	ShortLine int `json:"short_line,omitempty" dsl:"default=30,min=0"`
+	// MaxShortLines is the largest share of short lines (rule `short_lines`). Default 67%.
+	MaxShortLines spec.Share `json:"max_short_lines,omitempty" dsl:"default=67%"`
+	// MaxDuplicateChars is the largest share of characters in duplicate lines (rule `duplicate_chars`). Default 10%, as in the paper;
+	// the code that made the first version had 1%.
+	MaxDuplicateChars spec.Share `json:"max_duplicate_chars,omitempty" dsl:"default=10%"`
+	// MaxNewlines is how many line breaks there may be for each word (rule `newlines`; in the code, not in the paper). Default 30%.
+	MaxNewlines spec.Share `json:"max_newlines,omitempty" dsl:"default=30%"`
+}
+
+// Counts implements Counter: each rule has a name of its own.
+func (QualityFilter) Counts(to Counts, label string, config *yaml.Node) {
+	own := ""
+	if !Is[QualityFilter](label) {
+		own = label + "/"
+	}
+	for set := range valuesBelow(document.Lookup(config, "rules")) {
+		to.addPrefix("rules", own+set+"/")
+	}
+}

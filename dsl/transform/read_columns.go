@@ -1,0 +1,35 @@
+package transform
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// ReadFromParquet reads rows from Parquet files. Lists and groups become lists and objects, a map with texts for keys an object,
+// timestamps and dates RFC 3339 in UTC, decimals texts, and bytes that are no text base64. In the dead letter a row's offset is its
+// number in the file. It must be the first transform.
+type ReadFromParquet struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
+	Path spec.Paths `json:"path" dsl:"single"`
+	ErrorKeys
+}
+
+// ReadFromAvro reads rows from Avro object container files, whose schema must be a record. Values become JSON's as those of
+// ReadFromParquet do; of a union the value stands alone. In the dead letter a row's offset is its number in the file. It must be the
+// first transform.
+type ReadFromAvro struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
+	Path spec.Paths `json:"path" dsl:"single"`
+	ErrorKeys
+}
+
+// Shape implements Shaper: what is in the files is not known.
+func (ReadFromParquet) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }
+
+// Shape implements Shaper: what is in the files is not known.
+func (ReadFromAvro) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }

@@ -1,0 +1,81 @@
+package transform
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
+// are texts. A record that has not as many fields as there are columns is rejected, and so is one with a quote where none may be;
+// empty lines are left out. Of a record whose quotes are wrong, only the line it begins in is rejected. It must be the first transform.
+// A file with quotes is read by one worker.
+type ReadFromCSV struct {
+	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
+	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
+	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
+	Path spec.Paths `json:"path" dsl:"single"`
+	// Delimiter is one character, "\t" for a tab. Default: a comma.
+	Delimiter string `json:"delimiter,omitempty"`
+	// Columns are the names of the fields, in files without a header. Default: the first record of each file names them.
+	Columns []string `json:"columns,omitempty"`
+	// Quote: double (default) or none, where a quote is a character as any other and large files are read by several workers.
+	Quote string `json:"quote,omitempty" dsl:"enum=double|none"`
+	TextEncodingKeys
+	ErrorKeys
+}
+
+// CheckDelimiter reports why a text cannot stand between the fields of a record.
+func CheckDelimiter(s string) error {
+	if utf8.RuneCountInString(s) != 1 || strings.ContainsAny(s, "\"\r\n\uFFFD") {
+		return errors.New(`a delimiter is one character, such as ";" or "\t", and neither a quote nor a line end`)
+	}
+	return nil
+}
+
+// Check demands a delimiter that is one, and columns with names of their own.
+func (c ReadFromCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	c.TextEncodingKeys.Check(r, in, config)
+	checkDelimiter(r, config)
+	checkColumns(r, document.Lookup(config, "columns"))
+}
+
+func checkDelimiter(r document.Reporter, config *yaml.Node) {
+	if at := document.Lookup(config, "delimiter"); at != nil && at.Kind == yaml.ScalarNode {
+		if err := CheckDelimiter(at.Value); err != nil {
+			r.Errorf(at, "file-format", "", "%s", err)
+		}
+	}
+}
+
+func checkColumns(r document.Reporter, columns *yaml.Node) {
+	if columns == nil || columns.Kind != yaml.SequenceNode {
+		return
+	}
+	seen := map[string]bool{}
+	for _, n := range columns.Content {
+		if seen[n.Value] {
+			r.Errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
+		}
+		seen[n.Value] = true
+	}
+}
+
+// Shape implements Shaper: the values of records are texts.
+func (ReadFromCSV) Shape(_ Shape, config *yaml.Node, _ ExprTypes) Shape {
+	columns := document.Lookup(config, "columns")
+	if columns == nil || columns.Kind != yaml.SequenceNode {
+		return Shape{Rest: cel.StringType} // each file's first record names them
+	}
+	shape := Shape{Fields: map[string]*cel.Type{}}
+	for n := range document.Scalars(columns) {
+		shape.Fields[n.Value] = cel.StringType
+	}
+	return shape
+}

@@ -1,0 +1,167 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// RowSchema is a compiled JSON Schema of rows. It may be used from several goroutines.
+type RowSchema struct{ schema *jsonschema.Schema }
+
+// CompileRowSchema compiles a JSON Schema, which must hold all that it refers to.
+func CompileRowSchema(raw json.RawMessage) (*RowSchema, error) {
+	const self = "mem:row-schema"
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	compiler.AssertFormat()
+	if err := compiler.AddResource(self, doc); err != nil {
+		return nil, err
+	}
+	schema, err := compiler.Compile(self)
+	var bad *jsonschema.SchemaValidationError
+	var unlike *jsonschema.ValidationError
+	var elsewhere *jsonschema.LoadURLError
+	switch {
+	case err == nil:
+		return &RowSchema{schema}, nil
+	case errors.As(err, &bad) && errors.As(bad.Err, &unlike):
+		return nil, fmt.Errorf("this is no JSON Schema: %s", causes(unlike))
+	case errors.As(err, &elsewhere):
+		return nil, fmt.Errorf("%s is another document; the schema must hold all it refers to", elsewhere.URL)
+	}
+	return nil, errors.New(strings.ReplaceAll(err.Error(), self+"#", ""))
+}
+
+// noLoader refuses references to other documents: a cleaning depends on its spec and its input alone.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errors.New("it is another document") }
+
+// RowSchemaError says where a row differs from a schema: `at "/text": minLength: got 3, want 10`.
+type RowSchemaError struct{ causes string }
+
+func (e *RowSchemaError) Error() string { return e.causes }
+
+// Check returns a *RowSchemaError for a row that the schema does not accept.
+func (s *RowSchema) Check(row map[string]any) error {
+	err := s.schema.Validate(row)
+	var unlike *jsonschema.ValidationError
+	if errors.As(err, &unlike) {
+		return &RowSchemaError{causes(unlike)}
+	}
+	return err
+}
+
+// causes lists where a value differs from the schema, each as deep as it can be said.
+func causes(e *jsonschema.ValidationError) string {
+	var list []string
+	var visit func(*jsonschema.ValidationError)
+	visit = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			at := ""
+			for _, token := range e.InstanceLocation {
+				at += "/" + token
+			}
+			list = append(list, fmt.Sprintf("at %q: %s", at, e.ErrorKind.LocalizedString(english)))
+		}
+		for _, cause := range e.Causes {
+			visit(cause)
+		}
+	}
+	visit(e)
+	return strings.Join(list, "; ")
+}
+
+var english = message.NewPrinter(language.English)
+
+// ValidateWithSchema rejects the rows that a JSON Schema does not accept.
+type ValidateWithSchema struct {
+	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
+	Schema json.RawMessage `json:"schema"`
+	ErrorKeys
+}
+
+// Check demands a JSON Schema.
+func (ValidateWithSchema) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	at := document.Lookup(config, "schema")
+	if at == nil {
+		return
+	}
+	var schema any
+	if err := at.Decode(&schema); err != nil {
+		return // reported where it stands
+	}
+	raw, err := json.Marshal(schema)
+	if err == nil {
+		_, err = CompileRowSchema(raw)
+	}
+	if err != nil {
+		r.Errorf(at, "row-schema", "", "%s", err)
+	}
+}
+
+// Shape implements Shaper. A JSON Schema may demand of each row properties of some types, and that there are no others.
+func (ValidateWithSchema) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	schema := document.Lookup(config, "schema")
+	properties := document.Lookup(schema, "properties")
+	if properties == nil || properties.Kind != yaml.MappingNode {
+		return in
+	}
+	required := map[string]bool{}
+	for n := range document.Scalars(document.Lookup(schema, "required")) {
+		required[n.Value] = true
+	}
+	out := in
+	if others := document.Lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && document.Lookup(schema, "patternProperties") == nil {
+		out = Shape{Fields: map[string]*cel.Type{}}
+	}
+	for i := 0; i+1 < len(properties.Content); i += 2 {
+		name, t := properties.Content[i].Value, in.typeOf(properties.Content[i].Value)
+		switch {
+		case t == nil: // no row can have it
+			continue
+		case t.Kind() == types.DynKind && required[name]:
+			t = schemaType(properties.Content[i+1])
+		}
+		out = out.with(name, t)
+	}
+	return out
+}
+
+// schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.
+func schemaType(schema *yaml.Node) *cel.Type {
+	typ := document.Lookup(schema, "type")
+	if typ == nil || typ.Kind != yaml.ScalarNode {
+		return cel.DynType
+	}
+	switch typ.Value {
+	case "string":
+		return cel.StringType
+	case "boolean":
+		return cel.BoolType
+	case "object":
+		return cel.MapType(cel.StringType, cel.DynType)
+	case "array":
+		if items := document.Lookup(schema, "items"); items != nil {
+			return cel.ListType(schemaType(items))
+		}
+		return cel.ListType(cel.DynType)
+	}
+	return cel.DynType
+}

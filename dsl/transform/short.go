@@ -1,0 +1,103 @@
+package transform
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// readers are the transforms that read files, by how their names end.
+var readers = map[string]struct{ transform, key, value string }{
+	".jsonl":   {transform: TypeOf[ReadFromJSON]()},
+	".ndjson":  {transform: TypeOf[ReadFromJSON]()},
+	".json":    {TypeOf[ReadFromJSON](), "format", "document"},
+	".csv":     {transform: TypeOf[ReadFromCSV]()},
+	".tsv":     {TypeOf[ReadFromCSV](), "delimiter", "\t"},
+	".txt":     {transform: TypeOf[ReadFromText]()},
+	".parquet": {transform: TypeOf[ReadFromParquet]()},
+	".avro":    {transform: TypeOf[ReadFromAvro]()},
+}
+
+// writers are the transforms that write, by the word that `write` has for them.
+var writers = map[string]string{"json": TypeOf[WriteToJSON](), "csv": TypeOf[WriteToCSV](), "text": TypeOf[WriteToText](), "parquet": TypeOf[WriteToParquet]()}
+
+// WriteOut puts the transforms in place of `read` and `write` in a clean step that these are short for.
+func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
+	read, write := document.Lookup(body, "read"), document.Lookup(body, "write")
+	if read == nil && write == nil {
+		return body
+	}
+	chain := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: body.Line, Column: body.Column}
+	long := *body
+	long.Content = nil
+	for i := 0; i+1 < len(body.Content); i += 2 {
+		switch key, val := body.Content[i], body.Content[i+1]; key.Value {
+		case "read", "write":
+		case "transforms":
+			if val = document.Unalias(val); val.Kind != yaml.SequenceNode {
+				return body // reported where it stands
+			}
+			chain.Line, chain.Column, chain.Content = val.Line, val.Column, slices.Clone(val.Content)
+		default:
+			long.Content = append(long.Content, key, val)
+		}
+	}
+	if read != nil {
+		if n := shortReader(r, read); n != nil {
+			chain.Content = slices.Insert(chain.Content, 0, n)
+		}
+	}
+	if write != nil {
+		if n := shortWriter(r, write); n != nil {
+			chain.Content = append(chain.Content, n)
+		}
+	}
+	long.Content = append(long.Content, document.NewScalar(chain, "transforms"), chain)
+	return &long
+}
+
+// shortReader is the transform that reads files, by how their names end.
+func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
+	found := ""
+	for n := range document.Scalars(paths) {
+		name := strings.ToLower(n.Value)
+		for _, packed := range []string{".gz", ".zst", ".bz2"} {
+			name = strings.TrimSuffix(name, packed)
+		}
+		ending := path.Ext(name)
+		if _, ok := readers[ending]; !ok {
+			r.Errorf(n, "file-format", "name the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` tells the format by the ending, and `%s` has none that it knows", n.Value)
+			return nil
+		}
+		if found != "" && found != ending {
+			r.Errorf(n, "file-format", "read each with a transform of its own", "`read` takes files of one format, and these end with %s and %s", found, ending)
+			return nil
+		}
+		found = ending
+	}
+	reader := readers[found]
+	if reader.transform == "" {
+		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` names no files")
+		return nil
+	}
+	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)
+	if reader.key != "" {
+		config.Content = append(config.Content, document.NewScalar(paths, reader.key), document.NewScalar(paths, reader.value))
+	}
+	return document.NewMapping(paths, document.NewScalar(paths, "type"), document.NewScalar(paths, reader.transform), document.NewScalar(paths, "config"), config)
+}
+
+// shortWriter is the transform that writes, by a word.
+func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
+	transform, ok := writers[word.Value]
+	if !ok || word.Kind != yaml.ScalarNode {
+		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet"}), "`write` is one of json, csv, text, parquet")
+		return nil
+	}
+	return document.NewMapping(word, document.NewScalar(word, "type"), document.NewScalar(word, transform))
+}

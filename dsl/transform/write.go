@@ -1,0 +1,86 @@
+package transform
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// WriteKeys are what all transforms that write have.
+type WriteKeys struct {
+	// Path is the folder in the dataset, and the name of the part that the rows are counted in; after a Split the parts are folders in
+	// it. Default: the part `all`, or those of the Split.
+	Path string `json:"path,omitempty" dsl:"literal"`
+	// Shards is the number of files of each part. Default 1.
+	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
+}
+
+// Check demands a path that can be a folder of the dataset.
+func (WriteKeys) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkPlainName(r, document.Lookup(config, "path"), "a folder of the dataset")
+}
+
+// WriteToJSON writes the dataset as JSON lines with sorted keys, a folder for each part. It ends a chain.
+type WriteToJSON struct {
+	WriteKeys
+}
+
+// WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, by name,
+// and each may be null, as it also is where a row lacks the field. A column of bools, whole numbers, numbers or texts is one of that
+// type, and a list of them, or of such lists, a list. Where values differ in type, and where they are objects, the column has them as
+// JSON. It ends a chain.
+type WriteToParquet struct {
+	WriteKeys
+}
+
+// WriteToCSV writes the dataset as comma-separated values as in RFC 4180, with a header and line feeds, a folder for each part. Null is
+// an empty field, as is a field that the row lacks, and lists and objects are JSON. It ends a chain.
+type WriteToCSV struct {
+	// Columns in their order. A row with another field is rejected. Default: all fields, by name.
+	Columns []string `json:"columns,omitempty"`
+	WriteKeys
+}
+
+// Check demands columns with names of their own.
+func (w WriteToCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
+	w.WriteKeys.Check(r, in, config)
+	checkColumns(r, document.Lookup(config, "columns"))
+	checkNotEmpty(r, document.Lookup(config, "columns"))
+}
+
+// WriteToText writes the dataset as text, a row a line, a folder for each part. A row has one field, which MapToFields can leave it
+// with. A value that is no text, or has a line end in it, is rejected. It ends a chain.
+type WriteToText struct {
+	WriteKeys
+}
+
+// CheckRows implements RowChecker: a line is one field.
+func (WriteToText) CheckRows(r document.Reporter, in Shape, at, _ *yaml.Node) {
+	if in.Rest == nil && len(in.Fields) != 1 {
+		fields := in.names()
+		r.Errorf(at, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
+	}
+}
+
+// CheckRows implements RowChecker: columns that are named are those of the rows.
+func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node) {
+	columns := document.Lookup(config, "columns")
+	if columns == nil {
+		return
+	}
+	named, fields := slices.Collect(valuesBelow(columns)), in.names()
+	for n := range document.Scalars(columns) {
+		if in.typeOf(n.Value) == nil {
+			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
+		}
+	}
+	for _, field := range fields {
+		if !slices.Contains(named, field) {
+			r.Errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
+		}
+	}
+}
