@@ -1,3 +1,6 @@
+// Package transform is what the language knows of the transforms of a clean step. A file for each has its config, what is checked of that,
+// the shape of the rows that it hands on and the names that it counts by; transform.go lists them. Together they make a graph, through
+// which rows are followed from files to files. How rows are transformed is the business of pipelines/transform.
 package transform
 
 import (
@@ -79,7 +82,7 @@ func TypeOf[C any]() string {
 		}
 	}
 	var config C
-	panic(fmt.Sprintf("dsl: %T is the config of no transform", config)) // a mistake in the code, found by any test
+	panic(fmt.Sprintf("transform: %T is the config of no transform", config)) // a mistake in the code, found by any test
 }
 
 // IsReader reports whether a transform of that type reads files.
