@@ -163,13 +163,13 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 		known = strings.ReplaceAll(known, dir, k.job.Cache.Inputs[dir])
 	}
 	k.write(t.Type, known)
-	switch t.Type {
-	case "Decontaminate":
+	switch {
+	case transform.Is[transform.Decontaminate](t.Type):
 		k.unknown = k.unknown || known == string(text) // it compares with files that nothing is known of
-	case "Exec":
+	case transform.Is[transform.Exec](t.Type):
 		k.unknown = k.unknown || k.job.Cache.Programs == ""
 		k.write(k.job.Cache.Programs)
-	case "MaskPII":
+	case transform.Is[transform.MaskPII](t.Type):
 		var key string
 		if config["key"] != nil {
 			k.unknown = json.Unmarshal(config["key"], &key) != nil || k.job.Cache.Secrets[key] == "" || k.unknown

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	dsltransform "github.com/sluiceml/sluice/dsl/transform"
@@ -72,12 +71,12 @@ func (p *plan) add(t dsltransform.Node, given transform.Deps) (err error) {
 		p.nodes[from.Node].feed(from.Name, at)
 	}
 	switch {
-	case strings.HasPrefix(t.Type, "ReadFrom"):
+	case dsltransform.IsReader(t.Type):
 		n.source, err = format.CompileReader(t.Transform)
-	case strings.HasPrefix(t.Type, "WriteTo"):
+	case dsltransform.IsWriter(t.Type):
 		err = p.addSink(&n, t)
-	case t.Type == "Flatten":
-	case t.Type == "Split":
+	case dsltransform.Is[dsltransform.Flatten](t.Type):
+	case dsltransform.Is[dsltransform.Split](t.Type):
 		n.split, err = transform.CompileSplit(t.Transform, given.Params)
 	case transform.IsCut(t.Type):
 		err = p.addCut(&n, t, given)

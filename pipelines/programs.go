@@ -35,25 +35,25 @@ func newPrograms(ctx context.Context, given Programs) *programs {
 }
 
 // pool returns the processes of a transform. There are none before the first row.
-func (p *programs) pool(transform string, c transform.Exec) (*program.Pool, error) {
+func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	if p == nil {
 		return nil, errors.New("a program can only run on the machine that the cleaning was started on")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pool, ok := p.pools[transform]; ok {
+	if pool, ok := p.pools[name]; ok {
 		return pool, nil
 	}
 	path, err := script.LookPath(c.Command[0], p.given.Dir, p.given.Env)
 	if err != nil {
-		return nil, fault.New(fault.User, "transform %s: %w", transform, err)
+		return nil, fault.New(fault.User, "transform %s: %w", name, err)
 	}
-	p.pools[transform] = program.NewPool(p.ctx, program.Spec{
+	p.pools[name] = program.NewPool(p.ctx, program.Spec{
 		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
 		Decode:  decodeAnswer,
 		MaxLine: rows.MaxSize + rows.MaxSize/2, // a row that is a little too long is rejected, and no fault of the program's
 	})
-	return p.pools[transform], nil
+	return p.pools[name], nil
 }
 
 // decodeAnswer reads an answer of a program.

@@ -89,8 +89,8 @@ func (s *session) HeldOut(transform string, read func() (*overlap.Set, error)) (
 }
 
 // Pool returns the processes of a transform.
-func (s *session) Pool(transform string, c transform.Exec) (*program.Pool, error) {
-	return s.programs.pool(transform, c)
+func (s *session) Pool(name string, c transform.Exec) (*program.Pool, error) {
+	return s.programs.pool(name, c)
 }
 
 // tally returns the counts of a transform with a threshold.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -48,16 +49,16 @@ type Reader struct {
 
 // CompileReader compiles the first transform of a chain.
 func CompileReader(t spec.Transform) (r Reader, err error) {
-	switch t.Type {
-	case "ReadFromJson":
+	switch {
+	case transform.Is[transform.ReadFromJSON](t.Type):
 		r, err = compileReaderAs(t, CompileReadJSON)
-	case "ReadFromText":
+	case transform.Is[transform.ReadFromText](t.Type):
 		r, err = compileReaderAs(t, compileReadText)
-	case "ReadFromCsv":
+	case transform.Is[transform.ReadFromCSV](t.Type):
 		r, err = compileReaderAs(t, compileReadCSV)
-	case "ReadFromParquet":
+	case transform.Is[transform.ReadFromParquet](t.Type):
 		r, err = compileReaderAs(t, compileReadParquet)
-	case "ReadFromAvro":
+	case transform.Is[transform.ReadFromAvro](t.Type):
 		r, err = compileReaderAs(t, compileReadAvro)
 	default:
 		return r, fmt.Errorf("there is no transform of type %q", t.Type)

@@ -33,21 +33,21 @@ const LinesExt = ".jsonl"
 
 // CompileWriter compiles what a transform that writes says of its files.
 func CompileWriter(t spec.Transform) (ShardFormat, transform.WriteKeys, error) {
-	switch t.Type {
-	case "WriteToJson":
+	switch {
+	case transform.Is[transform.WriteToJSON](t.Type):
 		c, err := rows.DecodeConfig[transform.WriteToJSON](t)
 		return ShardFormat{Ext: LinesExt}, c.WriteKeys, err
-	case "WriteToCsv":
+	case transform.Is[transform.WriteToCSV](t.Type):
 		c, err := rows.DecodeConfig[transform.WriteToCSV](t)
 		if err != nil {
 			return ShardFormat{}, c.WriteKeys, err
 		}
 		f, err := csvShards(c)
 		return f, c.WriteKeys, err
-	case "WriteToText":
+	case transform.Is[transform.WriteToText](t.Type):
 		c, err := rows.DecodeConfig[transform.WriteToText](t)
 		return ShardFormat{Ext: ".txt", Check: checkTextRow, Open: openTextShard}, c.WriteKeys, err
-	case "WriteToParquet":
+	case transform.Is[transform.WriteToParquet](t.Type):
 		c, err := rows.DecodeConfig[transform.WriteToParquet](t)
 		return ShardFormat{Ext: ".parquet", Open: openParquetShard}, c.WriteKeys, err
 	}

@@ -56,9 +56,9 @@ type Deps struct {
 // Shared is what the transforms of a job have in common in one process, however often each is compiled.
 type Shared interface {
 	// HeldOut returns what a Decontaminate, by its name, compares with. It is read once.
-	HeldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error)
+	HeldOut(name string, read func() (*overlap.Set, error)) (*overlap.Set, error)
 	// Pool returns the processes of an Exec, by its name.
-	Pool(transform string, c transform.Exec) (*program.Pool, error)
+	Pool(name string, c transform.Exec) (*program.Pool, error)
 }
 
 // compiler compiles the config of a transform into c.
