@@ -16,12 +16,6 @@ type End interface {
 // CutGroups is the number of groups that marks are deduplicated in: one group's keys are in memory at a time.
 const CutGroups = 64
 
-// cuts compile the transforms that compare rows with others, by type: a segment ends at such a one, and the next begins.
-var cuts = map[string]func(t spec.Transform, params map[string]any) (End, error){
-	"Combine":     compileCombine,
-	"Deduplicate": compileDedup,
-}
-
 // IsCut reports whether a type is that of a cut.
 func IsCut(typ string) bool { return cuts[typ] != nil }
 

@@ -84,6 +84,12 @@ var compilers = map[string]compiler{
 	"ValidateWithSchema": applies(compileValidate),
 }
 
+// cuts compile the transforms that compare rows with others, by type: a segment ends at such a one, and the next begins.
+var cuts = map[string]func(t spec.Transform, params map[string]any) (End, error){
+	"Combine":     compileCombine,
+	"Deduplicate": compileDedup,
+}
+
 // Compile compiles one row transform of the chain. It has the name it is counted under.
 func Compile(t spec.Transform, given Deps) (c Compiled, err error) {
 	c.name = t.Name
