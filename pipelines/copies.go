@@ -21,7 +21,7 @@ func (p *plan) boundCopies() error {
 			copies[at] = max(copies[at], of(takers))
 		}
 		if n.source.Format != nil && copies[at] > maxCopies {
-			return fault.New(fault.Invalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
+			return fault.Errorf(fault.Invalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
 				"meet in a Flatten and part again, their number multiplies; let fewer of them meet", n.name, maxCopies)
 		}
 	}

@@ -96,7 +96,7 @@ func stopped(ctx context.Context) error {
 	if e := (*fault.Error)(nil); errors.As(cause, &e) {
 		return e
 	}
-	return fault.New(fault.Canceled, "cleaning was stopped: %w", cause)
+	return fault.Errorf(fault.Canceled, "cleaning was stopped: %w", cause)
 }
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
@@ -205,7 +205,7 @@ func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
 		out.Duplicates.Dropped += out.Rules[name].Dropped
 	}
 	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
-		return out, fault.New(fault.Infrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
+		return out, fault.Errorf(fault.Infrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
 			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
 			r.Kept+r.Dropped+r.Rejected)
 	}
@@ -233,7 +233,7 @@ func (p *plan) judge(counts map[string]map[string]int64) error {
 // diskHint says what to do about a full disk.
 func diskHint(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fault.New(fault.Infrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
+		return fault.Errorf(fault.Infrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
 	}
 	return err
 }

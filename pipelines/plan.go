@@ -32,11 +32,11 @@ type plan struct {
 func compilePlan(job Job) (*plan, error) {
 	params, err := expr.RowParams(job.ParamTypes, job.Params)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%w", err)
+		return nil, fault.Errorf(fault.Invalid, "%w", err)
 	}
 	graph, err := dsltransform.Graph(&job.Spec)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "%w", err)
+		return nil, fault.Errorf(fault.Invalid, "%w", err)
 	}
 	p := &plan{}
 	given := transform.Deps{Params: params, Secrets: job.Secrets, Shared: sessionOf(job.WorkDir)}
@@ -46,7 +46,7 @@ func compilePlan(job Job) (*plan, error) {
 			if e := (*fault.Error)(nil); errors.As(err, &e) {
 				typ = e.Type
 			}
-			return nil, fault.New(typ, "transform %s (%s): %w", t.Name, t.Type, err)
+			return nil, fault.Errorf(typ, "transform %s (%s): %w", t.Name, t.Type, err)
 		}
 	}
 	if err := p.boundCopies(); err != nil {

@@ -46,7 +46,7 @@ func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	}
 	path, err := script.LookPath(c.Command[0], p.given.Dir, p.given.Env)
 	if err != nil {
-		return nil, fault.New(fault.User, "transform %s: %w", name, err)
+		return nil, fault.Errorf(fault.User, "transform %s: %w", name, err)
 	}
 	p.pools[name] = program.NewPool(p.ctx, program.Spec{
 		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
@@ -85,7 +85,7 @@ func programFault(transform string, err error) error {
 		return err // it says where
 	}
 	if f := (*program.Fault)(nil); errors.As(err, &f) {
-		return fault.New(fault.User, "transform %s: %w", transform, f)
+		return fault.Errorf(fault.User, "transform %s: %w", transform, f)
 	}
 	return err
 }

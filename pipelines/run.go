@@ -36,19 +36,19 @@ const tailLines = 60
 func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (spec.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return spec.CleanOutput{}, fault.New(fault.Invalid, "clean into %s: there is something in it already", dir)
+			return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "clean into %s: there is something in it already", dir)
 		}
 	}
 	removeLeftOvers(filepath.Dir(job.OutputDir))
 	work, remove, err := makeWorkFolder(filepath.Dir(job.OutputDir))
 	if err != nil {
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "make a work folder for cleaning: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "make a work folder for cleaning: %w", err)
 	}
 	defer remove()
 	job.WorkDir = work
 	stdin, err := json.Marshal(job)
 	if err != nil {
-		return spec.CleanOutput{}, fault.New(fault.Invalid, "encode the cleaning job: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "encode the cleaning job: %w", err)
 	}
 	return runChild(ctx, exe, job, stdin, hearing{progress: progress, log: job.Programs.Log})
 }
@@ -62,7 +62,7 @@ type hearing struct {
 func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (spec.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	defer stdout.Close()
 	tail := proc.NewTail(tailLines)
@@ -79,7 +79,7 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 		if ctx.Err() != nil {
 			return spec.CleanOutput{}, stopped(ctx)
 		}
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "start the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "start the cleaning process: %w", err)
 	}
 	last, readErr := readMessages(stdout, tell)
 	exit, err := child.Wait()
@@ -89,11 +89,11 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 	case last.Error != nil:
 		return spec.CleanOutput{}, last.Error
 	case err != nil:
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "the cleaning process: %w", err)
 	case !exit.OK() || last.Result == nil:
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
 	case readErr != nil:
-		return spec.CleanOutput{}, fault.New(fault.Infrastructure, "read from the cleaning process: %w", readErr)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "read from the cleaning process: %w", readErr)
 	}
 	return *last.Result, nil
 }

@@ -151,12 +151,12 @@ func (p *plan) refuse(job Job) error {
 	}
 	for _, n := range p.nodes {
 		if n.row != nil && n.row.Program != nil {
-			return fault.New(fault.Invalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
+			return fault.Errorf(fault.Invalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
 				"`clean` has it done on a cluster; clean without one", n.name)
 		}
 	}
 	if len(job.Secrets) > 0 {
-		return fault.New(fault.Invalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
+		return fault.Errorf(fault.Invalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
 			"clean without one, or without secrets", strings.Join(slices.Sorted(maps.Keys(job.Secrets)), ", "))
 	}
 	return nil

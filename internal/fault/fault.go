@@ -27,8 +27,8 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the error below, in the process it happened in; what comes from the child has none.
 func (e *Error) Unwrap() error { return e.cause }
 
-// New makes an Error of a type, with the message of an error made by fmt.Errorf.
-func New(typ, format string, args ...any) error {
+// Errorf makes an Error of a type, with the message of an error made by fmt.Errorf.
+func Errorf(typ, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Type: typ, Message: err.Error(), cause: err}
 }

@@ -26,16 +26,16 @@ func inBucket(pattern string) bool { return bucketScheme.MatchString(pattern) }
 // parseBucketPath reads s3://bucket/pattern?region=...&endpoint=... or gs://bucket/pattern.
 func parseBucketPath(text string) (objectstore.Address, error) {
 	if !objectstore.IsAddress(text) {
-		return objectstore.Address{}, fault.New(fault.Invalid, "path %q: files are read from folders, s3:// and gs://", text)
+		return objectstore.Address{}, fault.Errorf(fault.Invalid, "path %q: files are read from folders, s3:// and gs://", text)
 	}
 	at, err := objectstore.Parse(text)
 	switch {
 	case err != nil && strings.Contains(text, "?"):
-		return at, fault.New(fault.Invalid, "path %q: %w; a ? that stands for any character is not known here", text, err)
+		return at, fault.Errorf(fault.Invalid, "path %q: %w; a ? that stands for any character is not known here", text, err)
 	case err != nil:
-		return at, fault.New(fault.Invalid, "path %q: %w", text, err)
+		return at, fault.Errorf(fault.Invalid, "path %q: %w", text, err)
 	case at.Path == "":
-		return at, fault.New(fault.Invalid, "path %q: write %s://BUCKET/PATTERN", text, at.Scheme)
+		return at, fault.Errorf(fault.Invalid, "path %q: write %s://BUCKET/PATTERN", text, at.Scheme)
 	}
 	return at, nil
 }
@@ -59,7 +59,7 @@ func findObjects(ctx context.Context, text string) ([]File, error) {
 	segments := strings.Split(at.Path, "/")
 	for _, s := range segments {
 		if _, err := path.Match(s, ""); err != nil {
-			return nil, fault.New(fault.Invalid, "path %q: %w", text, err)
+			return nil, fault.Errorf(fault.Invalid, "path %q: %w", text, err)
 		}
 	}
 	within := at
@@ -115,16 +115,16 @@ func (f File) object(ctx context.Context, offset, length int64) (io.ReadCloser, 
 }
 
 func (f File) changed() error {
-	return fault.New(fault.User, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
+	return fault.Errorf(fault.User, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
 }
 
 // bucketFault says what an error of a bucket means for whoever wrote the path.
 func bucketFault(what, where string, at objectstore.Address, err error) error {
 	why := cloud.Explain(at, err)
 	if why.Invalid {
-		return fault.New(fault.Invalid, "%s %s: %w", what, where, why)
+		return fault.Errorf(fault.Invalid, "%s %s: %w", what, where, why)
 	}
-	return fault.New(fault.Infrastructure, "%s %s: %w", what, where, why)
+	return fault.Errorf(fault.Infrastructure, "%s %s: %w", what, where, why)
 }
 
 // objectAt reads an object by ranges, each with a request of its own.

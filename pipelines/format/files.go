@@ -97,7 +97,7 @@ func matchFiles(pattern, base string) ([]File, error) {
 	_, rest := splitPattern(pattern)
 	for segment := range strings.SplitSeq(rest, "/") {
 		if _, err := path.Match(segment, ""); err != nil {
-			return nil, fault.New(fault.Invalid, "path %q: %w", pattern, err)
+			return nil, fault.Errorf(fault.Invalid, "path %q: %w", pattern, err)
 		}
 	}
 	names, err := globNames(base, rest)

@@ -17,7 +17,7 @@ func errNoMatch(pattern string) error {
 			help = "\nhelp: * ? and [] are patterns; for the file of this very name write " + literal
 		}
 	}
-	return fault.New(fault.User, "no file matches %s%s", pattern, help)
+	return fault.Errorf(fault.User, "no file matches %s%s", pattern, help)
 }
 
 // literalPattern is the pattern that matches a name alone.

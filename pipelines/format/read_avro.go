@@ -64,7 +64,7 @@ func readAvro(ctx context.Context, r countedBytes, name string, yield func(any, 
 		return &damage{"its schema: " + err.Error()}
 	}
 	if schema.Type() != avro.Record {
-		return fault.New(fault.User, "%s: its schema is a %s; rows must be records", name, schema.Type())
+		return fault.Errorf(fault.User, "%s: its schema is a %s; rows must be records", name, schema.Type())
 	}
 	for {
 		count, data, err := c.block()

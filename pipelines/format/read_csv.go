@@ -96,7 +96,7 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 		return nil, first, nil
 	}
 	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {
-		return nil, csvRecord{}, fault.New(fault.User, "%s: the first record must name the columns, and %w\n"+
+		return nil, csvRecord{}, fault.Errorf(fault.User, "%s: the first record must name the columns, and %w\n"+
 			"help: mend the first line of the file, or leave the file out of `path`; where files have no such line, `columns` names them", name, err)
 	}
 	return first.fields, csvRecord{}, nil

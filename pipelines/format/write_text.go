@@ -15,7 +15,7 @@ import (
 // checkTextRow rejects a row that is no line of text.
 func checkTextRow(r rows.Row) error {
 	if len(r) != 1 {
-		return fault.New(fault.User, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
+		return fault.Errorf(fault.User, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
 			len(r), rows.Clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
 	}
 	for name, v := range r {

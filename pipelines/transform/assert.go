@@ -78,7 +78,7 @@ func (a *Assertion) see(r rows.Row, count func(space, name string)) error {
 		if err != nil {
 			return err
 		}
-		return fault.New(fault.User, "%s: the row %s is not among the elements", a.name, rows.Clip(string(text), rows.MaxMessage))
+		return fault.Errorf(fault.User, "%s: the row %s is not among the elements", a.name, rows.Clip(string(text), rows.MaxMessage))
 	}
 	count(account.CountAsserted, a.counter(at))
 	return nil
@@ -90,7 +90,7 @@ func (a *Assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i
 func (a *Assertion) Check(got map[string]int64) error {
 	for i, want := range a.want {
 		if n := got[a.counter(i)]; n != want {
-			return fault.New(fault.User, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
+			return fault.Errorf(fault.User, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func (c *Combiner) Merge(list []spill.Mark, read func(spill.Mark) (rows.Origin, 
 	}
 	for i, f := range c.fields {
 		if made[f.name], err = all[i].Value(); err != nil {
-			return first, nil, fault.New(fault.User, "transform %s: %s: %w", c.Name, f.name, err)
+			return first, nil, fault.Errorf(fault.User, "transform %s: %s: %w", c.Name, f.name, err)
 		}
 	}
 	text, err = rows.Encode(made)

@@ -70,11 +70,11 @@ func readHeldOut(c transform.Decontaminate) (*overlap.Set, error) {
 			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", overlap.MaxGrams, c.Ngram)
 		}
 		if err != nil {
-			return nil, fault.New(fault.User, "against: %s: %w", file.Name, err)
+			return nil, fault.Errorf(fault.User, "against: %s: %w", file.Name, err)
 		}
 	}
 	if set.Grams() == 0 {
-		return nil, fault.New(fault.User, "against: there are no words in the fields %q of the held-out rows", c.AgainstFields)
+		return nil, fault.Errorf(fault.User, "against: there are no words in the fields %q of the held-out rows", c.AgainstFields)
 	}
 	return set, nil
 }

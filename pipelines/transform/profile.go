@@ -27,7 +27,7 @@ func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Colum
 	for name, e := range computed {
 		var err error
 		if all[name], err = expr.CompileRow(e, params); err != nil {
-			return nil, fault.New(fault.Invalid, "profile: column %s: %w", name, err)
+			return nil, fault.Errorf(fault.Invalid, "profile: column %s: %w", name, err)
 		}
 	}
 	return all, nil
@@ -47,7 +47,7 @@ func (c Columns) Describe(to *profile.Profile, part string, r rows.Row) error {
 		computed[name] = v
 	}
 	if err := to.Add(part, r, computed); err != nil {
-		return fault.New(fault.User, "%w", err)
+		return fault.Errorf(fault.User, "%w", err)
 	}
 	return nil
 }

@@ -36,5 +36,5 @@ func (h *Threshold) Check(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil
 	}
-	return fault.New(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, spec.Share(h.share))
+	return fault.Errorf(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, spec.Share(h.share))
 }
