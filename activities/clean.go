@@ -62,12 +62,12 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	}
 	defer closeLog()
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p pipelines.Progress) { at.Store(&p) })
-	var fault *fault.Error
+	ended, typed := fault.As(err)
 	switch {
 	case ctx.Err() != nil:
 		return record.StepOutput{}, ctx.Err()
-	case errors.As(err, &fault):
-		return record.StepOutput{}, failure.Masked(job.mask, failure.New(fault.Type, fault.Message, nil))
+	case typed:
+		return record.StepOutput{}, failure.Masked(job.mask, failure.New(ended.Type, ended.Message, nil))
 	case err != nil:
 		return record.StepOutput{}, err
 	}

@@ -3,7 +3,6 @@ package activities
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
 )
@@ -104,8 +104,7 @@ func (d *delivery) value(plain, name string) (string, error) {
 
 // typed gives the error of a delivery the type that the retries act on, and takes secrets out of it.
 func (d *delivery) typed(err error) error {
-	var known *temporal.ApplicationError
-	if err == nil || errors.As(err, &known) {
+	if _, known := fault.As(err); known || err == nil {
 		return err
 	}
 	text := secret.NewMask(d.used...).Text(err.Error())

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -130,7 +131,7 @@ func TestNotifier(t *testing.T) {
 		{"team", 200, failure.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
 		{"nobody", 200, failure.Invalid, false, 0, "no such notification"},
 	} {
-		err := send(tt.to, tt.answer)
+		err := boundary.Failure(send(tt.to, tt.answer))
 		var app *temporal.ApplicationError
 		if !errors.As(err, &app) {
 			t.Errorf("%s: %v", tt.to, err)

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
@@ -107,8 +107,7 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 	if in.Submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(submission)); err != nil {
 		t.Fatal(err)
 	}
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
+	env := flowtest.Activities()
 	trainings := &Trainings{
 		Store: s, Engine: engine.NewEngine(s),
 		Pool: func(_ context.Context, name string, _ spec.Pool) (training.Pool, error) { return pools[name], nil },

@@ -11,12 +11,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -41,8 +41,7 @@ func TestGangGauges(t *testing.T) {
 	in := contract.GangInput{Pool: "spot", Key: training.Key{Generation: 2}, Gang: training.Gang{
 		Capacity: spec.CapacitySpot, USDPerHour: 0.25, Nodes: []training.Node{{Name: "pod-0", Machine: "m1"}, {Name: "pod-1"}},
 	}}
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
+	env := flowtest.Activities()
 	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.GangInput) error {
 		end := trainings.keepGauges(ctx, in)
 		<-asked

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.temporal.io/sdk/testsuite"
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/metrics"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
@@ -132,8 +132,7 @@ func TestSealKnowsHowFarTheOneBeforeCame(t *testing.T) {
 	logs := t.TempDir()
 	seal := func() contract.SealOutput {
 		t.Helper()
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestActivityEnvironment()
+		env := flowtest.Activities()
 		trainings := &Trainings{Store: s, LogDir: logs}
 		env.RegisterActivity(trainings.Seal)
 		value, err := env.ExecuteActivity(trainings.Seal, contract.SealInput{Key: training.Key{Run: "r", Step: "fit", Generation: 2}})
@@ -177,8 +176,7 @@ func commitsOf(t *testing.T, s *store.Store, step string) []string {
 
 func collect(t *testing.T, s *store.Store, in contract.CollectInput) (record.StepOutput, error) {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
+	env := flowtest.Activities()
 	trainings := &Trainings{Store: s}
 	env.RegisterActivity(trainings.Collect)
 	value, err := env.ExecuteActivity(trainings.Collect, in)

@@ -55,11 +55,11 @@ func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	case within.Err() != nil:
 		err = fmt.Errorf("it took longer than %s: watch a folder with fewer objects in it", human.Duration(listTime))
 	}
-	fault, typ := cloud.Explain(at, err), failure.Infrastructure
-	if fault.Invalid {
+	why, typ := cloud.Explain(at, err), failure.Infrastructure
+	if why.Invalid {
 		typ = failure.Invalid
 	}
-	return nil, failure.New(typ, fmt.Sprintf("look at %s: %s", spec.URL, fault.Why), err)
+	return nil, failure.New(typ, fmt.Sprintf("look at %s: %s", spec.URL, why.Why), err)
 }
 
 // eachObject goes over the objects in a folder of a bucket, in the order of their keys.

@@ -28,6 +28,7 @@ import (
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
@@ -155,7 +156,7 @@ func runTrainEngine(dir string) error {
 		pools.options.Agent.GPUHelper, pools.options.Faults = os.Args[0], filepath.Join(dir, "gpu-faults.jsonl")
 	}
 	defer pools.close()
-	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}}})
+	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}}})
 	w.RegisterWorkflowWithOptions(train.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
 	t := &activities.Trainings{Store: s, Engine: engine.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{

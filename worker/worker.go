@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 )
@@ -119,7 +120,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 			OnFatalError:      w.fail,
 			// The engine's local activities are many and short; each waits for the disk.
 			MaxConcurrentLocalActivityExecutionSize: 200,
-			Interceptors:                            append([]interceptor.WorkerInterceptor{&heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
+			Interceptors:                            append([]interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
 		}))
 	}
 	if err := w.register(); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -74,7 +75,7 @@ func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 		}
 	}
 	if len(failed) > 0 {
-		return temporal.NewNonRetryableApplicationError("not notified: "+strings.Join(failed, "; "), failure.Infrastructure, nil)
+		return &fault.Error{Type: fault.Infrastructure, Message: "not notified: " + strings.Join(failed, "; "), Final: true}
 	}
 	return nil
 }

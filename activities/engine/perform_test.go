@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -20,8 +20,7 @@ import (
 // perform does the step `count` of a run as its activity would, next `use`.
 func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contract.Performed {
 	b.Helper()
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestActivityEnvironment()
+	env := flowtest.Activities()
 	do := b.engine.Judging(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
 		if outputs == "" {
 			return record.StepOutput{}, failure.New(failure.User, "exit code 1", nil)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 const (
@@ -36,6 +37,18 @@ var (
 
 // Temporary reports whether a later try may find the value, without anybody changing the environment.
 func Temporary(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSealed) }
+
+// Typed types the error of a secret that could not be found. What Vault may answer later is infrastructure's; the rest is wrong until
+// somebody changes the environment.
+func Typed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case Temporary(err):
+		return fault.New(fault.Infrastructure, err.Error(), nil)
+	}
+	return fault.New(fault.Invalid, err.Error(), nil)
+}
 
 // failure is an error for people, of one of the reasons above.
 type failure struct {

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -55,7 +56,7 @@ func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Opti
 		MaxConcurrentActivityExecutionSize: 8,
 		WorkerStopTimeout:                  stopTimeout,
 		BackgroundActivityContext:          ctx,
-		Interceptors:                       []interceptor.WorkerInterceptor{idle, &heartbeat.Interceptor{}},
+		Interceptors:                       []interceptor.WorkerInterceptor{&boundary.Interceptor{}, idle, &heartbeat.Interceptor{}},
 	})
 	defer n.export(ctx)()
 	n.register(w)

@@ -52,7 +52,7 @@ func TestClassifyGeneration(t *testing.T) {
 		unsaid   = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400})
 		without  = ended(protocol.RanksEnded{EndedAt: at(8), Step: 400, Of: 10000, Unfinished: "output model: there is no file"})
 		faulty   = ended(protocol.RanksEnded{Code: 1, EndedAt: at(2), Tail: "CUDA error", Fault: "GPU 3 (GPU-x): XID 79"})
-		fault    = &protocol.Notice{Generation: 1, Node: 1, Cause: protocol.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
+		gpuBroke = &protocol.Notice{Generation: 1, Node: 1, Cause: protocol.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
 		idle     = &protocol.Notice{Generation: 1, Node: 0, Cause: protocol.CauseIdle, Reason: "the GPUs were busy 3% of the last 10m, less than 30%"}
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
@@ -83,10 +83,10 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 at the step's own total", life{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, spec.EndFinished, "", ""},
 		{"exit 0, and told to stop by somebody else", life{nodes: []nodeState{left, left}}, spec.EndCrashed, failure.Infrastructure, "exited with 0 at step 400 of 10000"},
 		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"a GPU broke, and the ranks stopped with a checkpoint", life{nodes: []nodeState{stopped, stopped}, fault: fault}, spec.EndNodeLost, "", "node 1: GPU 3"},
+		{"a GPU broke, and the ranks stopped with a checkpoint", life{nodes: []nodeState{stopped, stopped}, fault: gpuBroke}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"a GPU broke, and the program failed of it", life{nodes: []nodeState{failsA, faulty}}, spec.EndNodeLost, "", "node 1: GPU 3"},
-		{"a GPU broke, and took the machine down", life{nodes: []nodeState{stopped, silent}, fault: fault, loss: loss}, spec.EndNodeLost, "", "node 1: GPU 3"},
-		{"finished in spite of a broken GPU", life{nodes: []nodeState{ok, ok}, fault: fault}, spec.EndFinished, "", ""},
+		{"a GPU broke, and took the machine down", life{nodes: []nodeState{stopped, silent}, fault: gpuBroke, loss: loss}, spec.EndNodeLost, "", "node 1: GPU 3"},
+		{"finished in spite of a broken GPU", life{nodes: []nodeState{ok, ok}, fault: gpuBroke}, spec.EndFinished, "", ""},
 		{"canceled, and a GPU broke", life{nodes: []nodeState{stopped, faulty}, canceled: true}, spec.EndCanceled, "", "canceled"},
 		{"released for idle GPUs", life{nodes: []nodeState{stopped, stopped}, idle: idle}, spec.EndIdle, failure.User, "node 0: the GPUs were busy 3%"},
 		{"released for idle GPUs, and a rank fails on its way out", life{nodes: []nodeState{failsA, stopped}, idle: idle}, spec.EndIdle, failure.User, "the GPUs were busy 3%"},

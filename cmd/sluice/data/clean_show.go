@@ -39,9 +39,8 @@ func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (spec.
 
 // typedClean gives a cleaning's error the type that exit codes know.
 func typedClean(err error) error {
-	var fault *fault.Error
-	if errors.As(err, &fault) {
-		return failure.New(fault.Type, fault.Message, nil)
+	if ended, ok := fault.As(err); ok {
+		return failure.New(ended.Type, ended.Message, nil)
 	}
 	return err
 }

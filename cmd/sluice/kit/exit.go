@@ -14,12 +14,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -94,7 +94,6 @@ func said(err error) bool { return errors.As(err, new(silent)) }
 func exitCode(err error) int {
 	var quiet silent
 	var lint *control.LintError
-	var app *temporal.ApplicationError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -104,7 +103,8 @@ func exitCode(err error) int {
 		return ExitInvalid
 	case errors.Is(err, context.Canceled):
 		return ExitCanceled
-	case errors.As(err, &app):
+	}
+	if _, typed := fault.As(err); typed {
 		return codeOf[failure.TypeOf(err)]
 	}
 	return ExitInfrastructure
@@ -112,10 +112,10 @@ func exitCode(err error) int {
 
 // messageOf is what a person should read of an error.
 func messageOf(err error) string {
-	var app *temporal.ApplicationError
+	if typed, ok := fault.As(err); ok {
+		return typed.Message
+	}
 	switch {
-	case errors.As(err, &app):
-		return failure.Message(err)
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):

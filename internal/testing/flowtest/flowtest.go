@@ -1,4 +1,4 @@
-// Package flowtest is where the unit tests of workflows run: Temporal's test environment, and counters of what they count.
+// Package flowtest is where the unit tests of workflows and activities run: Temporal's test environments, and counters of what they count.
 package flowtest
 
 import (
@@ -6,9 +6,12 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
+
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 )
 
 // New is an environment in which time passes only where nothing is under way. Its limits are for a busy machine: at the first activity the
@@ -21,6 +24,15 @@ func New(metrics ...client.MetricsHandler) *testsuite.TestWorkflowEnvironment {
 	}
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(2 * time.Minute)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: asWorkers})
 	return env
 }
+
+// Activities is an environment of activities alone.
+func Activities() *testsuite.TestActivityEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	return suite.NewTestActivityEnvironment().SetWorkerOptions(worker.Options{Interceptors: asWorkers})
+}
+
+// asWorkers is what all workers have.
+var asWorkers = []interceptor.WorkerInterceptor{&boundary.Interceptor{}}

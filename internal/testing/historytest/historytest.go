@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 )
 
 var folder = flag.String("record", "", "folder to write the histories of the tests' workflows to, for the tests that replay them")
@@ -137,6 +139,7 @@ func Replay(t *testing.T, pattern, name string, function any) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 				DataConverter: codec.New(nil, nil).DataConverter(), // what is long was recorded compressed
+				Interceptors:  []interceptor.WorkerInterceptor{&boundary.Interceptor{}},
 			})
 			if err != nil {
 				t.Fatal(err)

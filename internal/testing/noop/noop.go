@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -34,7 +35,7 @@ func Nothing(context.Context, record.StepInput) (record.StepOutput, error) {
 // Worker makes a worker with the engine's workflows and activities, in which step takes the place of the users' programs.
 func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 	w := worker.New(c, contract.TaskQueue, worker.Options{ // as real workers have it
-		MaxConcurrentLocalActivityExecutionSize: 200, Interceptors: []interceptor.WorkerInterceptor{&heartbeat.Interceptor{}},
+		MaxConcurrentLocalActivityExecutionSize: 200, Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}},
 	})
 	engine := engine.NewEngine(s)
 	for name, f := range map[string]any{
