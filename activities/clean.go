@@ -14,7 +14,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -67,7 +66,7 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	case ctx.Err() != nil:
 		return record.StepOutput{}, ctx.Err()
 	case typed:
-		return record.StepOutput{}, failure.Masked(job.mask, failure.New(ended.Type, ended.Message, nil))
+		return record.StepOutput{}, fault.Masked(job.mask, fault.New(ended.Type, ended.Message, nil))
 	case err != nil:
 		return record.StepOutput{}, err
 	}
@@ -86,7 +85,7 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	}
 	secrets, err := c.Secrets.Resolve(ctx, sub.Program.Environment(), in.Secrets)
 	if err != nil {
-		return nil, nil, failure.OfSecret(err)
+		return nil, nil, secret.Typed(err)
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -58,9 +58,9 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	case ctx.Err() != nil:
 		return record.StepOutput{}, ctx.Err()
 	case errors.As(err, &outside):
-		return record.StepOutput{}, failure.New(failure.Gate, err.Error(), nil)
+		return record.StepOutput{}, fault.New(fault.Gate, err.Error(), nil)
 	case errors.As(err, &unfit):
-		return record.StepOutput{}, failure.New(failure.User, err.Error(), nil)
+		return record.StepOutput{}, fault.New(fault.User, err.Error(), nil)
 	case err != nil:
 		return record.StepOutput{}, typed(ctx, err)
 	}

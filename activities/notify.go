@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -89,7 +88,7 @@ func (d *delivery) send(to spec.Notification) error {
 		}
 		return notify.Mail(d.ctx, d.env.SMTP, password, to.Email.To, d.message)
 	}
-	return failure.New(failure.Invalid, "the pipeline has no such notification any more", nil)
+	return fault.New(fault.Invalid, "the pipeline has no such notification any more", nil)
 }
 
 // value is what the pipeline says itself, or else the value of the secret it names; empty when it names none.
@@ -99,7 +98,7 @@ func (d *delivery) value(plain, name string) (string, error) {
 	}
 	value, err := d.secrets.Value(d.ctx, d.env, name)
 	d.used = append(d.used, value)
-	return cmp.Or(value, plain), failure.OfSecret(err)
+	return cmp.Or(value, plain), secret.Typed(err)
 }
 
 // typed gives the error of a delivery the type that the retries act on, and takes secrets out of it.
@@ -109,9 +108,9 @@ func (d *delivery) typed(err error) error {
 	}
 	text := secret.NewMask(d.used...).Text(err.Error())
 	if notify.Permanent(err) {
-		return failure.New(failure.Invalid, text, nil)
+		return fault.New(fault.Invalid, text, nil)
 	}
-	return temporal.NewApplicationErrorWithOptions(text, failure.Infrastructure, temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(text, fault.Infrastructure, temporal.ApplicationErrorOptions{
 		NextRetryDelay: notify.After(err),
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/notify"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -125,11 +125,11 @@ func TestNotifier(t *testing.T) {
 		after  time.Duration
 		says   string
 	}{
-		{"board", 404, failure.Invalid, false, 0, "404 Not Found: I do not know ***"},
-		{"chat", 503, failure.Infrastructure, true, 90 * time.Second, "503"},
-		{"later", 200, failure.Invalid, false, 0, "NOT_SET_AT_ALL is not set"},
-		{"team", 200, failure.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
-		{"nobody", 200, failure.Invalid, false, 0, "no such notification"},
+		{"board", 404, fault.Invalid, false, 0, "404 Not Found: I do not know ***"},
+		{"chat", 503, fault.Infrastructure, true, 90 * time.Second, "503"},
+		{"later", 200, fault.Invalid, false, 0, "NOT_SET_AT_ALL is not set"},
+		{"team", 200, fault.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
+		{"nobody", 200, fault.Invalid, false, 0, "no such notification"},
 	} {
 		err := boundary.Failure(send(tt.to, tt.answer))
 		var app *temporal.ApplicationError

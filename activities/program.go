@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
@@ -87,7 +87,7 @@ func (p *Programs) perform(
 	}
 	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
 	if err != nil {
-		return record.StepOutput{}, typed(ctx, failure.OfSecret(err))
+		return record.StepOutput{}, typed(ctx, secret.Typed(err))
 	}
 	dir, cleanup, err := AttemptDir(ctx, p.State, in)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *Programs) perform(
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
-		return record.StepOutput{}, failure.Masked(secrets.Mask, typed(ctx, err))
+		return record.StepOutput{}, fault.Masked(secrets.Mask, typed(ctx, err))
 	}
 	return record.StoreOutputs(ctx, p.Store, outputs)
 }
@@ -156,7 +156,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
-		return failure.New(failure.Infrastructure,
+		return fault.New(fault.Infrastructure,
 			fmt.Sprintf("%s was killed, by a person or because memory ran out\n%s", name(in, f), tail), nil)
 	case !exit.OK():
 		return &script.UserError{Message: fmt.Sprintf("%s ended with %s\n%s", name(in, f), exit, tail)}
@@ -182,9 +182,9 @@ func typed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case script.IsUser(err):
-		return failure.New(failure.User, err.Error(), nil)
+		return fault.New(fault.User, err.Error(), nil)
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrReadOnly), errors.Is(err, os.ErrPermission):
-		return failure.New(failure.Infrastructure, err.Error(), err)
+		return fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	return err
 }
@@ -193,11 +193,11 @@ func typed(ctx context.Context, err error) error {
 func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir string, cleanup func(), err error) {
 	parent := filepath.Join(state, "tmp")
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, failure.New(failure.Infrastructure, "make a folder for the step: "+err.Error(), err)
+		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	dir, err = os.MkdirTemp(parent, in.Run+"-"+in.Step+"-")
 	if err != nil {
-		return "", nil, failure.New(failure.Infrastructure, "make a folder for the step: "+err.Error(), err)
+		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	return dir, func() {
 		if err := os.RemoveAll(dir); err != nil {

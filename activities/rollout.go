@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving"
@@ -46,7 +46,7 @@ func (r *Rollouts) target(ctx context.Context, in record.StepInput) (serving.Tar
 	}
 	t, err := r.Target(ctx, spec.Target, sub.Program.Environment().Targets[spec.Target])
 	if err != nil {
-		return nil, spec, failure.New(failure.Infrastructure, err.Error(), err)
+		return nil, spec, fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	return t, spec, nil
 }
@@ -59,9 +59,9 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	target, spec, err := r.target(ctx, in)
 	switch {
 	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
-		return contract.RolloutOpened{}, failure.New(failure.Invalid, failure.Message(err), err)
+		return contract.RolloutOpened{}, fault.New(fault.Invalid, fault.Message(err), err)
 	case err != nil:
-		return contract.RolloutOpened{}, failure.Final(err)
+		return contract.RolloutOpened{}, fault.Final(err)
 	}
 	doc, err := target.Current(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
 	var refused *serving.LoadError
 	if errors.As(err, &refused) {
-		return opened, failure.New(failure.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
+		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
 	} else if err != nil {
 		return opened, err
 	}
@@ -86,8 +86,8 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if opened.Previous == "" && release.Weight > 0 {
 		return opened, nil // it serves already, so it was found fit before
 	}
-	if err := r.probe(ctx, in, spec, opened.URL, release.Version); failure.TypeOf(err) == failure.User {
-		return opened, failure.New(failure.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
+	if err := r.probe(ctx, in, spec, opened.URL, release.Version); fault.TypeOf(err) == fault.User {
+		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
 	} else if err != nil {
 		return opened, err
 	}
@@ -137,7 +137,7 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	}
 	doc, err = target.SetTraffic(ctx, in.Revision, split)
 	if errors.Is(err, routing.ErrConflict) {
-		return contract.RolloutTrafficSet{}, failure.New(failure.Invalid, err.Error(), err)
+		return contract.RolloutTrafficSet{}, fault.New(fault.Invalid, err.Error(), err)
 	}
 	return contract.RolloutTrafficSet{Revision: doc.Revision}, err
 }

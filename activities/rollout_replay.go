@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
@@ -65,7 +65,7 @@ func replayEnd(ctx context.Context, err error, sent int64) error {
 // unfit makes what is wrong with the rows, which no other attempt mends, the user's error.
 func unfit(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrUnfit) {
-		return failure.New(failure.User, "traffic: "+err.Error(), nil)
+		return fault.New(fault.User, "traffic: "+err.Error(), nil)
 	}
 	return typed(ctx, err)
 }
@@ -76,7 +76,7 @@ func (r *Rollouts) traffic(
 ) (o replay.Options, cleanup func(), err error) {
 	key, err := gateway.EnsureLabelKey(r.State)
 	if err != nil {
-		return o, nil, failure.New(failure.Infrastructure, err.Error(), err)
+		return o, nil, fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	dir, cleanup, err := AttemptDir(ctx, r.State, in)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
@@ -59,7 +59,7 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if sp.Deadline != nil {
 		plan.StopOnMiss = sp.Deadline.OnMiss == spec.OnMissStop
 		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err != nil {
-			return plan, failure.New(failure.Invalid, err.Error(), err)
+			return plan, fault.New(fault.Invalid, err.Error(), err)
 		}
 	}
 	return plan, nil
@@ -77,7 +77,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 	for _, name := range names {
 		pool, ok := env.Pools[name]
 		if !ok {
-			return nil, failure.New(failure.Invalid, fmt.Sprintf("the environment has no pool %q", name), nil)
+			return nil, fault.New(fault.Invalid, fmt.Sprintf("the environment has no pool %q", name), nil)
 		}
 		for _, capacity := range []string{spec.CapacitySpot, spec.CapacityOnDemand} {
 			if !slices.Contains(pool.Sells(), capacity) || !sp.Buys(capacity) {
@@ -92,7 +92,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 		}
 	}
 	if len(offers) == 0 {
-		return nil, failure.New(failure.Invalid, "no pool of the step sells what it may buy", nil)
+		return nil, fault.New(fault.Invalid, "no pool of the step sells what it may buy", nil)
 	}
 	if priced {
 		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -36,12 +36,12 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
 		got, err := t.askAll(ctx, in)
-		switch typ := failure.TypeOf(err); {
-		case typ == failure.Preempted:
+		switch typ := fault.TypeOf(err); {
+		case typ == fault.Preempted:
 			heard = time.Now()
 			text.Store("asking for nodes")
-		case typ == failure.Infrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < protocol.Patience:
-			text.Store("waiting for the pool: " + failure.Message(err))
+		case typ == fault.Infrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < protocol.Patience:
+			text.Store("waiting for the pool: " + fault.Message(err))
 		default:
 			return got, err
 		}
@@ -85,30 +85,30 @@ func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contrac
 	r := in.Request
 	r.Capacity, r.Image = o.Capacity, o.Image
 	gang, err := pool.Acquire(ctx, r)
-	typ := failure.Infrastructure
+	typ := fault.Infrastructure
 	switch {
 	case err == nil:
 		return gang, nil
 	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
-		typ = failure.Invalid
+		typ = fault.Invalid
 	case errors.Is(err, training.ErrNoCapacity):
-		typ = failure.Preempted
+		typ = fault.Preempted
 	}
-	return gang, failure.New(typ, "pool "+o.Pool+": "+err.Error(), err)
+	return gang, fault.New(typ, "pool "+o.Pool+": "+err.Error(), err)
 }
 
 // mostHopeful makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.
 func mostHopeful(failed []error) error {
-	typ := failure.Invalid
+	typ := fault.Invalid
 	says := make([]string, len(failed))
 	for i, err := range failed {
-		says[i] = failure.Message(err)
-		switch one := failure.TypeOf(err); {
-		case one == failure.Preempted, typ == failure.Invalid:
+		says[i] = fault.Message(err)
+		switch one := fault.TypeOf(err); {
+		case one == fault.Preempted, typ == fault.Invalid:
 			typ = one
 		}
 	}
-	return failure.New(typ, strings.Join(slices.Compact(says), "; "), errors.Join(failed...))
+	return fault.New(typ, strings.Join(slices.Compact(says), "; "), errors.Join(failed...))
 }
 
 // releaseOthers gives up what pools other than the one that gave the gang may keep for it: a place in a queue, or a gang that an attempt

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -58,10 +58,10 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 		{"the second where the first fails", slices.Repeat([]error{broken}, 100), nil, time.Minute, "burst", 1},
 		{"again", []error{none}, ever, time.Minute, "gpu", 2},
 		{"as long as there is hope of one", slices.Repeat([]error{never}, 100), []error{none}, time.Minute, "burst", 2},
-		{"until the patience ends", ever, ever, 0, failure.Preempted, 1},
-		{"no longer than it makes sense", slices.Repeat([]error{never}, 100), slices.Repeat([]error{never}, 100), time.Minute, failure.Invalid, 1},
+		{"until the patience ends", ever, ever, 0, fault.Preempted, 1},
+		{"no longer than it makes sense", slices.Repeat([]error{never}, 100), slices.Repeat([]error{never}, 100), time.Minute, fault.Invalid, 1},
 		{"until a pool that is away is back", slices.Repeat([]error{never}, 100), []error{broken}, time.Minute, "burst", 2},
-		{"of pools that are away until the patience ends", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), 0, failure.Infrastructure, 1},
+		{"of pools that are away until the patience ends", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), 0, fault.Infrastructure, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // a second try comes after a while
@@ -73,7 +73,7 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 				t.Errorf("the first pool was asked %+v, want %d times for spot", pools["gpu"].asked, tt.askedGPU)
 			}
 			if err != nil {
-				if typ := failure.TypeOf(err); typ != tt.want || !strings.Contains(failure.Message(err), "pool gpu: nothing to be had") {
+				if typ := fault.TypeOf(err); typ != tt.want || !strings.Contains(fault.Message(err), "pool gpu: nothing to be had") {
 					t.Errorf("ended with %v (%s), want %s and why", err, typ, tt.want)
 				}
 				return

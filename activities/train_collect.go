@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store/record"
@@ -49,11 +49,11 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 	for _, name := range spec.Metrics {
 		last, ok := read.last[name]
 		if !ok {
-			return record.StepOutput{}, failure.New(failure.User, fmt.Sprintf(
+			return record.StepOutput{}, fault.New(fault.User, fmt.Sprintf(
 				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name), nil)
 		}
 		if n := metrics.Number(last); !n.Finite() {
-			return record.StepOutput{}, failure.New(failure.User, fmt.Sprintf(
+			return record.StepOutput{}, fault.New(fault.User, fmt.Sprintf(
 				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n), nil)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
@@ -106,12 +106,12 @@ func TestCollect(t *testing.T) {
 	}
 	in.Spec = []byte(`{"metrics":["f1","recall"]}`)
 	_, err = collect(t, s, in)
-	if failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), "recall") {
+	if fault.TypeOf(err) != fault.User || !strings.Contains(fault.Message(err), "recall") {
 		t.Errorf("a declared metric that was never reported: %v, want the user's error", err)
 	}
 	in.Spec = []byte(`{"metrics":["loss"]}`)
 	_, err = collect(t, s, in)
-	if failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), `"loss" is NaN`) {
+	if fault.TypeOf(err) != fault.User || !strings.Contains(fault.Message(err), `"loss" is NaN`) {
 		t.Errorf("a declared metric whose last value is no number: %v, want the user's error", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -150,7 +150,7 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Trig
 		}
 		return state.pipeline(*in.Spec.Pipeline, newest, in.Since), nil
 	}
-	return nil, failure.New(failure.Invalid, "trigger "+in.Run.Trigger.Name+" watches nothing", nil)
+	return nil, fault.New(fault.Invalid, "trigger "+in.Run.Trigger.Name+" watches nothing", nil)
 }
 
 // now is the time by the clock.

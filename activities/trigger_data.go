@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
@@ -101,7 +101,7 @@ func firstFiles(urls []string) []string {
 // CheckData reports why a data trigger cannot be watched: an address or a pattern that means nothing here.
 func CheckData(spec spec.DataTrigger) error {
 	invalid := func(format string, args ...any) error {
-		return failure.New(failure.Invalid, fmt.Sprintf(format, args...), nil)
+		return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
 	}
 	if _, err := path.Match(spec.Glob, ""); err != nil {
 		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)
@@ -151,7 +151,7 @@ func listFolder(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	folder := strings.TrimPrefix(spec.URL, "file://")
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, failure.New(failure.Infrastructure, fmt.Sprintf("look at %s: %v: is it there, and readable, on the worker's machine?", spec.URL, err), err)
+		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("look at %s: %v: is it there, and readable, on the worker's machine?", spec.URL, err), err)
 	}
 	defer root.Close()
 	found := sightings{}
@@ -172,7 +172,7 @@ func listFolder(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 		return found.add("file://"+filepath.Join(folder, name), fmt.Sprintf("%d-%d", info.Size(), info.ModTime().UnixNano()))
 	})
 	if err != nil {
-		return nil, failure.New(failure.Infrastructure, fmt.Sprintf("look at %s: %v", spec.URL, err), err)
+		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("look at %s: %v", spec.URL, err), err)
 	}
 	return found, nil
 }

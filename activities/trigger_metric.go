@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -38,7 +38,7 @@ func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, n
 	}
 	holds, err := expr.MetricHolds(&sp, *value)
 	if err != nil {
-		return nil, failure.New(failure.Invalid, fmt.Sprintf("condition `%s`: %v", sp.Condition, err), err)
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("condition `%s`: %v", sp.Condition, err), err)
 	}
 	state.Saw = "value " + human.Number(*value)
 	if !holds {
@@ -109,11 +109,11 @@ func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64
 		base = "http://127.0.0.1:9090"
 	}
 	failed := func(typ string, err error) error {
-		return failure.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
+		return fault.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
 	}
 	at, err := url.Parse(base)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, failed(failure.Invalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
+		return nil, failed(fault.Invalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
@@ -121,26 +121,26 @@ func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64
 	at.RawQuery = url.Values{"query": {spec.Query}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return nil, failed(failure.Invalid, err)
+		return nil, failed(fault.Invalid, err)
 	}
 	resp, err := t.HTTP.Do(req)
 	if err != nil {
-		return nil, failed(failure.Infrastructure, errors.Unwrap(err)) // url.Error says the address again
+		return nil, failed(fault.Infrastructure, errors.Unwrap(err)) // url.Error says the address again
 	}
 	defer resp.Body.Close()
 	var said answer
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&said); err != nil {
-		return nil, failed(failure.Infrastructure, fmt.Errorf("%s, and not Prometheus's kind of answer", resp.Status))
+		return nil, failed(fault.Infrastructure, fmt.Errorf("%s, and not Prometheus's kind of answer", resp.Status))
 	}
 	switch {
 	case said.ErrorType == "bad_data":
-		return nil, failed(failure.Invalid, errors.New(said.Error))
+		return nil, failed(fault.Invalid, errors.New(said.Error))
 	case said.Status != "success":
-		return nil, failed(failure.Infrastructure, fmt.Errorf("%s: %s", resp.Status, said.Error))
+		return nil, failed(fault.Infrastructure, fmt.Errorf("%s: %s", resp.Status, said.Error))
 	}
 	value, err := said.number()
 	if err != nil {
-		return nil, failed(failure.Invalid, err)
+		return nil, failed(fault.Invalid, err)
 	}
 	return value, nil
 }

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -70,8 +70,8 @@ func TestQuery(t *testing.T) {
 				got = fmt.Sprintf("%v", *value)
 			}
 			if err != nil {
-				_, what, _ := strings.Cut(failure.Message(err), "/base: ")
-				got = failure.TypeOf(err) + ": " + what
+				_, what, _ := strings.Cut(fault.Message(err), "/base: ")
+				got = fault.TypeOf(err) + ": " + what
 			}
 			if !strings.HasPrefix(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -79,10 +79,10 @@ func TestQuery(t *testing.T) {
 		})
 	}
 	triggers := &Triggers{HTTP: &http.Client{}}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); failure.TypeOf(err) != failure.Infrastructure {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); failure.TypeOf(err) != failure.Invalid {
+	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("another scheme: %v", err)
 	}
 }
@@ -215,7 +215,7 @@ func TestPrometheus(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"sum(", `label_replace(vector(1), "a", "b", "", "") or vector(2)`} {
-		if _, err := ask(query); failure.TypeOf(err) != failure.Invalid {
+		if _, err := ask(query); fault.TypeOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

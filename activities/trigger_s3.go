@@ -17,7 +17,7 @@ import (
 	"gocloud.dev/blob/s3blob"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
@@ -34,7 +34,7 @@ const (
 func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	at, err := objectstore.ParseFolder(spec.URL)
 	if err != nil {
-		return nil, failure.New(failure.Invalid, fmt.Sprintf("%s cannot be watched: %v", spec.URL, err), err)
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("%s cannot be watched: %v", spec.URL, err), err)
 	}
 	within, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -55,11 +55,11 @@ func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	case within.Err() != nil:
 		err = fmt.Errorf("it took longer than %s: watch a folder with fewer objects in it", human.Duration(listTime))
 	}
-	why, typ := cloud.Explain(at, err), failure.Infrastructure
+	why, typ := cloud.Explain(at, err), fault.Infrastructure
 	if why.Invalid {
-		typ = failure.Invalid
+		typ = fault.Invalid
 	}
-	return nil, failure.New(typ, fmt.Sprintf("look at %s: %s", spec.URL, why.Why), err)
+	return nil, fault.New(typ, fmt.Sprintf("look at %s: %s", spec.URL, why.Why), err)
 }
 
 // eachObject goes over the objects in a folder of a bucket, in the order of their keys.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 )
 
@@ -152,16 +152,16 @@ func TestDataS3Errors(t *testing.T) {
 		typ    string
 		want   string
 	}{
-		{"denied", said(403, "AccessDenied", "Access Denied"), failure.Invalid, "allow them s3:ListBucket (Access Denied)"},
-		{"key", said(403, "InvalidAccessKeyId", "It is not there."), failure.Invalid, "credentials are refused as InvalidAccessKeyId"},
-		{"token", said(400, "ExpiredToken", "It has expired."), failure.Invalid, "refused as ExpiredToken (It has expired.)"},
+		{"denied", said(403, "AccessDenied", "Access Denied"), fault.Invalid, "allow them s3:ListBucket (Access Denied)"},
+		{"key", said(403, "InvalidAccessKeyId", "It is not there."), fault.Invalid, "credentials are refused as InvalidAccessKeyId"},
+		{"token", said(400, "ExpiredToken", "It has expired."), fault.Invalid, "refused as ExpiredToken (It has expired.)"},
 		{
 			"elsewhere", said(301, "PermanentRedirect", "Go away.", "X-Amz-Bucket-Region", "eu-west-3", "Location", "http://127.0.0.1:1/"),
-			failure.Invalid, "the bucket is in the region eu-west-3: write ?region=eu-west-3",
+			fault.Invalid, "the bucket is in the region eu-west-3: write ?region=eu-west-3",
 		},
-		{"redirect", said(301, "PermanentRedirect", "Ask there."), failure.Invalid, "in another region: write ?region= (Ask there.)"},
-		{"broken", said(500, "InternalError", strings.Repeat("x", 1<<20)), failure.Infrastructure, "InternalError: xxx"},
-		{"no S3", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Log in") }, failure.Infrastructure, "does not answer as an S3 server does"},
+		{"redirect", said(301, "PermanentRedirect", "Ask there."), fault.Invalid, "in another region: write ?region= (Ask there.)"},
+		{"broken", said(500, "InternalError", strings.Repeat("x", 1<<20)), fault.Infrastructure, "InternalError: xxx"},
+		{"no S3", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Log in") }, fault.Infrastructure, "does not answer as an S3 server does"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s3test.Environment(t)
@@ -172,21 +172,21 @@ func TestDataS3Errors(t *testing.T) {
 	}
 	t.Run("no bucket", func(t *testing.T) {
 		server := newS3(t)
-		checkFault(t, "s3://no-such-bucket/in?endpoint="+server.URL, failure.Invalid, "there is no bucket no-such-bucket")
+		checkFault(t, "s3://no-such-bucket/in?endpoint="+server.URL, fault.Invalid, "there is no bucket no-such-bucket")
 	})
 	t.Run("no region", func(t *testing.T) {
 		s3test.Environment(t)
-		checkFault(t, "s3://acme-mail/in", failure.Invalid, "write ?region=eu-central-1, or set AWS_REGION")
+		checkFault(t, "s3://acme-mail/in", fault.Invalid, "write ?region=eu-central-1, or set AWS_REGION")
 	})
 	t.Run("no credentials", func(t *testing.T) {
 		server := newS3(t)
 		t.Setenv("AWS_ACCESS_KEY_ID", "")
-		checkFault(t, server.At("in"), failure.Infrastructure, "no AWS credentials: set AWS_ACCESS_KEY_ID")
+		checkFault(t, server.At("in"), fault.Infrastructure, "no AWS credentials: set AWS_ACCESS_KEY_ID")
 	})
 	t.Run("no profile", func(t *testing.T) {
 		s3test.Environment(t)
 		t.Setenv("AWS_PROFILE", "nobody")
-		checkFault(t, "s3://acme-mail/in?region=auto", failure.Invalid, "AWS configuration cannot be used: ")
+		checkFault(t, "s3://acme-mail/in?region=auto", fault.Invalid, "AWS configuration cannot be used: ")
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		s3test.Environment(t)
@@ -196,16 +196,16 @@ func TestDataS3Errors(t *testing.T) {
 		}
 		listener.Close()
 		url := "http://" + listener.Addr().String()
-		checkFault(t, "s3://acme-mail/in?endpoint="+url, failure.Infrastructure, "no answer from "+url)
+		checkFault(t, "s3://acme-mail/in?endpoint="+url, fault.Infrastructure, "no answer from "+url)
 	})
 }
 
 func checkFault(t *testing.T, url, typ, want string) {
 	t.Helper()
 	_, err := listObjects(t.Context(), spec.DataTrigger{URL: url})
-	message := failure.Message(err)
-	if failure.TypeOf(err) != typ || !strings.Contains(message, want) || !strings.Contains(message, url) || len(message) > 800 {
-		t.Errorf("got %s error %q, want %s with %q", failure.TypeOf(err), message, typ, want)
+	message := fault.Message(err)
+	if fault.TypeOf(err) != typ || !strings.Contains(message, want) || !strings.Contains(message, url) || len(message) > 800 {
+		t.Errorf("got %s error %q, want %s with %q", fault.TypeOf(err), message, typ, want)
 	}
 	if strings.Contains(fmt.Sprintf("%+v", err), "hidden") {
 		t.Error("the error has the secret key in it")

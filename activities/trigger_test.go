@@ -18,7 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -203,7 +203,7 @@ func TestData(t *testing.T) {
 		t.Errorf("%s: facts (-want +got):\n%s", first.Run, diff)
 	}
 	w.in.Spec.Data = &spec.DataTrigger{URL: "file:///no/such/folder"}
-	if _, err := w.Look(t.Context(), w.in); failure.TypeOf(err) != failure.Infrastructure || !strings.Contains(err.Error(), "/no/such/folder") {
+	if _, err := w.Look(t.Context(), w.in); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "/no/such/folder") {
 		t.Errorf("a missing folder: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // EnsureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
@@ -33,7 +33,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 			continue
 		}
 		if got != want {
-			return failure.New(failure.Invalid, fmt.Sprintf(
+			return fault.New(fault.Invalid, fmt.Sprintf(
 				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want), nil)
 		}
 		delete(missing, name)
@@ -83,7 +83,7 @@ func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, 
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))
 	}
-	return failure.New(failure.Invalid, fmt.Sprintf(
+	return fault.New(fault.Invalid, fmt.Sprintf(
 		"the search attributes that runs are found by cannot be made sure of in namespace %s of %s: %v\n"+
 			"help: have somebody who may do so run: temporal operator search-attribute create --namespace %s %s",
 		c.Info.Namespace, c.Info.TemporalAddress, err, c.Info.Namespace, strings.Join(flags, " ")), err)

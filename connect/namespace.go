@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // namespaceRetention is how long a namespace that is created here keeps workflows that have ended. Records of runs are in the store.
@@ -27,7 +27,7 @@ func requireNamespace(ctx context.Context, c client.Client, address, namespace s
 	if !isNoNamespace(err) {
 		return nil
 	}
-	return failure.New(failure.Invalid, fmt.Sprintf(
+	return fault.New(fault.Invalid, fmt.Sprintf(
 		"namespace %s does not exist at %s\n"+
 			"help: check TEMPORAL_NAMESPACE, or create it: sluice worker --create-namespace, or: temporal operator namespace create --namespace %s --address %s",
 		namespace, address, namespace, address), err)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -113,7 +113,7 @@ func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.A
 }
 
 func invalid(format string, args ...any) error {
-	return failure.New(failure.Invalid, fmt.Sprintf(format, args...), nil)
+	return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
 }
 
 // Decide approves or rejects what waits. A decision that may not be is refused by the workflow, with an invalid error that says why.
@@ -131,7 +131,7 @@ func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contr
 	switch {
 	case connect.IsNotFound(err):
 		return decision, invalid("`%s` of %s no longer waits: somebody was faster, or the run has ended", at.Step, at.Run)
-	case err != nil && failure.TypeOf(err) != failure.Invalid:
+	case err != nil && fault.TypeOf(err) != fault.Invalid:
 		return decision, fmt.Errorf("decide on %s of %s: %w", at.Step, at.Run, err)
 	}
 	return decision, err

@@ -9,7 +9,7 @@ import (
 	"regexp"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
@@ -41,7 +41,7 @@ func environmentFile(pipeline, env string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", failure.New(failure.Invalid, fmt.Sprintf(
+	return "", fault.New(fault.Invalid, fmt.Sprintf(
 		"there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env)), nil)
 }
 
@@ -76,7 +76,7 @@ func ReadDocument(path string) (_ []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, failure.New(failure.Invalid, fmt.Sprintf("%s is no file\nhelp: name the YAML file itself", path), nil)
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("%s is no file\nhelp: name the YAML file itself", path), nil)
 	}
 	f, err := os.Open(path)
 	if err != nil {

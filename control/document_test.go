@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -65,7 +65,7 @@ func TestEnvironmentName(t *testing.T) {
 			t.Errorf("%q: the files are %s and %s, want %s", env, sub.File, sub.EnvFile, want)
 		}
 	}
-	if _, _, err := ReadDocuments(pipeline, "prod"); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "environments/prod.yaml") {
+	if _, _, err := ReadDocuments(pipeline, "prod"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "environments/prod.yaml") {
 		t.Errorf("an environment that is not there: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // ignoreFile names what of a pipeline's folder is no part of the workspace, as .gitignore does for git.
@@ -54,7 +54,7 @@ func readIgnore(file string) (rules []rule, err error) {
 			}
 			r, err := parseRule(text)
 			if err != nil {
-				return nil, failure.New(failure.Invalid, fmt.Sprintf("%s:%d: the pattern %q %s", file, n, text, err), err)
+				return nil, fault.New(fault.Invalid, fmt.Sprintf("%s:%d: the pattern %q %s", file, n, text, err), err)
 			}
 			r.line = n
 			rules = append(rules, r)

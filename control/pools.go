@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
@@ -19,7 +19,7 @@ func (s *Session) checkPools(program *dsl.Program) error {
 			continue
 		}
 		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
-			return failure.New(failure.Invalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
+			return fault.New(fault.Invalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
 		}
 	}
 	return nil

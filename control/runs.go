@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -33,7 +33,7 @@ func FindOpenRun(ctx context.Context, s *store.Store, name string) (record.Run, 
 	open := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Status == spec.StatusRunning })
 	if open < 0 {
 		newest := runs[0]
-		return record.Run{}, failure.New(failure.Invalid,
+		return record.Run{}, fault.New(fault.Invalid,
 			fmt.Sprintf("no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status), nil)
 	}
 	return record.LoadRun(ctx, s, runs[open].Run)
@@ -46,7 +46,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, failure.New(failure.Invalid, "there are no runs yet; start one with `sluice run`", nil)
+		return nil, fault.New(fault.Invalid, "there are no runs yet; start one with `sluice run`", nil)
 	}
 	own, children := Apart(all)
 	if name == "" && len(own) > 0 {
@@ -58,7 +58,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if found, err := matching(children, name); found != nil || err != nil {
 		return found, err
 	}
-	return nil, failure.New(failure.Invalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
+	return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
 }
 
 // Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
@@ -100,6 +100,6 @@ func matching(runs []record.RunRecord, name string) ([]record.RunRecord, error) 
 	case len(begin) <= 1:
 		return begin, nil
 	}
-	return nil, failure.New(failure.Invalid,
+	return nil, fault.New(fault.Invalid,
 		fmt.Sprintf("%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run), nil)
 }

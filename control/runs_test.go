@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
 func TestFindRun(t *testing.T) {
 	s := newStore(t)
-	if _, err := FindRun(t.Context(), s, ""); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "no runs yet") {
+	if _, err := FindRun(t.Context(), s, ""); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no runs yet") {
 		t.Errorf("without runs: got %v", err)
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -47,7 +47,7 @@ func TestFindRun(t *testing.T) {
 		switch {
 		case tt.says == "" && (err != nil || got.Run != tt.want):
 			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
-		case tt.says != "" && (failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), tt.says)):
+		case tt.says != "" && (fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), tt.says)):
 			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
 		}
 	}
@@ -55,7 +55,7 @@ func TestFindRun(t *testing.T) {
 
 func TestFindOpenRun(t *testing.T) {
 	s := newStore(t)
-	if _, err := FindOpenRun(t.Context(), s, "spam"); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "no runs yet") {
+	if _, err := FindOpenRun(t.Context(), s, "spam"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no runs yet") {
 		t.Errorf("without runs: got %v", err)
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -84,7 +84,7 @@ func TestFindOpenRun(t *testing.T) {
 		switch {
 		case tt.says == "" && (err != nil || got.Run != tt.want):
 			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
-		case tt.says != "" && (failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), tt.says)):
+		case tt.says != "" && (fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), tt.says)):
 			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
 		}
 	}

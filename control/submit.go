@@ -24,7 +24,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -166,7 +166,7 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.
 	}
 	for _, id := range append(slices.Clone(only), from) {
 		if id != "" && !known[id] {
-			return r, failure.New(failure.Invalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
+			return r, fault.New(fault.Invalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
 		}
 	}
 	return r, nil
@@ -201,7 +201,7 @@ func packed(sub record.Submission) record.Submission {
 // irregular says what to do about something in a folder that is no file.
 func irregular(err error) error {
 	if errors.Is(err, store.ErrIrregular) {
-		return failure.New(failure.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+		return fault.New(fault.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -100,7 +100,7 @@ func TestReuse(t *testing.T) {
 		from string
 		only []string
 	}{{"x", nil}, {"", []string{"a", "x"}}} {
-		if _, err := reuse(graph, bad.from, bad.only, false); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "no step `x`") {
+		if _, err := reuse(graph, bad.from, bad.only, false); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no step `x`") {
 			t.Errorf("%+v: %v, want an error that names the step there is not", bad, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -202,9 +202,9 @@ func (s *Session) Wait(ctx context.Context, run string) (record.RunOutput, error
 		return record.RunOutput{}, errors.Join(err, waited)
 	}
 	if rec.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
-		end := record.RunOutput{Status: spec.StatusFailed, Error: failure.Message(waited), ErrorType: failure.TypeOf(waited)}
+		end := record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(waited), ErrorType: fault.TypeOf(waited)}
 		if errors.As(waited, new(*serviceerror.NotFound)) {
-			end.Error, end.ErrorType = unknownRun, failure.Infrastructure
+			end.Error, end.ErrorType = unknownRun, fault.Infrastructure
 		}
 		return end, s.closeRecord(ctx, run, end)
 	}
@@ -252,7 +252,7 @@ func (s *Session) Cancel(ctx context.Context, run string) error {
 	}
 	if connect.IsNotFound(err) {
 		if _, err := s.dead(ctx, run); errors.Is(err, ErrElsewhere) {
-			return failure.New(failure.Invalid, fmt.Sprintf(
+			return fault.New(fault.Invalid, fmt.Sprintf(
 				`run %[1]s was begun with another state folder, or on another cluster, and may go on there
 help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lost`"+` closes its record`, run), err)
 		}

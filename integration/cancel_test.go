@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store/record"
@@ -63,7 +63,7 @@ func TestCancels(t *testing.T) {
 			return record.StepOutput{}, p.step(ctx)
 		}
 		if in.Run == "late" && in.Step == "first" {
-			return record.StepOutput{}, failure.New(failure.User, "exit code 1", nil)
+			return record.StepOutput{}, fault.New(fault.User, "exit code 1", nil)
 		}
 		return noop.Nothing(ctx, in)
 	})

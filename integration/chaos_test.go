@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -183,7 +183,7 @@ func (c *chaos) judge(run string) (repeated int) {
 			c.t.Errorf("%s of %s is %s; its program ran %d times; attempts that failed: %+v", id, run, step.Status, ran, step.Attempts)
 		}
 		for _, a := range step.Attempts {
-			if a.ErrorType != failure.Infrastructure {
+			if a.ErrorType != fault.Infrastructure {
 				c.t.Errorf("an attempt at %s of %s failed: %+v", id, run, a)
 			}
 		}

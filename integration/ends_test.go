@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store/record"
@@ -55,7 +55,7 @@ finally:
 func TestEnds(t *testing.T) {
 	e := newEngine(t, func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		if in.Step == "fit.7" {
-			return record.StepOutput{}, failure.New(failure.User, "exit code 1", nil)
+			return record.StepOutput{}, fault.New(fault.User, "exit code 1", nil)
 		}
 		return noop.Nothing(ctx, in)
 	})

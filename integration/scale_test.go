@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/noop"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -92,7 +92,7 @@ func TestNothingRunsAtScale(t *testing.T) {
 		status spec.Status
 		each   spec.Status
 	}{
-		"upstream": {head + needing.String(), temporal.NewNonRetryableApplicationError("broken", failure.User, nil), spec.StatusFailed, spec.StatusUpstream},
+		"upstream": {head + needing.String(), temporal.NewNonRetryableApplicationError("broken", fault.User, nil), spec.StatusFailed, spec.StatusUpstream},
 		"omitted":  {head + "on_failure:\n" + onFailure.String(), nil, spec.StatusSucceeded, spec.StatusSkipped},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // bothCapacities makes of the training's pool one that sells spot, which is interrupted like that, and on-demand.
@@ -107,7 +107,7 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 	})
 	b.execute()
 	err := b.wait()
-	if got := failure.TypeOf(err); got != failure.Timeout {
+	if got := fault.TypeOf(err); got != fault.Timeout {
 		t.Errorf("ended with %v (%s), want a timeout", err, got)
 	}
 	ended := b.state().Ended

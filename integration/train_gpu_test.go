@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 )
@@ -80,7 +80,7 @@ func TestTrainReleasesIdleGPUs(t *testing.T) {
 	gputest.SetUtilization(t, machine, 4)
 	b.execute()
 	err := b.wait()
-	if got := failure.TypeOf(err); got != failure.User || !strings.Contains(failure.Message(err), "the GPUs were busy") {
+	if got := fault.TypeOf(err); got != fault.User || !strings.Contains(fault.Message(err), "the GPUs were busy") {
 		t.Errorf("error of type %q: %v", got, err)
 	}
 	ended := b.state().Ended

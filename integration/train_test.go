@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -91,12 +91,12 @@ func TestTrainFailsWithTheUsersError(t *testing.T) {
 	b.in.Retry = spec.Retry{Attempts: 3}.WithDefaults()
 	b.execute()
 	err := b.wait()
-	if got := failure.TypeOf(err); got != failure.User {
-		t.Errorf("error type %q, want %q", got, failure.User)
+	if got := fault.TypeOf(err); got != fault.User {
+		t.Errorf("error type %q, want %q", got, fault.User)
 	}
 	for _, want := range []string{"rank 1 ended with exit code 3", "this is the reason"} {
-		if !strings.Contains(failure.Message(err), want) {
-			t.Errorf("error %q does not say %q", failure.Message(err), want)
+		if !strings.Contains(fault.Message(err), want) {
+			t.Errorf("error %q does not say %q", fault.Message(err), want)
 		}
 	}
 	b.record("user-error")
@@ -205,8 +205,8 @@ func TestTrainTimesOut(t *testing.T) {
 	b.env["STEPS"] = "10000"
 	b.execute()
 	err := b.wait()
-	if got := failure.TypeOf(err); got != failure.Timeout {
-		t.Errorf("error type %q (%v), want %q", got, err, failure.Timeout)
+	if got := fault.TypeOf(err); got != fault.Timeout {
+		t.Errorf("error type %q (%v), want %q", got, err, fault.Timeout)
 	}
 	if left := b.processes("trainer.py"); len(left) > 0 {
 		t.Errorf("ranks are left: %v", left)

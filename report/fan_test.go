@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -26,7 +26,7 @@ func TestFan(t *testing.T) {
 	sign.Outputs = json.RawMessage(`{"by": "user:bob", "at": "2026-03-14T12:00:30Z", "reason": "too slow", "tier": "gold"}`)
 	failed := step("fit", spec.KindTrain, spec.StatusFailed)
 	failed.Index, failed.Matrix, failed.Error = 3, json.RawMessage(`{"arch": "cnn"}`), "it diverged\nbadly"
-	failed.Attempts = []record.Attempt{{StartedAt: noon, EndedAt: end, ErrorType: failure.Preempted, Error: "the node was taken away"}}
+	failed.Attempts = []record.Attempt{{StartedAt: noon, EndedAt: end, ErrorType: fault.Preempted, Error: "the node was taken away"}}
 	page := render(t, Data{
 		Run: record.RunRecord{
 			Run: "spam-1", Pipeline: "spam", Status: spec.StatusFailed, StartedAt: noon, EndedAt: end, CostUSD: 1.5,

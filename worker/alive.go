@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // alive reports whether a run has not ended, for the lock of its concurrency group.
@@ -21,7 +21,7 @@ func (w *Worker) alive(ctx context.Context, run string) (bool, error) {
 func (w *Worker) vacant(ctx context.Context, workflowID string) error {
 	open, err := w.runs(ctx, workflowID)
 	if err == nil && open {
-		return temporal.NewApplicationErrorWithOptions(workflowID+" has not ended", failure.Infrastructure,
+		return temporal.NewApplicationErrorWithOptions(workflowID+" has not ended", fault.Infrastructure,
 			temporal.ApplicationErrorOptions{Category: temporal.ApplicationErrorCategoryBenign}) // nothing to log
 	}
 	return err

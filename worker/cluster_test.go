@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // A namespace of somebody else's cluster lacks the search attributes. They are created once; who may not do so is told who has to
@@ -56,7 +56,7 @@ func TestSearchAttributesOfACluster(t *testing.T) {
 	}
 	t.Cleanup(weak.Close)
 	err = (&connect.Connection{Client: weak, Info: s.Info}).EnsureSearchAttributes(t.Context())
-	if failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "temporal operator search-attribute create --namespace "+s.Info.Namespace) {
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "temporal operator search-attribute create --namespace "+s.Info.Namespace) {
 		t.Errorf("without the right to: %v, want an error that says what to run", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestNamespaceOfACluster(t *testing.T) {
 	dir := t.TempDir()
 
 	_, err = connect.Dial(t.Context(), connect.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), ServerLogLevel: slog.LevelWarn})
-	if failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "namespace fresh does not exist at "+s.Info.TemporalAddress) ||
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "namespace fresh does not exist at "+s.Info.TemporalAddress) ||
 		!strings.Contains(err.Error(), "sluice worker --create-namespace") {
 		t.Fatalf("without the namespace: %v, want an error that says that and how to create it", err)
 	}

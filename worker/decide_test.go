@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -77,12 +77,12 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(refused.name, func(t *testing.T) {
 			_, err := s.Decide(t.Context(), at, refused.d)
-			if failure.TypeOf(err) != failure.Invalid {
+			if fault.TypeOf(err) != fault.Invalid {
 				t.Fatalf("got %v, want an invalid error", err)
 			}
 			for _, want := range refused.says {
-				if !strings.Contains(failure.Message(err), want) {
-					t.Errorf("%q does not say %s", failure.Message(err), want)
+				if !strings.Contains(fault.Message(err), want) {
+					t.Errorf("%q does not say %s", fault.Message(err), want)
 				}
 			}
 		})
@@ -107,13 +107,13 @@ func TestDecide(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"by": "user:ann", "reason": "good numbers", "tier": "gold"}, outputs); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
-	if _, err := s.Decide(t.Context(), at, contract.Decide{By: "user:bob"}); failure.TypeOf(err) != failure.Invalid {
+	if _, err := s.Decide(t.Context(), at, contract.Decide{By: "user:bob"}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("a second decision: %v, want an invalid error", err)
 	}
 	if _, err := s.FindWaiting(t.Context(), run, "sign"); err == nil || !strings.Contains(err.Error(), "approved by user:ann: good numbers") {
 		t.Errorf("what was decided is not said: %v", err)
 	}
-	if _, err := s.FindWaiting(t.Context(), run, ""); failure.TypeOf(err) != failure.Invalid {
+	if _, err := s.FindWaiting(t.Context(), run, ""); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("something waits: %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestReject(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, ended := wait(t, s, run)
-	if out.Status != spec.StatusFailed || out.ErrorType != failure.Gate || !strings.Contains(out.Error, "rejected by user:bob: too slow") {
+	if out.Status != spec.StatusFailed || out.ErrorType != fault.Gate || !strings.Contains(out.Error, "rejected by user:bob: too slow") {
 		t.Errorf("the run ended as %+v", out)
 	}
 	if diff := cmp.Diff(map[string]spec.Status{"sign": spec.StatusFailed, "ship": spec.StatusUpstream}, statuses(ended)); diff != "" {

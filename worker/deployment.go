@@ -18,7 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Deployment names a version of a worker deployment (Temporal's Worker Versioning): a build of Sluice that works for a cluster.
@@ -116,7 +116,7 @@ func Builds(ctx context.Context, c *connect.Connection, name string) ([]Build, e
 // CurrentBuild returns the build that new runs begin on; empty while none is.
 func CurrentBuild(ctx context.Context, c *connect.Connection, name string) (string, error) {
 	info, err := describeDeployment(ctx, c, name)
-	if failure.TypeOf(err) == failure.Invalid { // no worker of it has been here before
+	if fault.TypeOf(err) == fault.Invalid { // no worker of it has been here before
 		return "", nil
 	}
 	return info.GetRoutingConfig().GetCurrentDeploymentVersion().GetBuildId(), err
@@ -143,7 +143,7 @@ func describeDeployment(ctx context.Context, c *connect.Connection, name string)
 	})
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return nil, failure.New(failure.Invalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
 			"help: it is there once a worker of it is: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (befo
 		return !isNotReady(err), err
 	})
 	if isNotReady(err) {
-		return "", false, failure.New(failure.Invalid, fmt.Sprintf("build %s of worker deployment %s cannot be made the current one: %v\n"+
+		return "", false, fault.New(fault.Invalid, fmt.Sprintf("build %s of worker deployment %s cannot be made the current one: %v\n"+
 			"help: start its workers first: sluice worker --deployment %s --build-id %s", d.BuildID, d.Name, err, d.Name, d.BuildID), err)
 	}
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 const pinned = `name: pinned
@@ -89,7 +89,7 @@ func TestBuilds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); failure.TypeOf(err) != failure.Invalid {
+	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("a deployment without workers: %v", err)
 	}
 }

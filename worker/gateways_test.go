@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/gateway"
 )
 
@@ -305,7 +305,7 @@ steps:
 	out, record := wait(t, s, submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
 	}).Run)
-	if out.Status != spec.StatusFailed || out.ErrorType != failure.Invalid {
+	if out.Status != spec.StatusFailed || out.ErrorType != fault.Invalid {
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
 	step := record.Steps[1]

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 const grouped = `name: grouped
@@ -114,7 +114,7 @@ func TestChildInItsParentsGroup(t *testing.T) {
 	})
 	run := submit(t, s, control.SubmitRequest{PipelineFile: file}).Run
 	out, _ := wait(t, s, run)
-	if out.Status != spec.StatusFailed || out.ErrorType != failure.Invalid ||
+	if out.Status != spec.StatusFailed || out.ErrorType != fault.Invalid ||
 		!strings.Contains(out.Error, "run "+run+" holds the concurrency group `train-eu` and waits for this run") {
 		t.Errorf("the run ended as %+v", out)
 	}

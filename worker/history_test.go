@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/store/record"
@@ -77,7 +77,7 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
-		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: failure.Gate},
+		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as failed",
@@ -88,7 +88,7 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "declined", params: map[string]string{"score": "0.6"},
-		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: failure.Gate},
+		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": spec.StatusDeclined, "after": upstream, "sorry": skipped},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as declined",
@@ -113,7 +113,7 @@ func TestPipelineRuns(t *testing.T) {
 			if diff := cmp.Diff(tt.steps, statuses(record)); diff != "" {
 				t.Errorf("its steps (-want +got):\n%s", diff)
 			}
-			if attempts := record.Steps[1].Attempts; len(attempts) != 1 || attempts[0].ErrorType != failure.User || !strings.Contains(attempts[0].Error, "not yet") {
+			if attempts := record.Steps[1].Attempts; len(attempts) != 1 || attempts[0].ErrorType != fault.User || !strings.Contains(attempts[0].Error, "not yet") {
 				t.Errorf("attempts of flaky that failed: %+v", attempts)
 			}
 			runs[tt.name] = record
@@ -229,7 +229,7 @@ func TestRolloutRuns(t *testing.T) {
 		verdict: "stage 3 (100%): pass",
 	}, {
 		name: "rolled-back", model: onnxtest.TextWrong,
-		want:    record.RunOutput{Status: spec.StatusFailed, ErrorType: failure.Gate},
+		want:    record.RunOutput{Status: spec.StatusFailed, ErrorType: fault.Gate},
 		out:     spec.RolloutOutput{Version: "3", Previous: "2", Decision: "rolled_back"},
 		verdict: "stage 1 (shadow 100%): abort: ",
 	}}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
@@ -17,7 +17,7 @@ import (
 // ec2Pool opens a pool of instances.
 func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
 	if why := control.Unreachable(w.session.Info.TemporalAddress, w.session.Store.URL()); why != "" {
-		return nil, failure.New(failure.Invalid, "the nodes of pool "+name+" are other machines: "+why, nil)
+		return nil, fault.New(fault.Invalid, "the nodes of pool "+name+" are other machines: "+why, nil)
 	}
 	pool, err := ec2.New(ctx, ec2.Options{
 		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(w.session.Store, AgentPath()),
@@ -28,7 +28,7 @@ func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool) (trai
 		Token: w.session.MintAgentToken, Polls: w.polls,
 	})
 	if err != nil {
-		return nil, failure.New(failure.Invalid, err.Error(), err)
+		return nil, fault.New(fault.Invalid, err.Error(), err)
 	}
 	return pool, nil
 }

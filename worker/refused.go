@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/interceptor"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -28,7 +28,7 @@ type refusal struct {
 func (r *refusal) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	out, err := r.Next.ExecuteActivity(ctx, in)
 	if errors.Is(err, store.ErrRefused) || errors.Is(err, store.ErrReadOnly) {
-		err = failure.Final(err)
+		err = fault.Final(err)
 	}
 	return out, err
 }

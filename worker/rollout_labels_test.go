@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/routing"
 )
@@ -37,7 +37,7 @@ func TestRolloutRefusesLabels(t *testing.T) {
 		}).Run
 		t.Cleanup(func() { end(t, s, run) })
 		out, record := wait(t, s, run)
-		if out.Status != spec.StatusFailed || out.ErrorType != failure.User || !strings.Contains(out.Error, tc.want) {
+		if out.Status != spec.StatusFailed || out.ErrorType != fault.User || !strings.Contains(out.Error, tc.want) {
 			t.Errorf("label %s: the run ended as %+v, step %+v", tc.label, out, record.Steps[1])
 		}
 		doc, err := routing.Current(t.Context(), s.Store, target)

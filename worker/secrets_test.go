@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -137,11 +137,11 @@ func wantSteps(t *testing.T, record record.Run) {
 	}
 	want := map[string]end{
 		"use": {status: spec.StatusSucceeded}, "tell": {status: spec.StatusSucceeded}, "unasked": {status: spec.StatusSucceeded},
-		"break_down": {spec.StatusFailed, failure.User, "cannot log in with ***"},
-		"leave":      {spec.StatusFailed, failure.User, "outputs.json holds ***"},
-		"pass_on":    {spec.StatusFailed, failure.User, `output "said" holds the value of a secret`},
-		"measure":    {spec.StatusFailed, failure.User, `reports "***"`},
-		"missing":    {spec.StatusFailed, failure.Invalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},
+		"break_down": {spec.StatusFailed, fault.User, "cannot log in with ***"},
+		"leave":      {spec.StatusFailed, fault.User, "outputs.json holds ***"},
+		"pass_on":    {spec.StatusFailed, fault.User, `output "said" holds the value of a secret`},
+		"measure":    {spec.StatusFailed, fault.User, `reports "***"`},
+		"missing":    {spec.StatusFailed, fault.Invalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},
 	}
 	for _, step := range record.Steps {
 		w := want[step.Step]

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -128,7 +128,7 @@ func TestScheduleTrigger(t *testing.T) {
 	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Delete}, applyTriggers(t, s, declare(""))); diff != "" {
 		t.Errorf("no longer declared (-want +got):\n%s", diff)
 	}
-	if _, err := s.Schedules().Describe(t.Context(), id); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), id) {
+	if _, err := s.Schedules().Describe(t.Context(), id); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), id) {
 		t.Errorf("deleted, it is described: %v", err)
 	}
 	if diff := cmp.Diff(map[string]schedule.Action{}, applyTriggers(t, s, declare(""))); diff != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // TestWatch follows a run from its start to its cancel.
@@ -50,7 +50,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, record := wait(t, s, run)
-	if out.Status != spec.StatusCanceled || out.ErrorType != failure.Canceled {
+	if out.Status != spec.StatusCanceled || out.ErrorType != fault.Canceled {
 		t.Errorf("the run ended as %+v", out)
 	}
 	if diff := cmp.Diff(map[string]spec.Status{"nap": spec.StatusCanceled, "after": spec.StatusCanceled}, statuses(record)); diff != "" {
@@ -69,7 +69,7 @@ func TestWaitForTerminated(t *testing.T) {
 	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run), "", "no patience"); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := wait(t, s, run); out.Status != spec.StatusFailed || out.ErrorType != failure.Infrastructure || out.Error == "" {
+	if out, _ := wait(t, s, run); out.Status != spec.StatusFailed || out.ErrorType != fault.Infrastructure || out.Error == "" {
 		t.Errorf("the run ended as %+v", out)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -72,16 +72,16 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 func (a *approval) validate(d contract.Decide) error {
 	switch {
 	case a.state.Decision != nil:
-		return failure.New(failure.Invalid, "it is decided already: "+a.state.Decision.String(), nil)
+		return fault.New(fault.Invalid, "it is decided already: "+a.state.Decision.String(), nil)
 	case d.By == "":
-		return failure.New(failure.Invalid, "say who decides: `by` is empty", nil)
+		return fault.New(fault.Invalid, "say who decides: `by` is empty", nil)
 	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By):
-		return failure.New(failure.Invalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
+		return fault.New(fault.Invalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
 	case !d.Approve:
 		return nil // who says no need not fill in the form
 	}
 	if _, err := a.state.Approval.CheckFields(d.Fields); err != nil {
-		return failure.New(failure.Invalid, err.Error(), nil)
+		return fault.New(fault.Invalid, err.Error(), nil)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (a *approval) decide(ctx workflow.Context, d contract.Decide) (record.Decis
 	if d.Approve {
 		var err error
 		if decision.Fields, err = a.state.Approval.CheckFields(d.Fields); err != nil {
-			return decision, failure.New(failure.Invalid, err.Error(), nil)
+			return decision, fault.New(fault.Invalid, err.Error(), nil)
 		}
 	}
 	a.state.Decision = &decision
@@ -113,7 +113,7 @@ func (a *approval) listen(ctx workflow.Context) {
 			}
 			if err != nil {
 				workflow.GetLogger(ctx).Warn("a decision was refused", "by", d.By, "error", err)
-				a.refused = failure.Message(err)
+				a.refused = fault.Message(err)
 				workflow.SetCurrentDetails(ctx, a.details())
 			}
 		}

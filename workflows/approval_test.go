@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -83,7 +83,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 				t.Errorf("the decision (-want +got):\n%s", diff)
 			}
 			for i, want := range tt.rejected {
-				if got := answers[i].rejected; (got == nil) != (want == "") || !strings.Contains(failure.Message(got), want) {
+				if got := answers[i].rejected; (got == nil) != (want == "") || !strings.Contains(fault.Message(got), want) {
 					t.Errorf("update %d was rejected with %v, want %q", i, got, want)
 				}
 			}
@@ -99,7 +99,7 @@ func TestSecondDecision(t *testing.T) {
 		"it is decided already: rejected by default: nobody decided within 1h": {Reason: "nobody decided within 1h"},
 	} {
 		a := approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &decided}}
-		if err := a.validate(contract.Decide{By: "user:ann"}); failure.Message(err) != want {
+		if err := a.validate(contract.Decide{By: "user:ann"}); fault.Message(err) != want {
 			t.Errorf("after %+v: %v, want %q", decided, err, want)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // slow makes a step that fails at once, and passes when it is tried again an hour later.
 func slow(n spec.Node, w *world) spec.Node {
 	n.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()
-	w.ends[n.ID] = []error{failure.New(failure.Infrastructure, "disk", nil)}
+	w.ends[n.ID] = []error{fault.New(fault.Infrastructure, "disk", nil)}
 	return n
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -132,7 +132,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 				t.Errorf("%s was told of %+v", id, end.Situation)
 			}
 		}
-		if w.finished.Status != spec.StatusFailed || w.finished.Error != "c10: exit code 1" || w.finished.ErrorType != failure.User {
+		if w.finished.Status != spec.StatusFailed || w.finished.Error != "c10: exit code 1" || w.finished.ErrorType != fault.User {
 			t.Errorf("the run ended as %+v", w.finished)
 		}
 	})
@@ -164,7 +164,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 		if got["c canceled"] == 0 || got["f succeeded"] != 40 || got["z succeeded"] != 40 {
 			t.Errorf("the steps ended as %v", got)
 		}
-		if w.finished.ErrorType != failure.Budget || !strings.Contains(w.finished.Error, "$9.00 of its budget of $4.00") {
+		if w.finished.ErrorType != fault.Budget || !strings.Contains(w.finished.Error, "$9.00 of its budget of $4.00") {
 			t.Errorf("the run ended as %+v", w.finished)
 		}
 	})
@@ -181,7 +181,7 @@ func TestRetriesContinueAsNew(t *testing.T) {
 		return errs
 	}
 	retry := spec.Retry{
-		Attempts: attempts, Errors: []string{failure.User}, Backoff: spec.Duration(time.Second), MaxBackoff: spec.Duration(time.Minute),
+		Attempts: attempts, Errors: []string{fault.User}, Backoff: spec.Duration(time.Second), MaxBackoff: spec.Duration(time.Minute),
 	}
 	shaky := node("shaky")
 	shaky.Retry = retry

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -48,7 +48,7 @@ func (r *run) enter(ctx workflow.Context) (out *record.RunOutput, err error) {
 		case held:
 			return nil, nil
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
-			return r.turnedAway(ctx, failure.New(failure.Invalid, "run "+by+" holds the concurrency group `"+group+
+			return r.turnedAway(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
 		case by != "":
 			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
@@ -119,7 +119,7 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 func (r *run) turnedAway(ctx workflow.Context, err error) (*record.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
-		out = record.RunOutput{Status: spec.StatusFailed, Error: failure.Message(err), ErrorType: failure.TypeOf(err)}
+		out = record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.leave(closing)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -50,7 +50,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 	case spec.KindRollout:
 		var spec spec.Rollout
 		if err := json.Unmarshal(in.Spec, &spec); err != nil {
-			return out, failure.New(failure.Invalid, "the rollout's spec cannot be read", err)
+			return out, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
 		}
 		err = j.within(ctx, func(ctx workflow.Context) error {
 			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, contract.RolloutInput{StepInput: in}, &out)
@@ -128,15 +128,15 @@ func (j *job) descend(ctx workflow.Context, in record.StepInput, summary string)
 	var out record.RunOutput
 	err := j.within(ctx, func(ctx workflow.Context) error {
 		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
-		j.cost = j.cost.Add(failure.CostOf(err)).Add(failure.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
+		j.cost = j.cost.Add(fault.CostOf(err)).Add(fault.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
 		return err
 	})
 	switch {
 	case err != nil:
 	case out.Status == spec.StatusDeclined:
-		err = failure.New(failure.Declined, out.Error, nil)
+		err = fault.New(fault.Declined, out.Error, nil)
 	case out.Status == spec.StatusSkipped:
-		err = failure.New(failure.TurnedAway, out.Error, nil)
+		err = fault.New(fault.TurnedAway, out.Error, nil)
 	}
 	return out.Outputs, err
 }
@@ -204,25 +204,25 @@ func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error
 }
 
 func late(timeout time.Duration) error {
-	return failure.New(failure.Timeout, "it took longer than its timeout of "+spec.Duration(timeout).String(), nil)
+	return fault.New(fault.Timeout, "it took longer than its timeout of "+spec.Duration(timeout).String(), nil)
 }
 
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
-	end.Status, end.Error, end.ErrorType = spec.StatusFailed, failure.Message(err), failure.TypeOf(err)
+	end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.TypeOf(err)
 	if end.Kind != spec.KindPipeline { // of a child run that failed only the cost is kept
-		end.Output = record.StepOutput{Outputs: failure.Outputs(err)}
+		end.Output = record.StepOutput{Outputs: fault.Outputs(err)}
 	}
 	switch {
 	case durable.WorkerLost(err):
-		end.Error, end.ErrorType = "the worker that ran it stopped answering", failure.Infrastructure
+		end.Error, end.ErrorType = "the worker that ran it stopped answering", fault.Infrastructure
 	case ctx.Err() != nil:
-		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", failure.Canceled
-	case end.ErrorType == failure.Canceled:
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
+	case end.ErrorType == fault.Canceled:
 		end.Error = "it was canceled while its run went on"
-	case end.ErrorType == failure.TurnedAway:
+	case end.ErrorType == fault.TurnedAway:
 		end.Status = spec.StatusSkipped
-	case end.ErrorType == failure.Declined:
-		end.Status, end.ErrorType = spec.StatusDeclined, failure.Gate
+	case end.ErrorType == fault.Declined:
+		end.Status, end.ErrorType = spec.StatusDeclined, fault.Gate
 	}
 }

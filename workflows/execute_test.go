@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -66,7 +66,7 @@ func TestChildWithoutSuccess(t *testing.T) {
 		{
 			"canceled", sub, spec.StatusCanceled,
 			map[string]spec.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
-			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: failure.Canceled},
+			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: fault.Canceled},
 		},
 		{
 			"canceled and forgiven", forgiven, spec.StatusCanceled,
@@ -117,7 +117,7 @@ func TestChildRunsKeepTheParentsBudget(t *testing.T) {
 			parent := node("sub", "before", "passed")
 			parent.Kind = spec.KindPipeline
 			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("before"), parent}})
-			if end := w.judged["sub"]; asked != 3 || end.Status != spec.StatusFailed || end.ErrorType != failure.Budget {
+			if end := w.judged["sub"]; asked != 3 || end.Status != spec.StatusFailed || end.ErrorType != fault.Budget {
 				t.Errorf("of $5, with $2 spent, the child got $%v, and ended as %s (%s): %s", asked, end.Status, end.ErrorType, end.Error)
 			}
 			if end := w.judged["then"]; end.Status == spec.StatusSucceeded {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -47,7 +47,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	}
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:
-		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", failure.Canceled
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 	case done.LeftOut > 0:
 		end.Status = spec.StatusSkipped
 		end.Error = fmt.Sprintf("it was left out, and %d of its %d instances have no earlier result to take over", done.LeftOut, all.Of)
@@ -56,19 +56,19 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		switch {
 		case done.Declined:
 			end.Status = spec.StatusDeclined
-		case done.ErrorType == failure.TurnedAway:
+		case done.ErrorType == fault.TurnedAway:
 			end.Status = spec.StatusSkipped
 		}
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
 	case usesUp(r.left(), done.CostUSD):
-		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "the run's budget is spent", failure.Budget
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "the run's budget is spent", fault.Budget
 	case stopped(node, all.Of, done) > allowed:
-		end.Status, end.ErrorType = spec.StatusFailed, failure.Canceled
+		end.Status, end.ErrorType = spec.StatusFailed, fault.Canceled
 		end.Error = fmt.Sprintf("%d of %d were canceled while the run went on", stopped(node, all.Of, done), all.Of)
 	case node.Fan == spec.FanRepeat && !done.Satisfied:
-		end.Status, end.ErrorType = spec.StatusFailed, failure.Gate
+		end.Status, end.ErrorType = spec.StatusFailed, fault.Gate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
 	}
 	word := r.gather(ctx, end)
@@ -152,7 +152,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 		if in.Node.Fan != spec.FanRepeat && durable.Since(ctx, changeLostLane) {
 			lost = in.To - in.Next // what passed in it is not known
 		}
-		out = contract.LaneOutput{Failed: lost, Error: failure.Message(err), ErrorType: failure.TypeOf(err)}
+		out = contract.LaneOutput{Failed: lost, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	return out
 }
@@ -166,13 +166,13 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Ju
 		StartToCloseTimeout: 10 * time.Minute,
 		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 100 * time.Millisecond, MaximumAttempts: durable.LostWorkers, NonRetryableErrorTypes: []string{failure.Invalid},
+			InitialInterval: 100 * time.Millisecond, MaximumAttempts: durable.LostWorkers, NonRetryableErrorTypes: []string{fault.Invalid},
 		},
 		Summary: "gather " + end.Step,
 	})
 	var word contract.Judged
 	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
-		word = contract.Judged{Status: spec.StatusFailed, Error: failure.Message(err), ErrorType: failure.TypeOf(err)}
+		word = contract.Judged{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	concludeStep(ctx, end.Step, word)
 	return word

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -25,7 +25,7 @@ func wide(id string, fan spec.Fan) spec.Node {
 // anyNumber of instances were started, when they stopped where they were.
 const anyNumber = -1
 
-var errLane = failure.New(failure.Invalid, "no space left on device", nil)
+var errLane = fault.New(fault.Invalid, "no space left on device", nil)
 
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
@@ -172,7 +172,7 @@ func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 	if statuses["fit"] != spec.StatusCanceled || statuses["next"] != spec.StatusCanceled || statuses["tidy"] != spec.StatusSucceeded {
 		t.Errorf("the steps ended as %v", statuses)
 	}
-	if out.Status != spec.StatusFailed || out.ErrorType != failure.Budget {
+	if out.Status != spec.StatusFailed || out.ErrorType != fault.Budget {
 		t.Errorf("the run ended as %+v", out)
 	}
 	if n := len(w.started); n < 10 || n > 13 { // ten, one that was beginning in the other place, and tidy
@@ -183,7 +183,7 @@ func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 func TestCancelReachesInstances(t *testing.T) {
 	w := &world{of: map[string]int{"fit": 100}, ends: map[string][]error{}}
 	for i := range 100 {
-		w.ends[fmt.Sprintf("fit.%d", i)] = []error{failure.New(failure.Infrastructure, "disk", nil)}
+		w.ends[fmt.Sprintf("fit.%d", i)] = []error{fault.New(fault.Infrastructure, "disk", nil)}
 	}
 	step := wide("fit", spec.FanForeach)
 	step.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()
@@ -263,7 +263,7 @@ func TestLaneTellsSparingly(t *testing.T) {
 	step.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(10 * time.Second)}.WithDefaults()
 	w := &world{ends: map[string][]error{}}
 	for i := range 1000 {
-		w.ends[fmt.Sprintf("fit.%d", i)] = []error{failure.New(failure.Infrastructure, "disk", nil)} // each takes ten seconds
+		w.ends[fmt.Sprintf("fit.%d", i)] = []error{fault.New(fault.Infrastructure, "disk", nil)} // each takes ten seconds
 	}
 	env := w.environment(t)
 	env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in contract.LaneInput) (out contract.LaneOutput, err error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -41,7 +41,7 @@ type job struct {
 	turns turns
 	// budgetUSD is what the job may cost; 0: any sum. cost is what child runs have cost.
 	budgetUSD float64
-	cost      failure.Costs
+	cost      fault.Costs
 }
 
 // do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
@@ -85,7 +85,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	budget := durable.NewRetryBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
 		budget.Resume(j.tries)
-		end.Attempts, j.cost = j.tries.Attempts, failure.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
+		end.Attempts, j.cost = j.tries.Attempts, fault.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
 		if err := durable.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
@@ -132,7 +132,7 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 		end.EndedAt = workflow.Now(ctx)
 		word, written, err := j.weigh(ctx, recording, end)
 		if err != nil {
-			return contract.Judged{Status: spec.StatusFailed, Error: failure.Message(err), ErrorType: failure.TypeOf(err)}
+			return contract.Judged{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 		}
 		if word.Status != spec.StatusHold {
 			if len(j.asked) > 0 {
@@ -205,10 +205,10 @@ func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (re
 	fields["by"], fields["at"], fields["reason"] = decision.By, decision.At, decision.Reason
 	outputs, err := json.Marshal(fields)
 	if err != nil {
-		return record.StepOutput{}, failure.New(failure.Invalid, "the decision cannot be kept", err)
+		return record.StepOutput{}, fault.New(fault.Invalid, "the decision cannot be kept", err)
 	}
 	if !decision.Approved {
-		return record.StepOutput{}, failure.WithOutputs(failure.Gate, decision.String(), outputs)
+		return record.StepOutput{}, fault.WithOutputs(fault.Gate, decision.String(), outputs)
 	}
 	return record.StepOutput{Outputs: outputs}, nil
 }

@@ -4,7 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -64,13 +64,13 @@ func (l *journal) sync(ctx workflow.Context) error {
 	}
 	summary := "make the records durable"
 	err := durable.Local(ctx, contract.SyncActivity, summary, in, nil)
-	if failure.TypeOf(err) == failure.Lost {
+	if fault.TypeOf(err) == fault.Lost {
 		if err = l.restore(ctx); err == nil {
 			err = durable.Local(ctx, contract.SyncActivity, summary, in, nil)
 		}
 	}
 	if err != nil {
-		return failure.New(failure.Infrastructure, "the records of its steps could not be made durable: "+failure.Message(err), nil)
+		return fault.New(fault.Infrastructure, "the records of its steps could not be made durable: "+fault.Message(err), nil)
 	}
 	l.ends = l.ends[:0]
 	return nil
@@ -84,7 +84,7 @@ func (l *journal) restore(ctx workflow.Context) error {
 // lookup runs a local activity that reads the records of earlier steps.
 func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) error {
 	err := durable.Local(ctx, name, summary, in, out)
-	if failure.TypeOf(err) != failure.Lost || j.journal == nil {
+	if fault.TypeOf(err) != fault.Lost || j.journal == nil {
 		return err
 	}
 	if err := j.journal.restore(ctx); err != nil {

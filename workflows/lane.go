@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -200,7 +200,7 @@ func (l *lane) count(ctx workflow.Context, word contract.Judged) {
 		l.out.Satisfied = word.Done
 	case word.Status == spec.StatusCanceled:
 		l.out.Canceled++
-	case word.Status == spec.StatusSkipped && word.ErrorType != failure.TurnedAway:
+	case word.Status == spec.StatusSkipped && word.ErrorType != fault.TurnedAway:
 		l.out.LeftOut++
 	default:
 		l.out = l.out.Fail(word.Error, word.ErrorType, word.Status == spec.StatusDeclined)

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -63,7 +62,7 @@ func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 			ScheduleToCloseTimeout: sendLimit,
 			RetryPolicy: &temporal.RetryPolicy{
 				InitialInterval: 2 * time.Second, MaximumInterval: 5 * time.Minute,
-				NonRetryableErrorTypes: []string{failure.Invalid},
+				NonRetryableErrorTypes: []string{fault.Invalid},
 			},
 			Summary: "to " + name,
 		}), contract.NotifyActivity, send)
@@ -71,7 +70,7 @@ func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 	var failed []string
 	for i, name := range names {
 		if err := sent[i].Get(ctx, nil); err != nil {
-			failed = append(failed, name+": "+failure.Message(err))
+			failed = append(failed, name+": "+fault.Message(err))
 		}
 	}
 	if len(failed) > 0 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 )
 
@@ -57,18 +57,18 @@ func (p *post) times(to string) (n int) {
 }
 
 func TestNotify(t *testing.T) {
-	down := failure.New(failure.Infrastructure, "503", nil)
+	down := fault.New(fault.Infrastructure, "503", nil)
 	p := &post{
 		audience: []string{"board", "gone", "ops", "slow"},
 		ends:     map[string][]error{"ops": {down, down}},
-		always:   map[string]error{"gone": failure.New(failure.Invalid, "404", nil), "slow": down},
+		always:   map[string]error{"gone": fault.New(fault.Invalid, "404", nil), "slow": down},
 	}
 	env := p.environment(t)
 	began := env.Now()
 	in := contract.NotifyInput{Run: "r", Pipeline: "p", Submission: "s", Event: contract.EventFail, Text: "why", At: began}
 	env.ExecuteWorkflow(contract.NotifyWorkflow, in)
 	err := env.GetWorkflowError()
-	if err == nil || failure.TypeOf(err) != failure.Infrastructure || !strings.Contains(err.Error(), "not notified: gone: 404; slow: 503") {
+	if err == nil || fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "not notified: gone: 404; slow: 503") {
 		t.Errorf("it ended with %v", err)
 	}
 	if board, gone, ops := p.times("board"), p.times("gone"), p.times("ops"); board != 1 || gone != 1 || ops != 3 {

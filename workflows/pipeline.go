@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -82,7 +82,7 @@ type run struct {
 	failed      []spec.FailedStep
 	declined    string
 	skipped     string // a child was turned away, and no continue_on_error forgives that
-	cost        failure.Costs
+	cost        fault.Costs
 	journal     journal
 	turns       turns
 	tries       map[string]contract.Tries // of steps that failed and are to be tried again
@@ -132,7 +132,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
 			return n.Section == spec.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
 		})
-		r.cost = failure.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
+		r.cost = fault.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
 		r.datasets, r.models = c.Datasets, c.Models
 		if c.Tries != nil {
 			r.tries = c.Tries
@@ -208,7 +208,7 @@ func leftOf(budgetUSD, spentUSD float64) float64 {
 }
 
 // charge adds to the cost of the run. When that passes the budget, what runs is stopped.
-func (r *run) charge(cost failure.Costs) {
+func (r *run) charge(cost fault.Costs) {
 	r.cost = r.cost.Add(cost)
 	if r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD {
 		r.breakOff()
@@ -238,14 +238,14 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	err := r.close(ctx, &out)
 	r.leave(ctx)
 	if err != nil {
-		return out, failure.WithCost(err, r.cost)
+		return out, fault.WithCost(err, r.cost)
 	}
 	switch out.Status {
 	case spec.StatusCanceled:
-		return out, failure.WithCost(temporal.NewCanceledError(), r.cost)
+		return out, fault.WithCost(temporal.NewCanceledError(), r.cost)
 	case spec.StatusFailed:
 		r.notify(ctx, contract.EventFail, out.Error)
-		return out, failure.WithCost(failure.New(out.ErrorType, out.Error, nil), r.cost)
+		return out, fault.WithCost(fault.New(out.ErrorType, out.Error, nil), r.cost)
 	case spec.StatusSucceeded:
 		r.notify(ctx, contract.EventSuccess, "")
 	default:
@@ -272,19 +272,19 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	out := record.RunOutput{Status: spec.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	switch {
 	case r.lost != nil:
-		out.Status, out.Error, out.ErrorType = spec.StatusFailed, failure.Message(r.lost), failure.TypeOf(r.lost)
+		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
 	case r.broke:
-		out.Status, out.ErrorType = spec.StatusFailed, failure.Budget
+		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
 		out.Error = "the run was stopped, for it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):
-		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", failure.Canceled
+		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 	case len(r.failed) > 0:
 		first := r.failed[0]
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, first.Step+": "+first.Error, first.Type
 	case r.declined != "":
-		out.Status, out.Error, out.ErrorType = spec.StatusDeclined, r.declined, failure.Gate
+		out.Status, out.Error, out.ErrorType = spec.StatusDeclined, r.declined, fault.Gate
 	case r.cut != spec.SectionMain:
-		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled in "+string(r.cut), failure.Canceled
+		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled in "+string(r.cut), fault.Canceled
 	case r.skipped != "":
 		out.Status, out.Error = spec.StatusSkipped, r.skipped
 	}

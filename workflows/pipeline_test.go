@@ -15,7 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -120,7 +120,7 @@ func (w *world) lane(ctx workflow.Context, in contract.LaneInput) (contract.Lane
 
 func (w *world) sync(context.Context, contract.SyncInput) error {
 	if w.full {
-		return temporal.NewNonRetryableApplicationError("no space left on device", failure.Infrastructure, nil)
+		return temporal.NewNonRetryableApplicationError("no space left on device", fault.Infrastructure, nil)
 	}
 	return nil
 }
@@ -224,14 +224,14 @@ func (w *world) word(in contract.JudgeInput) contract.Judged {
 		return out
 	}
 	if gated, set := w.gates[in.Step]; set {
-		out.Status, out.Error, out.ErrorType = gated, "gate", failure.Gate
+		out.Status, out.Error, out.ErrorType = gated, "gate", fault.Gate
 	}
 	switch question, set := w.holds[in.Step]; {
 	case set && in.Decision == nil:
 		question.Run, question.Step = in.Run, in.ID()
 		return contract.Judged{Status: spec.StatusHold, Hold: &question}
 	case set && !in.Decision.Approved:
-		out.Status, out.Error, out.ErrorType = spec.StatusFailed, "rejected", failure.Gate
+		out.Status, out.Error, out.ErrorType = spec.StatusFailed, "rejected", fault.Gate
 	}
 	if in.Instance != nil {
 		last, set := w.until[in.Step]
@@ -291,10 +291,10 @@ func node(id string, needs ...string) spec.Node {
 	return n
 }
 
-func userError() error { return failure.New(failure.User, "exit code 1", nil) }
+func userError() error { return fault.New(fault.User, "exit code 1", nil) }
 
 func TestHowStepsEnd(t *testing.T) {
-	infra := failure.New(failure.Infrastructure, "disk", nil)
+	infra := fault.New(fault.Infrastructure, "disk", nil)
 	tests := []struct {
 		name  string
 		graph []spec.Node
@@ -383,10 +383,10 @@ func TestHowStepsEnd(t *testing.T) {
 }
 
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
-	w := &world{ends: map[string][]error{"a": {failure.New(failure.Infrastructure, "disk", nil)}}}
+	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
 	w.statuses(t, []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2}.WithDefaults()}})
 	attempts := w.judged["a"].Attempts
-	if len(attempts) != 1 || attempts[0].ErrorType != failure.Infrastructure || attempts[0].Error != "disk" {
+	if len(attempts) != 1 || attempts[0].ErrorType != fault.Infrastructure || attempts[0].Error != "disk" {
 		t.Errorf("attempts = %+v, want the one that failed with its reason", attempts)
 	}
 }
@@ -455,7 +455,7 @@ func TestSections(t *testing.T) {
 }
 
 func TestFinallyRunsAfterACancel(t *testing.T) {
-	w := &world{ends: map[string][]error{"a": {failure.New(failure.Infrastructure, "disk", nil)}}}
+	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second)
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
@@ -495,7 +495,7 @@ func TestCancelAtOnceHasARecord(t *testing.T) {
 }
 
 func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
-	w := &world{ends: map[string][]error{"a": {failure.New(failure.Infrastructure, "disk", nil)}}}
+	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Second) // in the middle of a's pause before its second attempt
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
@@ -507,7 +507,7 @@ func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	if b := w.judged["b"]; b.Status != spec.StatusCanceled {
 		t.Errorf("b ended as %q, want canceled", b.Status)
 	}
-	if failure.TypeOf(env.GetWorkflowError()) != failure.Canceled {
+	if fault.TypeOf(env.GetWorkflowError()) != fault.Canceled {
 		t.Errorf("the workflow ended with %v, want a cancel", env.GetWorkflowError())
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -32,7 +32,7 @@ const (
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
 	r := &rollout{in: in.StepInput, at: contract.RolloutCarried{State: contract.RolloutState{Phase: "loading"}}}
 	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
-		return record.StepOutput{}, failure.New(failure.Invalid, "the rollout's spec cannot be read", err)
+		return record.StepOutput{}, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
 	}
 	r.at.State.Stages = len(r.spec.Stages)
 	if in.Carried != nil {
@@ -77,7 +77,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		stage := r.spec.Stages[i]
 		if !midway {
 			if err := r.begin(ctx, i, stage); err != nil {
-				return "traffic could not be moved: " + failure.Message(err), err
+				return "traffic could not be moved: " + fault.Message(err), err
 			}
 		}
 		midway = false
@@ -89,7 +89,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 			}
 		}
 		if err != nil {
-			return "stage " + describe(i, stage) + ": " + failure.Message(err), err
+			return "stage " + describe(i, stage) + ": " + fault.Message(err), err
 		}
 		result := r.at.Results[i]
 		durable.Conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
@@ -158,7 +158,7 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
-			NonRetryableErrorTypes: []string{failure.Invalid, failure.User},
+			NonRetryableErrorTypes: []string{fault.Invalid, fault.User},
 		},
 		Summary: "replay traffic to " + r.spec.Target,
 	})
@@ -225,14 +225,14 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 	if err := replay.Get(ctx, nil); err != nil {
 		return err
 	}
-	return failure.New(failure.Infrastructure, "the replayed traffic ended before the rollout did", nil)
+	return fault.New(fault.Infrastructure, "the replayed traffic ended before the rollout did", nil)
 }
 
 // settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
 func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (record.StepOutput, error) {
 	if reason == "" {
 		if failed = r.end(ctx, ""); failed != nil {
-			reason = "it could not be promoted: " + failure.Message(failed)
+			reason = "it could not be promoted: " + fault.Message(failed)
 		}
 	}
 	promote := reason == ""
@@ -260,7 +260,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (rec
 	case failed != nil:
 		return record.StepOutput{}, failed
 	default:
-		return record.StepOutput{}, failure.WithOutputs(failure.Gate, "rolled back: "+reason, raw)
+		return record.StepOutput{}, fault.WithOutputs(fault.Gate, "rolled back: "+reason, raw)
 	}
 }
 
@@ -276,7 +276,7 @@ func orderOptions(summary string) workflow.ActivityOptions {
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 200 * time.Millisecond, MaximumInterval: 10 * time.Second, MaximumAttempts: durable.LostWorkers,
-			NonRetryableErrorTypes: []string{failure.Invalid, failure.User, failure.Gate},
+			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Gate},
 		},
 		Summary: summary,
 	}

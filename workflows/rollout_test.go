@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -51,7 +51,7 @@ func (f *target) note(format string, args ...any) {
 
 func (f *target) fails(name string) error {
 	if f.broken == name {
-		return failure.New(failure.Invalid, name+" is broken", nil)
+		return fault.New(fault.Invalid, name+" is broken", nil)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		f.mu.Unlock()
 		close(replaying)
 		if f.replayEnds {
-			return failure.New(failure.User, "no such column", nil)
+			return fault.New(fault.User, "no such column", nil)
 		}
 		<-ctx.Done()
 		return ctx.Err()
@@ -116,7 +116,7 @@ func (f *target) roll(env *testsuite.TestWorkflowEnvironment, sp spec.Rollout) (
 	var step record.StepOutput
 	var out spec.RolloutOutput
 	if err := env.GetWorkflowError(); err != nil {
-		if kept := failure.Outputs(err); kept != nil {
+		if kept := fault.Outputs(err); kept != nil {
 			err = errors.Join(err, json.Unmarshal(kept, &out))
 		}
 		return out, err
@@ -150,7 +150,7 @@ func TestRollout(t *testing.T) {
 		name:     "a look aborts",
 		target:   &target{previous: "1", looks: []string{"pass", "hold", "abort"}},
 		orders:   []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "settle promote=false"},
-		decision: "rolled_back", errType: failure.Gate,
+		decision: "rolled_back", errType: fault.Gate,
 	}, {
 		name:     "the first release takes all traffic, for nothing else could answer",
 		target:   &target{looks: []string{"pass"}},
@@ -160,22 +160,22 @@ func TestRollout(t *testing.T) {
 		name:    "traffic cannot be moved",
 		target:  &target{previous: "1", looks: []string{"pass"}, broken: "traffic"},
 		orders:  []string{"load", "traffic 0 shadow 1", "settle promote=false"},
-		errType: failure.Invalid,
+		errType: fault.Invalid,
 	}, {
 		name:    "the model cannot be loaded: nothing was moved, nothing is settled",
 		target:  &target{previous: "1", looks: []string{"pass"}, broken: "load"},
 		orders:  []string{"load"},
-		errType: failure.Invalid,
+		errType: fault.Invalid,
 	}, {
 		name:    "the replayed traffic fails",
 		target:  &target{previous: "1", looks: []string{"hold"}, replayEnds: true},
 		orders:  []string{"load", "traffic 0 shadow 1", "settle promote=false"},
-		errType: failure.User,
+		errType: fault.User,
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			out, err := tt.target.roll(tt.target.environment(), canary())
-			if got := failure.TypeOf(err); got != tt.errType {
+			if got := fault.TypeOf(err); got != tt.errType {
 				t.Errorf("the rollout ended with %v of type %q, want %q", err, got, tt.errType)
 			}
 			if diff := cmp.Diff(tt.orders, tt.target.orders); diff != "" {
@@ -192,7 +192,7 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"hold"}}
 	env := f.environment()
 	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond) // the clock runs while activities do
-	if _, err := f.roll(env, canary()); failure.TypeOf(err) != failure.Canceled {
+	if _, err := f.roll(env, canary()); fault.TypeOf(err) != fault.Canceled {
 		t.Errorf("the rollout ended with %v, want a cancel", err)
 	}
 	if want := "settle promote=false"; !slices.Contains(f.orders, want) {
@@ -241,7 +241,7 @@ func TestRolloutGoesOnInANewHistory(t *testing.T) {
 // TestRolloutThatCannotBePromotedIsTakenBack: traffic is not left between the versions.
 func TestRolloutThatCannotBePromotedIsTakenBack(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"pass"}, broken: "promote"}
-	if _, err := f.roll(f.environment(), canary()); failure.TypeOf(err) != failure.Invalid {
+	if _, err := f.roll(f.environment(), canary()); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("the rollout ended with %v", err)
 	}
 	if last := f.orders[len(f.orders)-1]; last != "settle promote=false" {

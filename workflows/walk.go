@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -211,14 +211,14 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 		r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
 	case word.Status == spec.StatusDeclined && r.declined == "":
 		r.declined = state.ID + ": " + word.Error
-	case word.Status == spec.StatusSkipped && word.ErrorType == failure.TurnedAway && r.skipped == "":
+	case word.Status == spec.StatusSkipped && word.ErrorType == fault.TurnedAway && r.skipped == "":
 		r.skipped = state.ID + ": " + word.Error
 	}
-	if word.Status == spec.StatusFailed && state.Kind == spec.KindRollout && word.ErrorType == failure.Gate {
+	if word.Status == spec.StatusFailed && state.Kind == spec.KindRollout && word.ErrorType == fault.Gate {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
-	r.charge(failure.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
-	if word.ErrorType == failure.Budget { // a step that was given what is left has spent it
+	r.charge(fault.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
+	if word.ErrorType == fault.Budget { // a step that was given what is left has spent it
 		r.breakOff()
 	}
 	r.label(ctx, word)
@@ -268,7 +268,7 @@ func (r *run) met(node spec.Node, id string) spec.Status {
 func (r *run) blame(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
 	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
-		return "not run: canceled", failure.Canceled
+		return "not run: canceled", fault.Canceled
 	case status == spec.StatusCanceled:
 		out := r.outcome(ctx)
 		return "not run: " + out.Error, out.ErrorType

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -30,8 +30,8 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			workflow.SetCurrentDetails(ctx, "cannot look: "+failure.Message(err))
-			note := contract.WatchNote{Pipeline: in.Run.Name, Trigger: in.Run.Trigger.Name, Error: failure.Message(err)}
+			workflow.SetCurrentDetails(ctx, "cannot look: "+fault.Message(err))
+			note := contract.WatchNote{Pipeline: in.Run.Name, Trigger: in.Run.Trigger.Name, Error: fault.Message(err)}
 			if err := durable.Local(ctx, contract.TriggerNoteActivity, "note what is wrong", note, nil); err != nil {
 				workflow.GetLogger(ctx).Warn("what keeps a trigger from looking was not noted", "trigger", note.Trigger, "error", err)
 			}

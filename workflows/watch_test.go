@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
@@ -113,7 +113,7 @@ func TestWatch(t *testing.T) {
 		looks(t, got, 0, time.Minute, 2*time.Minute)
 	})
 	t.Run("cannot look", func(t *testing.T) {
-		got := watch(t, sight{err: failure.New(failure.Invalid, "no such folder", nil)}, sight{look: due})
+		got := watch(t, sight{err: fault.New(fault.Invalid, "no such folder", nil)}, sight{look: due})
 		if got.err != nil || len(got.runs) != 1 {
 			t.Errorf("%+v", got)
 		}

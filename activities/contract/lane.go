@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // LaneWorkflowID is the workflow ID of one of the lanes that a fanned-out step's instances run in.
@@ -79,7 +79,7 @@ func (o LaneOutput) Fail(message, errType string, declined bool) LaneOutput {
 
 // blame keeps the first error.
 func (o LaneOutput) blame(message, errType string, declined bool) LaneOutput {
-	if o.Error == "" || o.ErrorType == failure.TurnedAway && message != "" && errType != failure.TurnedAway {
+	if o.Error == "" || o.ErrorType == fault.TurnedAway && message != "" && errType != fault.TurnedAway {
 		o.Error, o.ErrorType, o.Declined = message, errType, declined
 	}
 	return o

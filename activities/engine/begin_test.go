@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -26,7 +26,7 @@ func TestBeginOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := b.engine.Begin(t.Context(), other); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "sluice rerun") {
+	if _, err := b.engine.Begin(t.Context(), other); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "sluice rerun") {
 		t.Errorf("got %v", err)
 	}
 	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
@@ -43,7 +43,7 @@ func TestBeginOnce(t *testing.T) {
 		t.Errorf("a record that was opened after the workflow's start is its own: %v", err)
 	}
 	older.StartedAt = b.began.Add(time.Hour)
-	if _, err := b.engine.Begin(t.Context(), older); failure.TypeOf(err) != failure.Invalid {
+	if _, err := b.engine.Begin(t.Context(), older); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("a record from before the workflow's start is another's: %v", err)
 	}
 }

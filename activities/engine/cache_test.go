@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -91,7 +91,7 @@ func TestOnlySomeSteps(t *testing.T) {
 		t.Errorf("a step that nobody needs: %+v, %v; want it skipped", resolved, err)
 	}
 	in.Step = "count"
-	if _, err := b.engine.Resolve(t.Context(), in); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "left out") {
+	if _, err := b.engine.Resolve(t.Context(), in); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "left out") {
 		t.Errorf("a step that is needed: %v; want an invalid error", err)
 	}
 	b.begin("r0")

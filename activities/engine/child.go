@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -41,7 +41,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if child.Pipeline = source; file != "" {
 		child.File, child.Inline = path.Clean(file), false
 		if child.Pipeline, err = (&workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}).ReadFile(file); err != nil {
-			return contract.RunInput{}, failure.New(failure.Invalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
+			return contract.RunInput{}, fault.New(fault.Invalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
 		}
 	}
 	raw, err := json.Marshal(child)

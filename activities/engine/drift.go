@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -28,7 +28,7 @@ func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.At, vars
 	}
 	resolved, err := sub.Program.Resolve(at.Step, vars)
 	if err != nil {
-		return nil, failure.New(failure.Invalid, err.Error(), err)
+		return nil, fault.New(fault.Invalid, err.Error(), err)
 	}
 	var sp spec.Clean
 	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
@@ -78,7 +78,7 @@ func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact
 	if len(known) == 0 {
 		help = "a step with `publish: {dataset: " + against + "}` publishes it"
 	}
-	return failure.New(failure.Invalid, fmt.Sprintf("`drift` is against the dataset %q, and no dataset is published under that name\nhelp: %s", against, help), nil)
+	return fault.New(fault.Invalid, fmt.Sprintf("`drift` is against the dataset %q, and no dataset is published under that name\nhelp: %s", against, help), nil)
 }
 
 // baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.

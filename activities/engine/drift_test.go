@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -123,7 +123,7 @@ func TestDriftAgainstNothing(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "fetch", `{"raw": {"type": "dataset", "digest": "d", "bytes": 1, "files": 1}}`)
 	_, err := b.engine.Resolve(t.Context(), b.at("r1", "mail"))
-	if failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), `no dataset is published under that name`) {
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), `no dataset is published under that name`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -89,11 +89,11 @@ func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, err
 			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
 		}
 		if program == nil {
-			return nil, failure.New(failure.Invalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
+			return nil, fault.New(fault.Invalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
 		}
 		params, diags := sub.given(program)
 		if diags.HasErrors() {
-			return nil, failure.New(failure.Invalid, diags.Text(false), nil)
+			return nil, fault.New(fault.Invalid, diags.Text(false), nil)
 		}
 		sub.Program, sub.ParamValues = program, params
 		return &sub, nil
@@ -163,13 +163,13 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		Concurrency: sub.Program.Pipeline().Concurrency, BudgetUSD: sub.Program.Pipeline().Budget.USD, Notify: events(sub.Program.Pipeline()),
 	}
 	if begun.Concurrency.Group, err = sub.Program.ConcurrencyGroup(sub.ParamValues); err != nil {
-		return begun, failure.New(failure.Invalid, err.Error(), err)
+		return begun, fault.New(fault.Invalid, err.Error(), err)
 	}
 	key := record.RunKey(in.Run)
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
 		if !opened(rec, in) { // a schedule's time, made up for a second time
-			return begun, failure.New(failure.Invalid,
+			return begun, fault.New(fault.Invalid,
 				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
 		}
 		return begun, nil // a retry: what was settled stays settled

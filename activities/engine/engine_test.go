@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -144,7 +144,7 @@ func TestGate(t *testing.T) {
 			if word.Status != tt.status || !strings.Contains(word.Error, tt.says) {
 				t.Errorf("judged %q (%q), want %q saying %q", word.Status, word.Error, tt.status, tt.says)
 			}
-			if tt.status == spec.StatusFailed && word.ErrorType != failure.Gate {
+			if tt.status == spec.StatusFailed && word.ErrorType != fault.Gate {
 				t.Errorf("error type %q, want gate", word.ErrorType)
 			}
 			if got := b.record("r1", "count").Status; got != tt.status {

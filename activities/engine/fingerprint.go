@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -68,7 +68,7 @@ func (e *Engine) salt(ctx context.Context) ([]byte, error) {
 func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
 	secrets, open, err := hashKeys(program, node, resolved)
 	if err != nil {
-		return nil, failure.New(failure.Invalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
+		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
 	}
 	within, cancel := context.WithTimeout(ctx, secretLimit)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -138,7 +138,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 	f.sub = &Submitted{Submission: f.Submission, Program: f.Program, files: files}
 	var bad document.Diagnostics
 	if f.sub.ParamValues, bad = f.sub.given(f.Program); bad.HasErrors() {
-		return failure.New(failure.Invalid, bad.Text(false), nil)
+		return fault.New(fault.Invalid, bad.Text(false), nil)
 	}
 	b := &begun{nodes: map[string]spec.Node{}, RunRecord: record.RunRecord{
 		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},

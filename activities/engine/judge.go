@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -131,10 +131,10 @@ func (e *Engine) describe(ctx context.Context, of record.Instance, record *recor
 }
 
 // costOf is what a training step says it cost.
-func costOf(outputs json.RawMessage) failure.Costs {
-	var cost failure.Costs
+func costOf(outputs json.RawMessage) fault.Costs {
+	var cost fault.Costs
 	if json.Unmarshal(outputs, &cost) != nil {
-		return failure.Costs{}
+		return fault.Costs{}
 	}
 	return cost
 }
@@ -167,7 +167,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 	}
 	if node.Fan == spec.FanRepeat && in.Instance != nil {
 		if word.Done, err = sub.Program.Until(in.Step, record.Outputs, vars); err != nil {
-			return word, failure.New(failure.Invalid, err.Error(), err)
+			return word, fault.New(fault.Invalid, err.Error(), err)
 		}
 	}
 	word.Published, record.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
@@ -220,7 +220,7 @@ func decide(record *record.StepRecord, said map[int]record.Decision) {
 		case holds(c) && decided && decision.Approved:
 			continue
 		}
-		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), failure.Gate
+		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), fault.Gate
 		if holds(c) && decided {
 			record.Error += "; " + decision.String()
 		}
@@ -267,12 +267,12 @@ func (e *Engine) publish(
 	}
 	resolved, err := sub.Program.Resolve(at.Step, vars)
 	if err != nil {
-		return nil, nil, failure.New(failure.Invalid, err.Error(), err)
+		return nil, nil, fault.New(fault.Invalid, err.Error(), err)
 	}
 	for _, output := range slices.Sorted(maps.Keys(names)) {
 		var ref artifact.Ref
 		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, nil, failure.New(failure.Invalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
+			return nil, nil, fault.New(fault.Invalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {

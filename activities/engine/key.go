@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -27,7 +27,7 @@ import (
 func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
 	var sp map[string]json.RawMessage
 	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
-		return nil, failure.New(failure.Invalid, "the resolved spec of "+node.ID+" cannot be read", err)
+		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read", err)
 	}
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
@@ -94,7 +94,7 @@ func poolsOf(env *spec.Environment, kind spec.Kind, raw json.RawMessage) (runtim
 	case spec.KindTrain:
 		var spec spec.Train
 		if err := json.Unmarshal(raw, &spec); err != nil {
-			return nil, failure.New(failure.Invalid, "the resolved spec of a training cannot be read", err)
+			return nil, fault.New(fault.Invalid, "the resolved spec of a training cannot be read", err)
 		}
 		for _, name := range spec.Pool {
 			pool := env.Pools[name]
@@ -193,7 +193,7 @@ func buildsEngines(kind spec.Kind, raw json.RawMessage) (bool, error) {
 	}
 	var spec spec.CompileModel
 	if err := json.Unmarshal(raw, &spec); err != nil {
-		return false, failure.New(failure.Invalid, "the resolved spec of a compile step cannot be read", err)
+		return false, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
 	}
 	for _, v := range spec.Variants {
 		if v.TensorRT != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -23,7 +23,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contra
 	env := flowtest.Activities()
 	do := b.engine.Judging(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
 		if outputs == "" {
-			return record.StepOutput{}, failure.New(failure.User, "exit code 1", nil)
+			return record.StepOutput{}, fault.New(fault.User, "exit code 1", nil)
 		}
 		return record.StepOutput{Outputs: json.RawMessage(outputs)}, nil
 	})
@@ -59,7 +59,7 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 		if err := b.engine.Store.GetJSON(t.Context(), record.StepKey("r1", "count"), &rec); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: there is a record: %+v, %v", outputs, rec, err)
 		}
-		if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); failure.TypeOf(err) != failure.Lost {
+		if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); fault.TypeOf(err) != fault.Lost {
 			t.Errorf("%s: resolved with %v, as if the step had ended", outputs, err)
 		}
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -19,7 +19,7 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 		keys[i] = record.Key(in.Ends[i])
 		info, err := e.Store.Driver().Stat(ctx, keys[i])
 		if errors.Is(err, store.ErrNotFound) || err == nil && info.Bytes == 0 {
-			return failure.New(failure.Lost, "the record of "+in.Ends[i].ID()+" is gone", err)
+			return fault.New(fault.Lost, "the record of "+in.Ends[i].ID()+" is gone", err)
 		}
 		return err
 	})

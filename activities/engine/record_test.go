@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -40,10 +40,10 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.engine = NewEngine(b.engine.Store) // of the process after
-			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); failure.TypeOf(err) != failure.Lost {
+			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); fault.TypeOf(err) != fault.Lost {
 				t.Fatalf("resolved with %v, want it lost", err)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); failure.TypeOf(err) != failure.Lost {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); fault.TypeOf(err) != fault.Lost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
 			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -39,7 +39,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	case expr.IsAbsent(err) && node.Section != spec.SectionMain:
 		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
 	case err != nil:
-		return contract.Resolved{}, failure.New(failure.Invalid, err.Error(), err)
+		return contract.Resolved{}, fault.New(fault.Invalid, err.Error(), err)
 	case !resolved.Run:
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
@@ -65,7 +65,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Output, err = e.handOn(ctx, found.record)
 		return out, err
 	case isLeftOut(in.Reuse, node) && slices.Contains(in.Reuse.Needed, node.ID):
-		return out, failure.New(failure.Invalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
+		return out, fault.New(fault.Invalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
 			"to take over: name it too, or run everything", nil)
 	case isLeftOut(in.Reuse, node):
 		out.Skip = "it was left out, and there is no earlier result to take over"
@@ -107,7 +107,7 @@ func (e *Engine) stepInput(
 func question(sub *Submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
 	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
 	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
-		return nil, failure.New(failure.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
+		return nil, fault.New(fault.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
 	}
 	ask.Users = users(sub, ask.Approval.Who)
 	return ask, nil
@@ -142,7 +142,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	}
 	switch holds, _, err := sub.Program.When(in.Step, vars); {
 	case err != nil:
-		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)
+		return contract.Expanded{}, fault.New(fault.Invalid, err.Error(), err)
 	case !holds:
 		return contract.Expanded{Skip: "its `when` was false"}, nil
 	case node.Fan == spec.FanRepeat:
@@ -151,7 +151,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	all, err := sub.Program.Expand(in.Step, vars)
 	switch {
 	case err != nil:
-		return contract.Expanded{}, failure.New(failure.Invalid, err.Error(), err)
+		return contract.Expanded{}, fault.New(fault.Invalid, err.Error(), err)
 	case len(all) == 0:
 		return contract.Expanded{Skip: "it has no instances: its list is empty"}, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -20,7 +20,7 @@ func LoadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec spe
 		}
 	}
 	if err := json.Unmarshal(raw, spec); err != nil {
-		return failure.New(failure.Invalid, "the resolved spec of "+in.Step+" cannot be read", err)
+		return fault.New(fault.Invalid, "the resolved spec of "+in.Step+" cannot be read", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -47,7 +47,7 @@ func (e *Engine) vars(
 	}
 	node, exists := record.nodes[at.Step]
 	if !exists {
-		return spec.Node{}, spec.Vars{}, failure.New(failure.Invalid, "run "+at.Run+" has no step "+at.Step, nil)
+		return spec.Node{}, spec.Vars{}, fault.New(fault.Invalid, "run "+at.Run+" has no step "+at.Step, nil)
 	}
 	vars := spec.Vars{
 		Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(record.RunRecord, now),
@@ -85,7 +85,7 @@ func (e *Engine) upstream(
 		}
 		results[id], err = e.result(ctx, record.Run, id)
 		if errors.Is(err, store.ErrNotFound) {
-			return failure.New(failure.Lost, err.Error(), err)
+			return fault.New(fault.Lost, err.Error(), err)
 		} else if err != nil {
 			return err
 		}

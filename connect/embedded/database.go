@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // retention is how long Temporal keeps the history of a closed workflow. The library's own helper would say 24 hours.
@@ -62,7 +62,7 @@ func refuseOther(dir, path string) error {
 	}
 	for _, other := range found {
 		if other != path {
-			return failure.New(failure.Invalid, fmt.Sprintf(`%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
+			return fault.New(fault.Invalid, fmt.Sprintf(`%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
 help: let its open runs end with the version that made it, then move %[1]s* out of the folder. Applied triggers are then put back from the store; a run that was still open is lost, and `+"`sluice run`"+` takes over what it had finished`,
 				other, filepath.Base(path)), nil)
 		}

@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Pause keeps a trigger from starting runs, and from looking.
@@ -82,9 +82,9 @@ func (s *Schedules) Backfill(ctx context.Context, id string, from, to time.Time)
 	case err != nil:
 		return err
 	case t.Spec.Schedule == nil:
-		return failure.New(failure.Invalid, fmt.Sprintf("%s is a %s trigger: only a schedule has times to make up for", id, t.Kind), nil)
+		return fault.New(fault.Invalid, fmt.Sprintf("%s is a %s trigger: only a schedule has times to make up for", id, t.Kind), nil)
 	case to.Before(from):
-		return failure.New(failure.Invalid, fmt.Sprintf("the end %s is before the beginning %s", to.Format(time.RFC3339), from.Format(time.RFC3339)), nil)
+		return fault.New(fault.Invalid, fmt.Sprintf("the end %s is before the beginning %s", to.Format(time.RFC3339), from.Format(time.RFC3339)), nil)
 	}
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
 		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -62,7 +62,7 @@ func (s *Schedules) List(ctx context.Context) ([]Trigger, error) {
 	for _, id := range ids {
 		t, err := s.Describe(ctx, id)
 		switch {
-		case failure.TypeOf(err) == failure.Invalid: // it went away meanwhile
+		case fault.TypeOf(err) == fault.Invalid: // it went away meanwhile
 		case err != nil:
 			return nil, err
 		default:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 func nightly(cron string) spec.Trigger {
@@ -180,7 +180,7 @@ func TestSpec(t *testing.T) {
 func TestDeclareRefuses(t *testing.T) {
 	for _, url := range []string{"s3://bucket/in?user=me", "s3:///in", "in", "file://in", "ftp://host/in"} {
 		_, err := Declare("inbox", spec.Trigger{Data: &spec.DataTrigger{URL: url}}, contract.RunInput{Name: "spam"})
-		if failure.TypeOf(err) != failure.Invalid {
+		if fault.TypeOf(err) != fault.Invalid {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}

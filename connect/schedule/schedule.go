@@ -22,7 +22,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -92,7 +92,7 @@ func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note strin
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		return failure.New(failure.Invalid, "a schedule of this name is there, and Sluice did not make it, or another apply just did", err)
+		return fault.New(fault.Invalid, "a schedule of this name is there, and Sluice did not make it, or another apply just did", err)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 func split(id string) (pipeline, trigger string, err error) {
 	pipeline, trigger, ok := strings.Cut(id, "/")
 	if !ok || pipeline == "" || trigger == "" || strings.Contains(trigger, "/") {
-		return "", "", failure.New(failure.Invalid, fmt.Sprintf("%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id), nil)
+		return "", "", fault.New(fault.Invalid, fmt.Sprintf("%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id), nil)
 	}
 	return pipeline, trigger, nil
 }
@@ -163,7 +163,7 @@ func split(id string) (pipeline, trigger string, err error) {
 func explain(id string, err error) error {
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		return failure.New(failure.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` shows those there are", id), err)
+		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` shows those there are", id), err)
 	}
 	return err
 }

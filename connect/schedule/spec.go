@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // markKey is the memo under which Sluice's schedules, and what they start, carry their mark.
@@ -50,7 +50,7 @@ func Declare(name string, sp spec.Trigger, run contract.RunInput) (Declared, err
 	d.run.Trigger = spec.TriggerFacts{Name: name, Kind: d.Kind}
 	if sp.Data != nil {
 		if err := activities.CheckData(*sp.Data); err != nil {
-			return d, failure.New(failure.Invalid, "trigger "+name+": "+failure.Message(err), err)
+			return d, fault.New(fault.Invalid, "trigger "+name+": "+fault.Message(err), err)
 		}
 	}
 	raw, err := json.Marshal(struct {

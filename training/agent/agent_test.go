@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -134,7 +134,7 @@ func TestLinkTree(t *testing.T) {
 
 func TestProtocolMismatchIsRefused(t *testing.T) {
 	err := checkProtocol(protocol.AgentProtocol + 1)
-	if failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), "same release") {
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "same release") {
 		t.Errorf("another protocol: %v, want a refusal that says what to do", err)
 	}
 	if err := checkProtocol(protocol.AgentProtocol); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
@@ -80,7 +80,7 @@ func (n *node) Attach(ctx context.Context, in protocol.RunRanksInput) (protocol.
 	r := n.ranks
 	n.mu.Unlock()
 	if r == nil || r.key.Generation != in.Generation {
-		return protocol.RanksEnded{}, failure.New(failure.Infrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
+		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
 	}
 	return n.await(ctx, r)
 }
@@ -114,11 +114,11 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	defer n.mu.Unlock()
 	switch {
 	case n.prepared == nil || n.prepared.key.Generation != in.Generation:
-		return nil, failure.New(failure.Infrastructure, fmt.Sprintf("the node is not prepared for generation %d", in.Generation), nil)
+		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("the node is not prepared for generation %d", in.Generation), nil)
 	case n.halted >= in.Generation:
 		return nil, errHalted
 	case n.ranks != nil:
-		return nil, failure.New(failure.Infrastructure, "the node's ranks have been started before", nil)
+		return nil, fault.New(fault.Infrastructure, "the node's ranks have been started before", nil)
 	}
 	r, err := startRanks(n, n.prepared, in)
 	if err != nil {
@@ -178,7 +178,7 @@ func checkProtocol(number int) error {
 	if number == protocol.AgentProtocol {
 		return nil
 	}
-	return failure.New(failure.Invalid, fmt.Sprintf(
+	return fault.New(fault.Invalid, fmt.Sprintf(
 		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, protocol.AgentProtocol), nil)
 }
 

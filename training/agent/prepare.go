@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -68,7 +68,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 		return out, err
 	}
 	if err := p.makeDirs(n.config); err != nil {
-		return out, failure.New(failure.Infrastructure, "make the node's folders: "+err.Error(), err)
+		return out, fault.New(fault.Infrastructure, "make the node's folders: "+err.Error(), err)
 	}
 	if err := n.layOut(ctx, p, in.Step); err != nil {
 		return out, err
@@ -84,7 +84,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	}
 	port, err := freePort(ctx, n.config.Host)
 	if err != nil {
-		return out, failure.New(failure.Infrastructure, err.Error(), err)
+		return out, fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	out.MasterPort = port
 	n.mu.Lock()
@@ -124,7 +124,7 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 	p.mask = secrets.Mask
 	log, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return failure.New(failure.Infrastructure, "open the node's log: "+err.Error(), err)
+		return fault.New(fault.Infrastructure, "open the node's log: "+err.Error(), err)
 	}
 	defer log.Close()
 	p.folder, err = script.Prepare(ctx, script.Setup{
@@ -136,9 +136,9 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 	case err == nil:
 		return nil
 	case script.IsUser(err):
-		return failure.New(failure.User, err.Error(), err)
+		return fault.New(fault.User, err.Error(), err)
 	}
-	return failure.New(failure.Infrastructure, err.Error(), err)
+	return fault.New(fault.Infrastructure, err.Error(), err)
 }
 
 // errUnusable marks a checkpoint that is damaged, so that the one before it is taken.
@@ -159,7 +159,7 @@ func (n *node) fetchResume(ctx context.Context, p *prepared) error {
 	case isDamage(err), errors.Is(err, errUnusable):
 		return fmt.Errorf("%w: step %d: %w", errUnusable, p.seal.Resume.Step, err)
 	}
-	return failure.New(failure.Infrastructure, "fetch the checkpoint: "+err.Error(), err)
+	return fault.New(fault.Infrastructure, "fetch the checkpoint: "+err.Error(), err)
 }
 
 func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
@@ -185,11 +185,11 @@ func loadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec *sp
 			err = errors.Join(err, blob.Close())
 		}
 		if err != nil {
-			return failure.New(failure.Infrastructure, "read the step's spec: "+err.Error(), err)
+			return fault.New(fault.Infrastructure, "read the step's spec: "+err.Error(), err)
 		}
 	}
 	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(spec); err != nil {
-		return failure.New(failure.Invalid, "the resolved spec of "+in.Step+" cannot be read: "+err.Error(), err)
+		return fault.New(fault.Invalid, "the resolved spec of "+in.Step+" cannot be read: "+err.Error(), err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
@@ -68,7 +68,7 @@ type ranks struct {
 func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error) {
 	file, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, failure.New(failure.Infrastructure, "open the rank's log: "+err.Error(), err)
+		return nil, fault.New(fault.Infrastructure, "open the rank's log: "+err.Error(), err)
 	}
 	r := &ranks{
 		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
@@ -79,9 +79,9 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 	if err := r.start(n.config, in); err != nil {
 		file.Close()
 		if script.IsUser(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, failure.New(failure.User, "command: "+err.Error(), err)
+			return nil, fault.New(fault.User, "command: "+err.Error(), err)
 		}
-		return nil, failure.New(failure.Infrastructure, err.Error(), err)
+		return nil, fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	r.gpus = watchGPUs(r)
 	go r.supervise()
@@ -145,17 +145,17 @@ func (r *ranks) supervise() {
 	case r.refusal != nil:
 		r.err = r.refusal
 	case err != nil && !errors.Is(err, proc.ErrLost):
-		r.err = failure.New(failure.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
+		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case !end.ok():
 		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
 	case leaked:
-		r.err = failure.New(failure.User, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
+		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
 	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):
 		// An exit code of 0 that is no finish: there need not be any outputs yet.
 	case r.p.index == 0:
-		r.err = failure.Masked(r.p.mask, r.collect(ctx))
-		if failure.TypeOf(r.err) == failure.User && r.ended.Short(r.p.spec.TotalSteps) {
-			r.ended.Unfinished, r.err = failure.Message(r.err), nil
+		r.err = fault.Masked(r.p.mask, r.collect(ctx))
+		if fault.TypeOf(r.err) == fault.User && r.ended.Short(r.p.spec.TotalSteps) {
+			r.ended.Unfinished, r.err = fault.Message(r.err), nil
 		}
 	default:
 		r.err = r.refuseShards()
@@ -253,16 +253,16 @@ func (r *ranks) collect(ctx context.Context) error {
 		err = script.RefuseSecrets(outputs, r.p.mask)
 	}
 	if script.IsUser(err) {
-		return failure.New(failure.User, err.Error(), err)
+		return fault.New(fault.User, err.Error(), err)
 	} else if err != nil {
-		return failure.New(failure.Infrastructure, "store the outputs: "+err.Error(), err)
+		return fault.New(fault.Infrastructure, "store the outputs: "+err.Error(), err)
 	}
 	lines, err := r.metrics.upTo(math.MaxInt64)
 	if err == nil {
 		r.ended.Metrics, _, err = r.node.store.PutBlob(ctx, lines)
 	}
 	if err != nil {
-		return failure.New(failure.Infrastructure, "store the metrics: "+err.Error(), err)
+		return fault.New(fault.Infrastructure, "store the metrics: "+err.Error(), err)
 	}
 	r.ended.Outputs = outputs
 	return nil

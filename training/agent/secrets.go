@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store/record"
@@ -24,26 +24,26 @@ func (n *node) secrets(ctx context.Context, in record.StepInput) (secret.Values,
 		return secret.Values{}, nil, err
 	}
 	values, err := n.resolver.Resolve(ctx, env, in.Secrets)
-	return values, secret.Variables(env), failure.OfSecret(err)
+	return values, secret.Variables(env), secret.Typed(err)
 }
 
 // environment reads the environment that the step was submitted with.
 func (n *node) environment(ctx context.Context, submission string) (*spec.Environment, error) {
 	blob, err := n.store.Blob(ctx, submission)
 	if err != nil {
-		return nil, failure.New(failure.Infrastructure, "read the submission: "+err.Error(), err)
+		return nil, fault.New(fault.Infrastructure, "read the submission: "+err.Error(), err)
 	}
 	var sub record.Submission
 	err = errors.Join(json.NewDecoder(io.LimitReader(blob, maxSpec)).Decode(&sub), blob.Close())
 	if err != nil {
-		return nil, failure.New(failure.Infrastructure, "read the submission: "+err.Error(), err)
+		return nil, fault.New(fault.Infrastructure, "read the submission: "+err.Error(), err)
 	}
 	if len(sub.Environment) == 0 {
 		return spec.DefaultEnvironment(), nil
 	}
 	env, diags := dsl.LoadEnvironment(document.File{Name: sub.EnvFile, Source: sub.Environment})
 	if env == nil {
-		return nil, failure.New(failure.Invalid, "this version of sluice-agent refuses the environment:\n"+diags.Text(false), nil)
+		return nil, fault.New(fault.Invalid, "this version of sluice-agent refuses the environment:\n"+diags.Text(false), nil)
 	}
 	return env, nil
 }

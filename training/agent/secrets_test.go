@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -83,7 +83,7 @@ func TestRanksKeepSecrets(t *testing.T) {
 		{name: "broken", program: `echo "cannot log in with $TOKEN" >&2; exit 3`, secrets: asked, code: 3, says: "cannot log in with ***"},
 		{
 			name: "metrics", program: `echo "{\"step\":1,\"by\":\"$TOKEN\"}" >> "$SLUICE_METRICS"; echo '{"step":2}' >> "$SLUICE_METRICS"` + said,
-			secrets: asked, errType: failure.User, says: "secret to $SLUICE_METRICS",
+			secrets: asked, errType: fault.User, says: "secret to $SLUICE_METRICS",
 		},
 		{
 			name: "metrics of a broken one", program: `echo "{\"step\":1,\"by\":\"$TOKEN\"}" >> "$SLUICE_METRICS"; exit 3`,
@@ -118,10 +118,10 @@ func TestRanksKeepSecrets(t *testing.T) {
 				<-r.done
 				t.Fatal("the rank does not end")
 			}
-			if failure.TypeOf(r.err) != tt.errType || r.ended.Code != tt.code {
+			if fault.TypeOf(r.err) != tt.errType || r.ended.Code != tt.code {
 				t.Errorf("it ended with code %d, %v", r.ended.Code, r.err)
 			}
-			if all := r.ended.Tail + failure.Message(r.err) + r.ended.Unfinished; !strings.Contains(all, tt.says) || strings.Contains(all+fmt.Sprint(r.ended.Outputs), "quartz") {
+			if all := r.ended.Tail + fault.Message(r.err) + r.ended.Unfinished; !strings.Contains(all, tt.says) || strings.Contains(all+fmt.Sprint(r.ended.Outputs), "quartz") {
 				t.Errorf("it says %q", all)
 			}
 			for _, path := range []string{training.LogPath(p.key, 0), training.MetricsPath(p.key, 0)} {
@@ -150,13 +150,13 @@ func contentOf(t *testing.T, r io.Reader) string {
 func TestSecretIsMissing(t *testing.T) {
 	for name, says := range map[string]string{"nowhere": "NOT_SET_AT_ALL is not set where the step runs", "other": `no secret "other"`} {
 		n, in := secretive(t, map[string]string{"TOKEN": name})
-		if _, err := n.lay(t, in, "true"); failure.TypeOf(err) != failure.Invalid || !strings.Contains(err.Error(), says) {
+		if _, err := n.lay(t, in, "true"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	n, in := secretive(t, nil)
 	in.Submission = "sha256:" + strings.Repeat("0", 64)
-	if _, err := n.lay(t, in, "true"); failure.TypeOf(err) != failure.Infrastructure {
+	if _, err := n.lay(t, in, "true"); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("without a submission: %v", err)
 	}
 }

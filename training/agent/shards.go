@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // refuseShards is an error when a node other than 0 has written a part of a checkpoint. Checkpoints are taken from node 0, so what would be
@@ -20,7 +20,7 @@ func (r *ranks) refuseShards() error {
 		if err != nil || part == "" {
 			continue // rotated away meanwhile, or nothing of it
 		}
-		return failure.New(failure.User, fmt.Sprintf(
+		return fault.New(fault.User, fmt.Sprintf(
 			"node %d wrote a part of checkpoint %s (%s), but checkpoints are taken from node 0 only, so that no training could resume from this one: "+
 				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part), nil)
 	}

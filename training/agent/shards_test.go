@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // A part of a checkpoint on the second node ends the training when it appears, and not hours later when its ranks end, which these do
@@ -26,7 +26,7 @@ func TestPartsOfCheckpointsAreRefusedAtOnce(t *testing.T) {
 				t.Fatal("node 1 runs on")
 			}
 			err := g.ranks[1].err
-			if failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), "node 1 wrote a part of checkpoint") {
+			if fault.TypeOf(err) != fault.User || !strings.Contains(fault.Message(err), "node 1 wrote a part of checkpoint") {
 				t.Errorf("%v, want the user's error", err)
 			}
 			select {

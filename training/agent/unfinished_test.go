@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // A program that exits with 0 before its last step, without its outputs, may have been asked to by a peer that was told to stop: the agent
@@ -20,7 +20,7 @@ func TestExitBeforeTheLastStep(t *testing.T) {
 	sp.TotalSteps = 10
 	last := startGang(t, 1, sp, `echo '{"step": 10}' >> "$SLUICE_METRICS"`)
 	<-last.ranks[0].done
-	if err := last.ranks[0].err; failure.TypeOf(err) != failure.User || !strings.Contains(failure.Message(err), "model") {
+	if err := last.ranks[0].err; fault.TypeOf(err) != fault.User || !strings.Contains(fault.Message(err), "model") {
 		t.Errorf("%v, want the user's error", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -22,7 +22,7 @@ func LocalOptions(summary string) workflow.LocalActivityOptions {
 		StartToCloseTimeout: localTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, MaximumInterval: 5 * time.Second, MaximumAttempts: 8,
-			NonRetryableErrorTypes: []string{failure.Invalid, failure.User, failure.Gate, failure.Lost},
+			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Gate, fault.Lost},
 		},
 		Summary: summary,
 	}

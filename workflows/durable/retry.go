@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // LostWorkers is how many workers may die under a step before that is taken for the step's fault.
@@ -45,7 +45,7 @@ func (b *RetryBudget) Again(err error) (time.Duration, bool) {
 		return 0, b.Lost <= LostWorkers
 	}
 	b.Used++
-	if b.Used >= b.retry.Attempts || !slices.Contains(b.retry.Errors, failure.TypeOf(err)) {
+	if b.Used >= b.retry.Attempts || !slices.Contains(b.retry.Errors, fault.TypeOf(err)) {
 		return 0, false
 	}
 	pause := b.interval

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -44,7 +44,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 	}
 	for {
 		if t.missed(ctx) {
-			return t.abandon(ctx, failure.New(failure.Timeout, t.missedReason(), nil))
+			return t.abandon(ctx, fault.New(fault.Timeout, t.missedReason(), nil))
 		}
 		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && durable.Since(ctx, changeTimeoutBoundsWait) {
 			return t.abandon(ctx, errLate)
@@ -62,10 +62,10 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 			l.take(got)
 			return t.priced(ctx, got.Offer)
 		}
-		if failure.TypeOf(err) != failure.Preempted {
+		if fault.TypeOf(err) != fault.Preempted {
 			return t.abandon(ctx, err)
 		}
-		if t.phase = acquiringPhase + failure.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
+		if t.phase = acquiringPhase + fault.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
 			return durable.ErrLong
 		}
 	}
@@ -205,7 +205,7 @@ func (l *life) looked(ctx workflow.Context) bool {
 		case err == nil:
 			l.scout.found = &got
 			return true
-		case failure.TypeOf(err) != failure.Preempted:
+		case fault.TypeOf(err) != fault.Preempted:
 			return ctx.Err() != nil // a pool that fails is asked again later
 		case l.isSpared(ctx):
 			return false

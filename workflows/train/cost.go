@@ -8,13 +8,13 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // cost is what the generations that have ended have cost.
-func (t *train) cost() failure.Costs {
-	var sum failure.Costs
+func (t *train) cost() fault.Costs {
+	var sum fault.Costs
 	for _, g := range t.carried.Generations {
 		sum.USD += g.CostUSD
 		sum.Unknown = sum.Unknown || g.PriceUnknown
@@ -33,7 +33,7 @@ func (t *train) withCost(err error) error {
 	if durable.WorkerLost(err) {
 		return err
 	}
-	return failure.WithCost(err, t.cost())
+	return fault.WithCost(err, t.cost())
 }
 
 // isUnbounded reports whether the run has a budget that a gang of the offer could not be ended by.
@@ -44,7 +44,7 @@ func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
 	if !t.isUnbounded(o) {
 		return nil
 	}
-	return t.abandon(ctx, failure.New(failure.Invalid, fmt.Sprintf(
+	return t.abandon(ctx, fault.New(fault.Invalid, fmt.Sprintf(
 		"the run has a budget, and nobody says what a node of pool %s costs on %s: give the pool its `usd_per_hour` in the environment, or take "+
 			"`budget` out of the pipeline", o.Pool, capacityWords[o.Capacity]), nil))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -18,7 +18,7 @@ func TestCostHidesNoLostWorker(t *testing.T) {
 	if err := tr.withCost(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)); !durable.WorkerLost(err) {
 		t.Errorf("%v does not say that a worker was lost", err)
 	}
-	if _, again := durable.NewRetryBudget(spec.Retry{Attempts: 1}).Again(tr.withCost(failure.New(failure.User, "exit code 1", nil))); again {
+	if _, again := durable.NewRetryBudget(spec.Retry{Attempts: 1}).Again(tr.withCost(fault.New(fault.User, "exit code 1", nil))); again {
 		t.Error("a user's error is tried again")
 	}
 }

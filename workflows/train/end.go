@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -64,7 +64,7 @@ func (l *life) classify() trainEnd {
 			return end
 		}
 	}
-	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", failure.Infrastructure
+	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", fault.Infrastructure
 	return end
 }
 
@@ -88,18 +88,18 @@ func (l *life) wasCanceled(end *trainEnd) bool {
 }
 
 func (l *life) wasLate(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", failure.Timeout
+	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", fault.Timeout
 	return l.late
 }
 
 func (l *life) wasBroke(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", failure.Budget
+	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", fault.Budget
 	return l.broke
 }
 
 func (l *life) wasOverdue(end *trainEnd) bool {
 	if l.overdue {
-		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), failure.Timeout
+		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), fault.Timeout
 	}
 	return l.overdue
 }
@@ -107,8 +107,8 @@ func (l *life) wasOverdue(end *trainEnd) bool {
 // wasRefused: an agent or the step's spec is wrong, which no further try mends.
 func (l *life) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
-		if err := l.nodes[i].err; err != nil && failure.TypeOf(err) == failure.Invalid {
-			end.how, end.reason, end.errType = spec.EndUserError, failure.Message(err), failure.Invalid
+		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.Invalid {
+			end.how, end.reason, end.errType = spec.EndUserError, fault.Message(err), fault.Invalid
 			return true
 		}
 	}
@@ -180,7 +180,7 @@ func (l *life) starved(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, failure.User
+	end.how, end.errType = spec.EndCrashed, fault.User
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed: %s", l.rank(i), r.OverMemory), r.Tail
 	return true
 }
@@ -190,7 +190,7 @@ func (l *life) hung(end *trainEnd) bool {
 	if i < 0 {
 		return false
 	}
-	end.how, end.errType = spec.EndHung, failure.Infrastructure
+	end.how, end.errType = spec.EndHung, fault.Infrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
 	return true
 }
@@ -201,16 +201,16 @@ func (l *life) crashed(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, failure.Infrastructure
+	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
 	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", l.rank(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
 	return true
 }
 
 func (l *life) userFailed(end *trainEnd) bool {
-	end.how, end.errType = spec.EndUserError, failure.User
+	end.how, end.errType = spec.EndUserError, fault.User
 	for i := range l.nodes {
-		if err := l.nodes[i].err; err != nil && failure.TypeOf(err) == failure.User {
-			end.reason = failure.Message(err)
+		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.User {
+			end.reason = fault.Message(err)
 			return true
 		}
 	}
@@ -247,7 +247,7 @@ func (l *life) failed(r protocol.RanksEnded) bool {
 func (l *life) nodeFailed(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil {
-			end.how, end.errType, end.reason = spec.EndCrashed, failure.Infrastructure, fmt.Sprintf("node %d: %s", i, failure.Message(err))
+			end.how, end.errType, end.reason = spec.EndCrashed, fault.Infrastructure, fmt.Sprintf("node %d: %s", i, fault.Message(err))
 			return true
 		}
 	}
@@ -280,7 +280,7 @@ func (l *life) wasStopped(end *trainEnd) bool {
 	if !end.ran || !l.exitedZero() {
 		return false
 	}
-	end.how, end.errType = spec.EndCrashed, failure.Infrastructure
+	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
 	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
 	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)

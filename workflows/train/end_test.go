@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -43,9 +43,9 @@ func TestClassifyGeneration(t *testing.T) {
 		waiting  = nodeState{}
 		notice   = &protocol.Notice{Generation: 1, Node: 1}
 		loss     = &training.Loss{Nodes: []int{1}, Reason: "node 1: it was interrupted without notice"}
-		refused  = failed(failure.New(failure.Invalid, "speaks another protocol", nil))
-		user     = failed(failure.New(failure.User, "python9 is not installed", nil))
-		broken   = failed(failure.New(failure.Infrastructure, "no space left", nil))
+		refused  = failed(fault.New(fault.Invalid, "speaks another protocol", nil))
+		user     = failed(fault.New(fault.User, "python9 is not installed", nil))
+		broken   = failed(fault.New(fault.Infrastructure, "no space left", nil))
 		noAnswer = failed(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
 		left     = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 400, Of: 10000, CommittedStep: 400})
 		atLast   = ended(protocol.RanksEnded{Stopped: true, EndedAt: at(9), Step: 10000, Of: 10000})
@@ -76,44 +76,44 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 on notice, passed on by a peer", life{nodes: []nodeState{ok, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"exit 0 without outputs, before the notice was passed on", life{nodes: []nodeState{without, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"exit 0 without outputs, before the move was passed on", life{nodes: []nodeState{without, left}, scout: &scout{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
-		{"exit 0 without outputs, and the peers stopped because of it", life{nodes: []nodeState{without, left}}, spec.EndUserError, failure.User, "output model"},
-		{"exit 0 without outputs, after the other ranks' failure", life{nodes: []nodeState{without, failsB}}, spec.EndUserError, failure.User, "the real reason"},
+		{"exit 0 without outputs, and the peers stopped because of it", life{nodes: []nodeState{without, left}}, spec.EndUserError, fault.User, "output model"},
+		{"exit 0 without outputs, after the other ranks' failure", life{nodes: []nodeState{without, failsB}}, spec.EndUserError, fault.User, "the real reason"},
 		{"exit 0 after a cancel", life{nodes: []nodeState{left, left}, canceled: true}, spec.EndCanceled, "", "canceled"},
-		{"exit 0 after the timeout", life{nodes: []nodeState{left, left}, late: true}, spec.EndTimeout, failure.Timeout, "timeout"},
+		{"exit 0 after the timeout", life{nodes: []nodeState{left, left}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},
 		{"exit 0 at the step's own total", life{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, spec.EndFinished, "", ""},
-		{"exit 0, and told to stop by somebody else", life{nodes: []nodeState{left, left}}, spec.EndCrashed, failure.Infrastructure, "exited with 0 at step 400 of 10000"},
+		{"exit 0, and told to stop by somebody else", life{nodes: []nodeState{left, left}}, spec.EndCrashed, fault.Infrastructure, "exited with 0 at step 400 of 10000"},
 		{"stopped on notice", life{nodes: []nodeState{stopped, stopped}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"a GPU broke, and the ranks stopped with a checkpoint", life{nodes: []nodeState{stopped, stopped}, fault: gpuBroke}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"a GPU broke, and the program failed of it", life{nodes: []nodeState{failsA, faulty}}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"a GPU broke, and took the machine down", life{nodes: []nodeState{stopped, silent}, fault: gpuBroke, loss: loss}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"finished in spite of a broken GPU", life{nodes: []nodeState{ok, ok}, fault: gpuBroke}, spec.EndFinished, "", ""},
 		{"canceled, and a GPU broke", life{nodes: []nodeState{stopped, faulty}, canceled: true}, spec.EndCanceled, "", "canceled"},
-		{"released for idle GPUs", life{nodes: []nodeState{stopped, stopped}, idle: idle}, spec.EndIdle, failure.User, "node 0: the GPUs were busy 3%"},
-		{"released for idle GPUs, and a rank fails on its way out", life{nodes: []nodeState{failsA, stopped}, idle: idle}, spec.EndIdle, failure.User, "the GPUs were busy 3%"},
-		{"exit 0 when released for idle GPUs", life{nodes: []nodeState{left, left}, idle: idle}, spec.EndIdle, failure.User, "the GPUs were busy 3%"},
+		{"released for idle GPUs", life{nodes: []nodeState{stopped, stopped}, idle: idle}, spec.EndIdle, fault.User, "node 0: the GPUs were busy 3%"},
+		{"released for idle GPUs, and a rank fails on its way out", life{nodes: []nodeState{failsA, stopped}, idle: idle}, spec.EndIdle, fault.User, "the GPUs were busy 3%"},
+		{"exit 0 when released for idle GPUs", life{nodes: []nodeState{left, left}, idle: idle}, spec.EndIdle, fault.User, "the GPUs were busy 3%"},
 		{"finished or stopped on notice", life{nodes: []nodeState{stopped, ok}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"agreed to stop before it was told", life{nodes: []nodeState{agreed, stopped}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"stopped though nobody asked", life{nodes: []nodeState{agreed, agreed}}, spec.EndUserError, failure.User, "exit code 143"},
+		{"stopped though nobody asked", life{nodes: []nodeState{agreed, agreed}}, spec.EndUserError, fault.User, "exit code 143"},
 		{"killed at the end of the notice", life{nodes: []nodeState{cutShort, stopped}, notice: notice}, spec.EndNodeLost, "", "rank 0 did not stop in time"},
 		{"nothing committed on notice", life{nodes: []nodeState{uncommitted, stopped}, notice: notice}, spec.EndNodeLost, "", "no space left"},
 		{"gone before the stop was done", life{nodes: []nodeState{stopped, silent}, notice: notice, loss: loss}, spec.EndNodeLost, "", "without notice"},
 		{"notice before the ranks ran", life{nodes: []nodeState{waiting, waiting}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"the peers of a lost node fail", life{nodes: []nodeState{failsA, silent}, loss: loss}, spec.EndNodeLost, "", "without notice"},
 		{"a node that does not answer", life{nodes: []nodeState{stopped, noAnswer}}, spec.EndNodeLost, "", "node 1 does not answer"},
-		{"the loss of a node whose rank had failed before", life{nodes: []nodeState{failsA, failsB}, loss: loss}, spec.EndUserError, failure.User, "exit code 7"},
-		{"the peers of a killed rank fail", life{nodes: []nodeState{failsA, killed}}, spec.EndCrashed, failure.Infrastructure, "rank 1 was killed by signal 9"},
-		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, failure.User, "the real reason"},
-		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, spec.EndUserError, failure.User, "rank 0"},
-		{"a rank of several on its node", life{nodes: []nodeState{ok, second}}, spec.EndUserError, failure.User, "rank 6 ended with exit code 3"},
-		{"a rank that wants too much memory", life{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, failure.User, "rank 1 was killed: it used 17GiB, more than memory: 16GiB"},
-		{"a hang", life{nodes: []nodeState{hung, cutShort}}, spec.EndHung, failure.Infrastructure, "rank 0 hung"},
+		{"the loss of a node whose rank had failed before", life{nodes: []nodeState{failsA, failsB}, loss: loss}, spec.EndUserError, fault.User, "exit code 7"},
+		{"the peers of a killed rank fail", life{nodes: []nodeState{failsA, killed}}, spec.EndCrashed, fault.Infrastructure, "rank 1 was killed by signal 9"},
+		{"the first to fail is to blame", life{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, fault.User, "the real reason"},
+		{"a rank that was stopped is not to blame", life{nodes: []nodeState{failsA, cutShort}}, spec.EndUserError, fault.User, "rank 0"},
+		{"a rank of several on its node", life{nodes: []nodeState{ok, second}}, spec.EndUserError, fault.User, "rank 6 ended with exit code 3"},
+		{"a rank that wants too much memory", life{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than memory: 16GiB"},
+		{"a hang", life{nodes: []nodeState{hung, cutShort}}, spec.EndHung, fault.Infrastructure, "rank 0 hung"},
 		{"canceled", life{nodes: []nodeState{stopped, stopped}, canceled: true}, spec.EndCanceled, "", "canceled"},
-		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, spec.EndTimeout, failure.Timeout, "timeout"},
-		{"an agent of another release", life{nodes: []nodeState{refused, waiting}}, spec.EndUserError, failure.Invalid, "protocol"},
-		{"no such program", life{nodes: []nodeState{user, stopped}}, spec.EndUserError, failure.User, "python9"},
-		{"a node without room", life{nodes: []nodeState{stopped, broken}}, spec.EndCrashed, failure.Infrastructure, "node 1: no space left"},
+		{"too late", life{nodes: []nodeState{stopped, stopped}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},
+		{"an agent of another release", life{nodes: []nodeState{refused, waiting}}, spec.EndUserError, fault.Invalid, "protocol"},
+		{"no such program", life{nodes: []nodeState{user, stopped}}, spec.EndUserError, fault.User, "python9"},
+		{"a node without room", life{nodes: []nodeState{stopped, broken}}, spec.EndCrashed, fault.Infrastructure, "node 1: no space left"},
 		{"a damaged checkpoint", life{nodes: []nodeState{damaged, waiting}}, spec.EndNodeLost, "", "cannot be used"},
-		{"one that finished and one that still runs", life{nodes: []nodeState{ok, running}}, spec.EndCrashed, failure.Infrastructure, "no reason"},
+		{"one that finished and one that still runs", life{nodes: []nodeState{ok, running}}, spec.EndCrashed, fault.Infrastructure, "no reason"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.life.train == nil {

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -65,7 +65,7 @@ func (l *life) wasIdle(end *trainEnd) bool {
 	if l.idle == nil {
 		return false
 	}
-	end.how, end.errType = spec.EndIdle, failure.User
+	end.how, end.errType = spec.EndIdle, fault.User
 	end.reason = fmt.Sprintf("node %d: %s, and `idle` says to release them; the last checkpoint is kept", l.idle.Node, l.idle.Reason)
 	return true
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -237,14 +237,14 @@ func (l *life) prepare(ctx workflow.Context, i int) {
 		StartToCloseTimeout:    prepareLimit,
 		HeartbeatTimeout:       ranksHeartbeat,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{failure.Invalid, failure.User},
+			InitialInterval: time.Second, MaximumAttempts: 3, NonRetryableErrorTypes: []string{fault.Invalid, fault.User},
 		},
 		Summary: fmt.Sprintf("prepare node %d, generation %d", i, l.current.Index),
 	})
 	in := protocol.PrepareInput{Protocol: protocol.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
 	var out protocol.PrepareOutput
 	if err := workflow.ExecuteActivity(ctx, protocol.PrepareActivity, in).Get(ctx, &out); err != nil {
-		node.gone = node.gone || failure.TypeOf(err) == failure.Timeout
+		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout
 		node.err, node.ended = err, true
 		return
 	}
@@ -278,7 +278,7 @@ func (l *life) run(ctx workflow.Context, i int) {
 		silent := name == protocol.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
 		if !durable.WorkerLost(err) || node.gone || silent || l.isSpared(ctx) {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
-			node.gone = node.gone || err != nil && (name == protocol.AttachActivity || failure.TypeOf(err) == failure.Timeout)
+			node.gone = node.gone || err != nil && (name == protocol.AttachActivity || fault.TypeOf(err) == fault.Timeout)
 			node.err, node.ended = err, true
 			return
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -113,7 +113,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		if why, ok := strings.CutPrefix(t.phase, acquiringPhase); ok {
 			reason += ": " + why
 		}
-		return trainEnd{how: spec.EndTimeout, errType: failure.Timeout, reason: reason}, nil
+		return trainEnd{how: spec.EndTimeout, errType: fault.Timeout, reason: reason}, nil
 	} else if err != nil {
 		return trainEnd{}, err
 	}
@@ -193,7 +193,7 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
-	return failure.New(failure.Preempted, fmt.Sprintf(
+	return fault.New(fault.Preempted, fmt.Sprintf(
 		"%d gangs in a row were lost without a new checkpoint, each from step %d on, the last because: %s. Either the program takes its machines "+
 			"down, or they do not last until it saves: let it write checkpoints more often, or buy `capacity: on_demand`",
 		n, t.current.FromStep, last.Reason), nil)
@@ -206,12 +206,12 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	}
 	if end.errType == "" {
 		if t.carried.FalseStarts >= maxFalseStarts {
-			return failure.New(failure.Infrastructure, fmt.Sprintf(
+			return fault.New(fault.Infrastructure, fmt.Sprintf(
 				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.carried.FalseStarts, end.reason), nil)
 		}
 		return nil
 	}
-	failure := failure.New(end.errType, end.message(), nil)
+	failure := fault.New(end.errType, end.message(), nil)
 	pause, again := t.budget.Again(failure)
 	if !again || end.how == spec.EndDeadline || end.how == spec.EndIdle {
 		return failure
@@ -246,7 +246,7 @@ func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 8,
-			NonRetryableErrorTypes: []string{failure.Invalid, failure.User, failure.Preempted},
+			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Preempted},
 		},
 		Summary: fmt.Sprintf("%s, generation %d", strings.TrimPrefix(name, "sluice.train."), t.current.Index),
 	})

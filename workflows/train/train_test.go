@@ -20,7 +20,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
@@ -170,7 +170,7 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 		return contract.Acquired{}, err
 	}
 	if offer.Capacity == spec.CapacitySpot && !s.spot(key.Generation) {
-		return contract.Acquired{}, failure.New(failure.Preempted, "no spot", nil)
+		return contract.Acquired{}, fault.New(fault.Preempted, "no spot", nil)
 	}
 	gang := training.Gang{Nodes: []training.Node{{Name: "n", Queue: key.Queue(0, "x"), Address: "a"}}}
 	return contract.Acquired{At: s.now(), Gang: gang, Offer: offer}, nil
@@ -211,7 +211,7 @@ func (s *stage) wantReleased(t *testing.T, n int) {
 }
 
 func TestTrainWaitsForCapacity(t *testing.T) {
-	none := failure.New(failure.Preempted, "no capacity now", nil)
+	none := fault.New(fault.Preempted, "no capacity now", nil)
 	s := &stage{acquire: []error{none, none, none}}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
 		t.Fatal(err)
@@ -235,8 +235,8 @@ func TestTrainCanBeCancelledWhileItWaitsForCapacity(t *testing.T) {
 }
 
 func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
-	s := &stage{acquire: []error{failure.New(failure.Invalid, "larger than the pool", nil)}}
-	if err := s.train(t, s.environment(t), spec.Retry{Attempts: 5}); failure.TypeOf(err) != failure.Invalid {
+	s := &stage{acquire: []error{fault.New(fault.Invalid, "larger than the pool", nil)}}
+	if err := s.train(t, s.environment(t), spec.Retry{Attempts: 5}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("ended with %v, want the refusal", err)
 	}
 	s.wantReleased(t, 1)
@@ -245,7 +245,7 @@ func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
 func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 	s := &stage{lost: func(int) bool { return true }}
 	err := s.train(t, s.environment(t), spec.Retry{})
-	if failure.TypeOf(err) != failure.Infrastructure || !strings.Contains(failure.Message(err), "node 0 fell over") {
+	if fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(fault.Message(err), "node 0 fell over") {
 		t.Errorf("ended with %v, want infrastructure and the reason", err)
 	}
 	s.wantReleased(t, maxFalseStarts)
@@ -262,18 +262,18 @@ func TestTrainChargesItsRetries(t *testing.T) {
 		says    string
 		lives   int
 	}{
-		{"a crash is tried again", spec.Retry{Attempts: 3}, crash, failure.Infrastructure, "Segmentation fault", 3},
-		{"as often as by default", spec.Retry{}, crash, failure.Infrastructure, "signal 11", spec.Retry{}.WithDefaults().Attempts},
-		{"once when asked", spec.Retry{Attempts: 1}, crash, failure.Infrastructure, "signal 11", 1},
-		{"the user's error is not", spec.Retry{Attempts: 3}, exit, failure.User, "Traceback", 1},
-		{"unless that is asked for", spec.Retry{Attempts: 2, Errors: []string{failure.User}}, exit, failure.User, "exit code 1", 2},
+		{"a crash is tried again", spec.Retry{Attempts: 3}, crash, fault.Infrastructure, "Segmentation fault", 3},
+		{"as often as by default", spec.Retry{}, crash, fault.Infrastructure, "signal 11", spec.Retry{}.WithDefaults().Attempts},
+		{"once when asked", spec.Retry{Attempts: 1}, crash, fault.Infrastructure, "signal 11", 1},
+		{"the user's error is not", spec.Retry{Attempts: 3}, exit, fault.User, "Traceback", 1},
+		{"unless that is asked for", spec.Retry{Attempts: 2, Errors: []string{fault.User}}, exit, fault.User, "exit code 1", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			tt.retry.Backoff = spec.Duration(time.Millisecond)
 			s := &stage{ranks: func(int) (protocol.RanksEnded, error) { return tt.ranks, nil }}
 			err := s.train(t, s.environment(t), tt.retry)
-			if failure.TypeOf(err) != tt.errType || !strings.Contains(failure.Message(err), tt.says) {
+			if fault.TypeOf(err) != tt.errType || !strings.Contains(fault.Message(err), tt.says) {
 				t.Errorf("ended with %v, want %s: %s", err, tt.errType, tt.says)
 			}
 			s.wantReleased(t, tt.lives)
@@ -302,13 +302,13 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 		return nil
 	}, activity.RegisterOptions{Name: protocol.StopActivity})
 	err := s.train(t, env, spec.Retry{})
-	if failure.TypeOf(err) != failure.Budget {
+	if fault.TypeOf(err) != fault.Budget {
 		t.Fatalf("ended with %v, want a budget error", err)
 	}
 	var spent struct {
 		CostUSD float64 `json:"cost_usd"`
 	}
-	if err := json.Unmarshal(failure.Outputs(err), &spent); err != nil || spent.CostUSD < s.budget {
+	if err := json.Unmarshal(fault.Outputs(err), &spent); err != nil || spent.CostUSD < s.budget {
 		t.Errorf("cost $%g, %v; want at least the budget of $%g", spent.CostUSD, err, s.budget)
 	}
 	s.wantReleased(t, 1)
@@ -318,7 +318,7 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 	s := &stage{unpriced: true, budget: 20}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 3})
-	if failure.TypeOf(err) != failure.Invalid || !strings.Contains(failure.Message(err), "usd_per_hour") {
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "usd_per_hour") {
 		t.Errorf("ended with %v, want a refusal that names usd_per_hour", err)
 	}
 	s.wantReleased(t, 1)
@@ -328,7 +328,7 @@ func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 	s := &stage{unpriced: true, ranks: func(int) (protocol.RanksEnded, error) { return protocol.RanksEnded{Code: 1}, nil }}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 1})
-	if cost := failure.CostOf(err); !cost.Unknown {
+	if cost := fault.CostOf(err); !cost.Unknown {
 		t.Errorf("%v has cost %+v, want an unknown sum", err, cost)
 	}
 }
@@ -346,13 +346,13 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	env := s.environment(t)
 	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
 	err := s.train(t, env, spec.Retry{Attempts: 1})
-	if failure.TypeOf(err) != failure.Timeout || !strings.Contains(failure.Message(err), "waited for nodes") || s.acquired != 0 {
+	if fault.TypeOf(err) != fault.Timeout || !strings.Contains(fault.Message(err), "waited for nodes") || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout that tells of the wait", err, s.acquired)
 	}
 	s = &stage{timeout: 5 * time.Minute}
 	env = s.environment(t)
 	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
-	retry := spec.Retry{Attempts: 2, Errors: []string{failure.Timeout}, Backoff: spec.Duration(time.Millisecond)}
+	retry := spec.Retry{Attempts: 2, Errors: []string{fault.Timeout}, Backoff: spec.Duration(time.Millisecond)}
 	if err := s.train(t, env, retry); err != nil || s.acquired != 1 {
 		t.Errorf("the next attempt ended with %v after %d tries, want a success with time of its own", err, s.acquired)
 	}
@@ -361,7 +361,7 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 // Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
 func TestTrainEndsWithoutProgress(t *testing.T) {
 	lost := func(int) (protocol.RanksEnded, error) {
-		return protocol.RanksEnded{}, failure.New(failure.Infrastructure, "the node is gone", nil)
+		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node is gone", nil)
 	}
 	for name, tt := range map[string]struct {
 		from  func(int) int64
@@ -374,7 +374,7 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			s := &stage{from: tt.from, ranks: lost, falls: true}
 			err := s.train(t, s.environment(t), spec.Retry{})
-			if failure.TypeOf(err) != failure.Preempted || !strings.Contains(failure.Message(err), "without a new checkpoint") {
+			if fault.TypeOf(err) != fault.Preempted || !strings.Contains(fault.Message(err), "without a new checkpoint") {
 				t.Errorf("ended with %v, want a preemption that tells of the missing checkpoints", err)
 			}
 			if s.acquired != tt.lives {
@@ -405,7 +405,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 	// The new run takes it up: its generation is the second, and no failure is left.
 	env = s.environment(t)
 	env.ExecuteWorkflow(contract.TrainWorkflow, in)
-	if err := env.GetWorkflowError(); failure.TypeOf(err) != failure.Infrastructure {
+	if err := env.GetWorkflowError(); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("the second failure ended with %v, want the step's failure", err)
 	}
 	s.wantReleased(t, 2)
@@ -494,8 +494,8 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 	s.spot, s.deadline = nil, 300*time.Millisecond
 	env := s.environment(t)
 	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: protocol.StopActivity})
-	err := s.train(t, env, spec.Retry{Attempts: 3, Errors: []string{failure.Timeout}})
-	if failure.TypeOf(err) != failure.Timeout || !strings.Contains(failure.Message(err), "deadline") {
+	err := s.train(t, env, spec.Retry{Attempts: 3, Errors: []string{fault.Timeout}})
+	if fault.TypeOf(err) != fault.Timeout || !strings.Contains(fault.Message(err), "deadline") {
 		t.Errorf("ended with %v, want a timeout that tells of the deadline", err)
 	}
 	s.wantReleased(t, 1)
@@ -504,14 +504,14 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
 	s := &stage{deadline: -time.Second}
 	err := s.train(t, s.environment(t), spec.Retry{})
-	if failure.TypeOf(err) != failure.Timeout || s.acquired != 0 {
+	if fault.TypeOf(err) != fault.Timeout || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout", err, s.acquired)
 	}
 }
 
 // A wait for capacity that makes a history long goes on in a new one.
 func TestTrainWaitsOnInANewHistory(t *testing.T) {
-	s := &stage{acquire: []error{failure.New(failure.Preempted, "no capacity now", nil)}}
+	s := &stage{acquire: []error{fault.New(fault.Preempted, "no capacity now", nil)}}
 	env := s.environment(t)
 	env.SetContinueAsNewSuggested(true)
 	err := s.train(t, env, spec.Retry{})

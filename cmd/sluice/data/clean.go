@@ -21,7 +21,6 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
@@ -173,7 +172,7 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 	}
 	values, err := secret.NewResolver().Resolve(ctx, program.Environment(), resolved.Secrets)
 	if err != nil {
-		return failure.OfSecret(err)
+		return secret.Typed(err)
 	}
 	job.Secrets = values.ByVariable
 	job.Programs, err = programsAlone(resolved.Env, values.ByVariable, dirs)

@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -40,7 +39,7 @@ func runClean(ctx context.Context, job pipelines.Job, progress io.Writer) (spec.
 // typedClean gives a cleaning's error the type that exit codes know.
 func typedClean(err error) error {
 	if ended, ok := fault.As(err); ok {
-		return failure.New(ended.Type, ended.Message, nil)
+		return fault.New(ended.Type, ended.Message, nil)
 	}
 	return err
 }

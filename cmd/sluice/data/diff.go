@@ -21,7 +21,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -187,7 +187,7 @@ func orDamaged(r io.Reader, err error) error {
 		err = rest
 	}
 	if errors.Is(err, store.ErrCorrupt) {
-		return failure.New(failure.Infrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
+		return fault.New(fault.Infrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -123,7 +123,7 @@ func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err e
 	if _, err := os.Stat(kit.StateDir(cmd)); err == nil && !connect.ClusterNamed() {
 		h, err := holder.Acquire(kit.StateDir(cmd))
 		if errors.Is(err, holder.ErrHeld) {
-			return nil, failure.New(failure.Invalid, "a Sluice is up on "+kit.StateDir(cmd)+", which may store something at any time\nhelp: stop it first", nil)
+			return nil, fault.New(fault.Invalid, "a Sluice is up on "+kit.StateDir(cmd)+", which may store something at any time\nhelp: stop it first", nil)
 		}
 		if err != nil {
 			return nil, err

@@ -18,7 +18,6 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -47,14 +46,14 @@ func ExitSignal(sig os.Signal) int {
 
 // codeOf maps the error types of a run.
 var codeOf = map[string]int{
-	failure.Invalid:        ExitInvalid,
-	failure.User:           ExitUser,
-	failure.Infrastructure: ExitInfrastructure,
-	failure.Preempted:      ExitPreempted,
-	failure.Timeout:        ExitTimeout,
-	failure.Gate:           ExitGate,
-	failure.Budget:         ExitBudget,
-	failure.Canceled:       ExitCanceled,
+	fault.Invalid:        ExitInvalid,
+	fault.User:           ExitUser,
+	fault.Infrastructure: ExitInfrastructure,
+	fault.Preempted:      ExitPreempted,
+	fault.Timeout:        ExitTimeout,
+	fault.Gate:           ExitGate,
+	fault.Budget:         ExitBudget,
+	fault.Canceled:       ExitCanceled,
 }
 
 // CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
@@ -105,7 +104,7 @@ func exitCode(err error) int {
 		return ExitCanceled
 	}
 	if _, typed := fault.As(err); typed {
-		return codeOf[failure.TypeOf(err)]
+		return codeOf[fault.TypeOf(err)]
 	}
 	return ExitInfrastructure
 }
@@ -145,5 +144,5 @@ func Complain(w io.Writer, err error) {
 
 // Invalidf is an error of what a command was given: a name that there is not, a folder in which nothing can be written.
 func Invalidf(format string, args ...any) error {
-	return failure.New(failure.Invalid, fmt.Sprintf(format, args...), nil)
+	return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
 }

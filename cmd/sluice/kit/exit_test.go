@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -16,13 +16,13 @@ func TestCodeOfRun(t *testing.T) {
 		want    int
 	}{
 		{spec.StatusSucceeded, "", ExitOK},
-		{spec.StatusDeclined, failure.Gate, ExitOK},
+		{spec.StatusDeclined, fault.Gate, ExitOK},
 		{spec.StatusSkipped, "", ExitOK}, // by its concurrency group
-		{spec.StatusFailed, failure.Gate, ExitGate},
-		{spec.StatusFailed, failure.User, ExitUser},
-		{spec.StatusFailed, failure.Preempted, ExitPreempted},
+		{spec.StatusFailed, fault.Gate, ExitGate},
+		{spec.StatusFailed, fault.User, ExitUser},
+		{spec.StatusFailed, fault.Preempted, ExitPreempted},
 		{spec.StatusFailed, "", ExitInfrastructure},
-		{spec.StatusCanceled, failure.Canceled, ExitCanceled},
+		{spec.StatusCanceled, fault.Canceled, ExitCanceled},
 	}
 	for _, test := range tests {
 		if got := CodeOfRun(record.RunOutput{Status: test.status, ErrorType: test.errType}); got != test.want {

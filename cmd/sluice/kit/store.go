@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/connect/state"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
 // ErrNoRuns says that nothing was ever run with a state folder.
-var ErrNoRuns = failure.New(failure.Invalid, "there are no runs yet; start one with `sluice run PIPELINE`", nil)
+var ErrNoRuns = fault.New(fault.Invalid, "there are no runs yet; start one with `sluice run PIPELINE`", nil)
 
 // OpenStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func OpenStore(cmd *cobra.Command) (*store.Store, error) {

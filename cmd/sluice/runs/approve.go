@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -100,9 +100,9 @@ func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, 
 	}
 	decision, err := s.Decide(ctx, at, d)
 	switch {
-	case failure.TypeOf(err) == failure.Invalid && d.Approve && len(at.Approval.Fields) > 0:
+	case fault.TypeOf(err) == fault.Invalid && d.Approve && len(at.Approval.Fields) > 0:
 		_, command := view.Question(at, time.Now())
-		return failure.New(failure.Invalid, failure.Message(err)+"\nhelp: "+command, err)
+		return fault.New(fault.Invalid, fault.Message(err)+"\nhelp: "+command, err)
 	case err != nil:
 		return err
 	}

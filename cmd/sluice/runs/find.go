@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -70,7 +70,7 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		return run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return run, "", failure.New(failure.Invalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+		return run, "", fault.New(fault.Invalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
 	}
 	return run, step, nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -84,7 +84,7 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 		return run, step, nil
 	}
 	if run.Graph[i].Fan != spec.FanNone && index < 0 {
-		return run, step, failure.New(failure.Invalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
+		return run, step, fault.New(fault.Invalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
 			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step), nil)
 	}
 	s, err := kit.OpenStore(cmd)
@@ -96,7 +96,7 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 	case err != nil:
 		return run, step, err
 	case v.Step.ChildRun == "":
-		return run, step, failure.New(failure.Invalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
+		return run, step, fault.New(fault.Invalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
 	}
 	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
 	return child, "", err

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // NewSchedule makes `sluice schedule`.
@@ -74,7 +74,7 @@ func isUp(cmd *cobra.Command) (bool, error) {
 func needUp(cmd *cobra.Command) error {
 	up, err := isUp(cmd)
 	if err == nil && !up {
-		err = failure.New(failure.Invalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
+		err = fault.New(fault.Invalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
 	}
 	return err
 }

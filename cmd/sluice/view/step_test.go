@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -40,13 +40,13 @@ func fanned() (record.RunRecord, []record.StepRecord) {
 			Summary: "2 of 3 passed", CostUSD: 1.25, Outputs: json.RawMessage(`[{"index": 0}, {"index": 2}]`),
 		},
 		{
-			Step: "sign", Kind: spec.KindApproval, Status: spec.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: failure.Gate,
+			Step: "sign", Kind: spec.KindApproval, Status: spec.StatusFailed, StartedAt: at(60), EndedAt: at(80), Error: "rejected by user:ann: too slow", ErrorType: fault.Gate,
 			Outputs: json.RawMessage(`{"by": "user:ann", "at": "2026-03-14T12:01:20Z", "reason": "too slow"}`),
 		},
 		{Step: "page", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
 		{
 			Step: "tidy", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
-			Attempts: []record.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: failure.Infrastructure, Error: "the worker that ran it stopped answering"}},
+			Attempts: []record.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: fault.Infrastructure, Error: "the worker that ran it stopped answering"}},
 		},
 	}
 }
@@ -61,8 +61,8 @@ func instances() []record.StepRecord {
 	}
 	failed := one(1, spec.StatusFailed, "it diverged")
 	failed.Attempts = []record.Attempt{
-		{StartedAt: noon, EndedAt: noon.Add(time.Second), ErrorType: failure.Preempted, Error: "the node was taken away"},
-		{StartedAt: noon, EndedAt: noon.Add(2 * time.Second), ErrorType: failure.User, Error: "it diverged"},
+		{StartedAt: noon, EndedAt: noon.Add(time.Second), ErrorType: fault.Preempted, Error: "the node was taken away"},
+		{StartedAt: noon, EndedAt: noon.Add(2 * time.Second), ErrorType: fault.User, Error: "it diverged"},
 	}
 	return []record.StepRecord{failed, one(0, spec.StatusSucceeded, ""), one(2, spec.StatusSucceeded, "")}
 }

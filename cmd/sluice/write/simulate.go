@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/failure"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/policy"
 )
@@ -88,7 +88,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	case 0:
 		return nil
 	case 1:
-		return failure.New(failure.Invalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
+		return fault.New(fault.Invalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
 	}
 	pipeline, environment, err := control.ReadDocuments(args[0], env)
 	if err != nil {
@@ -100,16 +100,16 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	}
 	program, findings := dsl.Compile(pipeline, environment, folder)
 	if program == nil {
-		return failure.New(failure.Invalid, findings.Text(false), nil)
+		return fault.New(fault.Invalid, findings.Text(false), nil)
 	}
 	spec, err := program.Training(args[1])
 	if err != nil {
-		return failure.New(failure.Invalid, err.Error(), err)
+		return fault.New(fault.Invalid, err.Error(), err)
 	}
 	if spec.Deadline != nil && job.Within == 0 {
 		due, err := spec.Deadline.After(time.Now())
 		if err != nil {
-			return failure.New(failure.Invalid, err.Error(), err)
+			return fault.New(fault.Invalid, err.Error(), err)
 		}
 		job.Within = time.Until(due).Round(time.Second)
 	}
@@ -153,12 +153,12 @@ func readTraces(files []string) ([]policy.Trace, error) {
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, failure.New(failure.Invalid, "open the trace: "+err.Error(), err)
+			return nil, fault.New(fault.Invalid, "open the trace: "+err.Error(), err)
 		}
 		t, err := policy.ReadTrace(f)
 		f.Close()
 		if err != nil {
-			return nil, failure.New(failure.Invalid, file+": "+err.Error(), err)
+			return nil, fault.New(fault.Invalid, file+": "+err.Error(), err)
 		}
 		traces = append(traces, t)
 	}
