@@ -127,7 +127,7 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 	}
 	refs := job.Spec.Inputs
 	if job.Spec, err = job.Spec.WithInputs(dirs); err != nil {
-		err = &script.UserError{Message: err.Error()}
+		err = fault.New(fault.User, err.Error(), nil)
 	} else if !in.Fresh {
 		err = c.useCache(ctx, in, job, programs, refs, dirs)
 	}

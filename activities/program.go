@@ -146,7 +146,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 		Path: path, Args: f.Argv[1:], Env: f.Env, Dir: f.Work, Stdout: out, Stderr: out, Grace: grace,
 	})
 	if err != nil {
-		return &script.UserError{Message: err.Error()}
+		return fault.New(fault.User, err.Error(), nil)
 	}
 	exit, err := child.Wait()
 	err = errors.Join(err, out.Close())
@@ -159,7 +159,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 		return fault.New(fault.Infrastructure,
 			fmt.Sprintf("%s was killed, by a person or because memory ran out\n%s", name(in, f), tail), nil)
 	case !exit.OK():
-		return &script.UserError{Message: fmt.Sprintf("%s ended with %s\n%s", name(in, f), exit, tail)}
+		return fault.Errorf(fault.User, "%s ended with %s\n%s", name(in, f), exit, tail)
 	}
 	return nil
 }
@@ -181,8 +181,6 @@ func typed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case script.IsUser(err):
-		return fault.New(fault.User, err.Error(), nil)
 	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrReadOnly), errors.Is(err, os.ErrPermission):
 		return fault.New(fault.Infrastructure, err.Error(), err)
 	}

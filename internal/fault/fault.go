@@ -52,10 +52,15 @@ func New(typ, message string, cause error) error {
 	return &Error{Type: typ, Message: plain(message, cause), Final: final[typ], cause: cause}
 }
 
-// Errorf makes an Error of a type with the message, and the cause, of an error made by fmt.Errorf.
+// Errorf makes an Error of a type with the message of an error made by fmt.Errorf. What %w stands for is the cause.
 func Errorf(typ, format string, args ...any) error {
-	err := fmt.Errorf(format, args...)
-	return New(typ, err.Error(), err)
+	cause := fmt.Errorf(format, args...)
+	message := cause.Error()
+	switch cause.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return New(typ, message, cause)
+	}
+	return New(typ, message, nil)
 }
 
 // Final makes of err one that the same activity is not tried again for; the step's own retries apply.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // Interpreter is the Python that users' programs find first. It tells one from another by what may make something else of the same
@@ -43,7 +45,7 @@ func (p *Interpreter) Digest(ctx context.Context) (string, error) {
 		return p.digest, nil
 	}
 	out, err := venv{base: p.Env, env: os.Environ(), progress: io.Discard}.python(ctx, "-c", installedPython)
-	if IsUser(err) {
+	if fault.TypeOf(err) == fault.User {
 		return "none", nil
 	} else if err != nil {
 		return "", fmt.Errorf("ask Python what is installed: %w", err)

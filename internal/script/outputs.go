@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 )
@@ -61,7 +62,7 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return artifact.Ref{}, &UserError{fmt.Sprintf("output %q: the program left nothing at $SLUICE_OUTPUT_DIR/%s", name, decl.Path)}
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program left nothing at $SLUICE_OUTPUT_DIR/%s", name, decl.Path)
 	} else if err != nil {
 		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
 	}
@@ -92,7 +93,7 @@ func RefuseSecrets(outputs map[string]any, mask *secret.Mask) error {
 }
 
 func secretLeft(what, name string) error {
-	return &UserError{fmt.Sprintf("%s %q holds the value of a secret, and would be kept in the run's records for everybody to read", what, name)}
+	return fault.Errorf(fault.User, "%s %q holds the value of a secret, and would be kept in the run's records for everybody to read", what, name)
 }
 
 func readValues(path string) (map[string]any, error) {
@@ -107,9 +108,9 @@ func readValues(path string) (map[string]any, error) {
 	bounded := &io.LimitedReader{R: f, N: maxValues}
 	if err := json.NewDecoder(bounded).Decode(&values); err != nil {
 		if bounded.N == 0 {
-			return nil, &UserError{valuesFile + " is larger than 1 MiB: hand large values on as files, as an output of type dataset"}
+			return nil, fault.New(fault.User, valuesFile+" is larger than 1 MiB: hand large values on as files, as an output of type dataset", nil)
 		}
-		return nil, &UserError{fmt.Sprintf("%s is no JSON object: %v", valuesFile, err)}
+		return nil, fault.Errorf(fault.User, "%s is no JSON object: %v", valuesFile, err)
 	}
 	return values, nil
 }
@@ -117,7 +118,7 @@ func readValues(path string) (map[string]any, error) {
 func valueOf(name, typ string, values map[string]any) (any, error) {
 	v, ok := values[name]
 	if !ok {
-		return nil, &UserError{fmt.Sprintf("output %q: %s in $SLUICE_OUTPUT_DIR does not hold it", name, valuesFile)}
+		return nil, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR does not hold it", name, valuesFile)
 	}
 	switch typ {
 	case "string":
@@ -133,7 +134,7 @@ func valueOf(name, typ string, values map[string]any) (any, error) {
 		}
 	}
 	if !ok {
-		return nil, &UserError{fmt.Sprintf("output %q is declared as %s, but %s holds %v", name, typ, valuesFile, v)}
+		return nil, fault.Errorf(fault.User, "output %q is declared as %s, but %s holds %v", name, typ, valuesFile, v)
 	}
 	return v, nil
 }
@@ -153,7 +154,7 @@ func Metrics(path string, declared []string) (map[string]float64, error) {
 	}
 	for _, name := range declared {
 		if _, ok := last[name]; !ok {
-			return nil, &UserError{fmt.Sprintf("metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)}
+			return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)
 		}
 	}
 	return last, nil
@@ -168,22 +169,22 @@ func scanMetrics(r io.Reader, declared []string, last map[string]float64) error 
 		}
 		var values map[string]*float64 // a null is no zero
 		if err := json.Unmarshal(lines.Bytes(), &values); err != nil || values == nil {
-			return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d is no JSON object of numbers: %.100s", n, lines.Text())}
+			return fault.Errorf(fault.User, "$SLUICE_METRICS line %d is no JSON object of numbers: %.100s", n, lines.Text())
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			switch v := values[name]; {
 			case v == nil:
-				return &UserError{fmt.Sprintf("$SLUICE_METRICS line %d reports %q without a number", n, name)}
+				return fault.Errorf(fault.User, "$SLUICE_METRICS line %d reports %q without a number", n, name)
 			case slices.Contains(declared, name):
 				last[name] = *v
 			case name != "step" && name != "of":
-				return &UserError{fmt.Sprintf(
-					"$SLUICE_METRICS line %d reports %q, which `metrics:` does not declare (declared: %s)", n, name, strings.Join(declared, ", "))}
+				return fault.Errorf(fault.User,
+					"$SLUICE_METRICS line %d reports %q, which `metrics:` does not declare (declared: %s)", n, name, strings.Join(declared, ", "))
 			}
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return &UserError{fmt.Sprintf("$SLUICE_METRICS has a line longer than %d bytes", maxLine)}
+		return fault.Errorf(fault.User, "$SLUICE_METRICS has a line longer than %d bytes", maxLine)
 	} else if err != nil {
 		return fmt.Errorf("read the metrics: %w", err)
 	}

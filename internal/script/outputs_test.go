@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
@@ -146,7 +147,7 @@ func TestMetricsRefuses(t *testing.T) {
 func TestMetricsThatCannotBeRead(t *testing.T) {
 	broken := errors.New("input/output error")
 	err := scanMetrics(io.MultiReader(strings.NewReader(`{"loss": 1}`), iotest.ErrReader(broken)), []string{"loss"}, map[string]float64{})
-	if !errors.Is(err, broken) || IsUser(err) {
+	if !errors.Is(err, broken) || fault.TypeOf(err) == fault.User {
 		t.Errorf("got %v, want %v as nobody's fault", err, broken)
 	}
 }
@@ -181,7 +182,7 @@ func TestRefuseSecrets(t *testing.T) {
 		`output "rows" holds`: {"rows": 12345678.0},
 		`metric "loss" holds`: {"metrics": map[string]float64{"f1": 1, "loss": 12345678}},
 	} {
-		if err := RefuseSecrets(outputs, mask); !IsUser(err) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "swordfish") {
+		if err := RefuseSecrets(outputs, mask); fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "swordfish") {
 			t.Errorf("got %v, want %s", err, says)
 		}
 	}

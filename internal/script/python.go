@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
@@ -103,7 +104,7 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	switch {
 	case err == nil:
 		return os.WriteFile(filepath.Join(dir, wholeFile), nil, 0o644)
-	case IsUser(err) && strings.Contains(out, "Retrying (Retry("):
+	case fault.TypeOf(err) == fault.User && strings.Contains(out, "Retrying (Retry("):
 		return fmt.Errorf("no package index can be reached: %w", errors.New(err.Error())) // nobody's fault here, so it is tried again
 	}
 	return err
@@ -127,7 +128,7 @@ func (v venv) python(ctx context.Context, args ...string) (string, error) {
 	}
 	child, err := proc.Start(ctx, proc.Command{Path: path, Args: args, Env: v.env, Dir: v.work, Stdout: stdout, Stderr: stderr})
 	if err != nil {
-		return "", &UserError{Message: "python: " + err.Error()}
+		return "", fault.New(fault.User, "python: "+err.Error(), nil)
 	}
 	exit, err := child.Wait()
 	switch {
@@ -136,7 +137,7 @@ func (v venv) python(ctx context.Context, args ...string) (string, error) {
 	case err != nil:
 		return "", err
 	case !exit.OK():
-		return out.String(), &UserError{Message: fmt.Sprintf("%s: python3 %s ended with %s; its last lines:\n%s", v.file, strings.Join(args[:min(3, len(args))], " "), exit, tail)}
+		return out.String(), fault.Errorf(fault.User, "%s: python3 %s ended with %s; its last lines:\n%s", v.file, strings.Join(args[:min(3, len(args))], " "), exit, tail)
 	}
 	return out.String(), nil
 }
@@ -159,12 +160,12 @@ func readRequirements(work, file string) (string, error) {
 		}
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &UserError{Message: fmt.Sprintf("there is no requirements file %q in the workspace", name)}
+			return "", fault.Errorf(fault.User, "there is no requirements file %q in the workspace", name)
 		} else if err != nil {
 			return "", err
 		}
 		if info.Size() > maxRequirements {
-			return "", &UserError{Message: fmt.Sprintf("%s has %d bytes: that is no requirements file", name, info.Size())}
+			return "", fault.Errorf(fault.User, "%s has %d bytes: that is no requirements file", name, info.Size())
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -176,8 +177,8 @@ func readRequirements(work, file string) (string, error) {
 			switch {
 			case len(words) == 0:
 			case words[0] == "-e", words[0] == "--editable", strings.HasPrefix(words[0], "."), strings.HasPrefix(words[0], "/"):
-				return "", &UserError{Message: fmt.Sprintf(
-					"%s: %q would install a folder; import it from the workspace, where the command runs, or name a published package", name, strings.TrimSpace(line))}
+				return "", fault.Errorf(fault.User,
+					"%s: %q would install a folder; import it from the workspace, where the command runs, or name a published package", name, strings.TrimSpace(line))
 			}
 		}
 		todo = append(todo, dsl.Included(name, text)...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
@@ -81,7 +82,7 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 	}
 	files["more.txt"] = "thing==1.3\n"
 	_, _, err = prepare()
-	if !IsUser(err) || !strings.Contains(err.Error(), "No matching distribution found for thing==1.3") {
+	if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "No matching distribution found for thing==1.3") {
 		t.Errorf("a version that there is not: %v", err)
 	}
 }
@@ -92,7 +93,7 @@ func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 		"-r ../other.txt": "leads out", "-r none.txt\n": `no requirements file "none.txt"`,
 	} {
 		work := folder(t, map[string]string{"requirements.txt": text})
-		if _, err := readRequirements(work, "requirements.txt"); !IsUser(err) || !strings.Contains(err.Error(), want) {
+		if _, err := readRequirements(work, "requirements.txt"); fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -6,7 +6,6 @@ package script
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,13 +15,9 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
-
-// UserError is a fault of the user's program or of what it left, not of Sluice or the machine.
-type UserError struct{ Message string }
-
-func (e *UserError) Error() string { return e.Message }
 
 // Setup says what to lay out.
 type Setup struct {
@@ -90,7 +85,7 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 	for _, arg := range s.Command.Command {
 		filled, err := spec.ReplaceInputPaths(arg, dirs)
 		if err != nil {
-			return nil, &UserError{err.Error()}
+			return nil, fault.New(fault.User, err.Error(), nil)
 		}
 		f.Argv = append(f.Argv, filled)
 	}
@@ -107,7 +102,7 @@ func (s *Setup) install(ctx context.Context, f *Folder, file string) error {
 	}
 	v := venv{base: s.Python, file: file, work: f.Work, env: s.inherited(), progress: s.Progress}
 	dir, err := v.dir(ctx)
-	if err != nil && !IsUser(err) {
+	if err != nil && fault.TypeOf(err) != fault.User {
 		return fmt.Errorf("install %s: %w", file, err)
 	}
 	s.Python, s.beneath = dir, s.Python
@@ -148,7 +143,7 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 	for name, value := range s.Env {
 		filled, err := spec.ReplaceInputPaths(value, inputs)
 		if err != nil {
-			return nil, &UserError{fmt.Sprintf("env %s: %v", name, err)}
+			return nil, fault.Errorf(fault.User, "env %s: %v", name, err)
 		}
 		vars[name] = filled
 	}
@@ -159,15 +154,9 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 // Confined returns the path of rel inside dir; a rel that leads out of dir is the user's error.
 func Confined(dir, rel string) (string, error) {
 	if !filepath.IsLocal(rel) {
-		return "", &UserError{fmt.Sprintf("path %q leads out of its folder", rel)}
+		return "", fault.Errorf(fault.User, "path %q leads out of its folder", rel)
 	}
 	return filepath.Join(dir, rel), nil
-}
-
-// IsUser reports whether err is the user's.
-func IsUser(err error) bool {
-	var u *UserError
-	return errors.As(err, &u)
 }
 
 // LookPath finds the program to start: a name with a slash is relative to the working folder, a plain one is looked up in the PATH
@@ -191,5 +180,5 @@ func LookPath(name, work string, env []string) (string, error) {
 			}
 		}
 	}
-	return "", &UserError{fmt.Sprintf("%s is not installed: no program of that name is in PATH", name)}
+	return "", fault.Errorf(fault.User, "%s is not installed: no program of that name is in PATH", name)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -64,7 +65,7 @@ func read(t testing.TB, path string) string {
 // refused checks that an error is the user's and says what is wanted.
 func refused(t testing.TB, err error, says ...string) {
 	t.Helper()
-	if !IsUser(err) {
+	if fault.TypeOf(err) != fault.User {
 		t.Fatalf("got %v, want the user's error", err)
 	}
 	for _, part := range says {
@@ -178,8 +179,8 @@ func TestPrepareRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.setup.Dir, tt.setup.Store = t.TempDir(), s
 			_, err := Prepare(t.Context(), tt.setup)
-			if err == nil || !strings.Contains(err.Error(), tt.says) || IsUser(err) != tt.user {
-				t.Errorf("got %v (the user's: %v), want %q (the user's: %v)", err, IsUser(err), tt.says, tt.user)
+			if err == nil || !strings.Contains(err.Error(), tt.says) || fault.TypeOf(err) == fault.User != tt.user {
+				t.Errorf("got %v (the user's: %v), want %q (the user's: %v)", err, fault.TypeOf(err) == fault.User, tt.says, tt.user)
 			}
 		})
 	}

@@ -135,7 +135,7 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 	switch {
 	case err == nil:
 		return nil
-	case script.IsUser(err):
+	case fault.TypeOf(err) == fault.User:
 		return fault.New(fault.User, err.Error(), err)
 	}
 	return fault.New(fault.Infrastructure, err.Error(), err)

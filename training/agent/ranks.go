@@ -78,7 +78,7 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 	r.commits = newCommitter(n.store, r)
 	if err := r.start(n.config, in); err != nil {
 		file.Close()
-		if script.IsUser(err) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		if fault.TypeOf(err) == fault.User || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil, fault.New(fault.User, "command: "+err.Error(), err)
 		}
 		return nil, fault.New(fault.Infrastructure, err.Error(), err)
@@ -252,7 +252,7 @@ func (r *ranks) collect(ctx context.Context) error {
 	if err == nil {
 		err = script.RefuseSecrets(outputs, r.p.mask)
 	}
-	if script.IsUser(err) {
+	if fault.TypeOf(err) == fault.User {
 		return fault.New(fault.User, err.Error(), err)
 	} else if err != nil {
 		return fault.New(fault.Infrastructure, "store the outputs: "+err.Error(), err)
