@@ -69,7 +69,7 @@ the folder .sluice.`,
 func unknown(root *cobra.Command, name string) error {
 	message := fmt.Sprintf("there is no command `%s`", name)
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return kit.Misuse(message + "\nhelp: did you mean `" + strings.Join(near, "` or `") + "`?")
+		return kit.Invalidf("%s\nhelp: did you mean `%s`?", message, strings.Join(near, "` or `"))
 	}
 	return kit.UsageError(root, message)
 }

@@ -44,7 +44,7 @@ func ExitSignal(sig os.Signal) int {
 	return ExitInfrastructure
 }
 
-// codeOf maps the error types of a run.
+// codeOf maps the types of errors, of runs and of commands.
 var codeOf = map[string]int{
 	fault.Invalid:        ExitInvalid,
 	fault.User:           ExitUser,
@@ -66,17 +66,9 @@ func CodeOfRun(out record.RunOutput) int {
 	}
 }
 
-// usage is a mistake in the command line itself.
-type usage struct{ message string }
-
-func (u usage) Error() string { return u.message }
-
-// Misuse is an error that says what is wrong with the command line.
-func Misuse(message string) error { return usage{message} }
-
-// UsageError is Misuse, with the word on where the command's help is.
+// UsageError is an error that says what is wrong with the command line, and where the command's help is.
 func UsageError(cmd *cobra.Command, message string) error {
-	return usage{message + "\nhelp: `" + cmd.CommandPath() + " --help` shows how it is used"}
+	return Invalidf("%s\nhelp: `%s --help` shows how it is used", message, cmd.CommandPath())
 }
 
 // silent ends the process with a code after everything was said already.
@@ -92,21 +84,26 @@ func said(err error) bool { return errors.As(err, new(silent)) }
 // exitCode maps an error to the process's exit code.
 func exitCode(err error) int {
 	var quiet silent
-	var lint *control.LintError
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &quiet):
 		return quiet.code
-	case errors.As(err, &lint), errors.As(err, new(usage)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
-		return ExitInvalid
+	}
+	return codeOf[typeOf(err)]
+}
+
+// typeOf is the type of an error that a command ends with. Some that have none mean something here.
+func typeOf(err error) string {
+	switch _, typed := fault.As(err); {
+	case errors.As(err, new(*control.LintError)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
+		return fault.Invalid
 	case errors.Is(err, context.Canceled):
-		return ExitCanceled
+		return fault.Canceled
+	case typed:
+		return fault.TypeOf(err)
 	}
-	if _, typed := fault.As(err); typed {
-		return codeOf[fault.TypeOf(err)]
-	}
-	return ExitInfrastructure
+	return fault.Infrastructure
 }
 
 // messageOf is what a person should read of an error.

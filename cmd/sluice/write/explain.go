@@ -46,7 +46,7 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 			if near != "" {
 				message = fmt.Sprintf("there is no code `%s`\nhelp: did you mean `%s`?", args[0], near)
 			}
-			return kit.Misuse(message)
+			return kit.Invalidf("%s", message)
 		}
 		if *format == "json" {
 			return view.JSON(out, code)

@@ -57,7 +57,7 @@ script needs Python and nothing else. Files that are there already are never ove
 func writeStarter(dir string) error {
 	for _, name := range starterFiles {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return kit.Misuse(fmt.Sprintf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name)))
+			return kit.Invalidf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
