@@ -156,8 +156,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
-		return fault.New(fault.Infrastructure,
-			fmt.Sprintf("%s was killed, by a person or because memory ran out\n%s", name(in, f), tail), nil)
+		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or because memory ran out\n%s", name(in, f), tail)
 	case !exit.OK():
 		return fault.Errorf(fault.User, "%s ended with %s\n%s", name(in, f), exit, tail)
 	}

@@ -77,7 +77,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 	for _, name := range names {
 		pool, ok := env.Pools[name]
 		if !ok {
-			return nil, fault.New(fault.Invalid, fmt.Sprintf("the environment has no pool %q", name), nil)
+			return nil, fault.Errorf(fault.Invalid, "the environment has no pool %q", name)
 		}
 		for _, capacity := range []string{spec.CapacitySpot, spec.CapacityOnDemand} {
 			if !slices.Contains(pool.Sells(), capacity) || !sp.Buys(capacity) {

@@ -49,12 +49,11 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 	for _, name := range spec.Metrics {
 		last, ok := read.last[name]
 		if !ok {
-			return record.StepOutput{}, fault.New(fault.User, fmt.Sprintf(
-				"metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name), nil)
+			return record.StepOutput{}, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name)
 		}
 		if n := metrics.Number(last); !n.Finite() {
-			return record.StepOutput{}, fault.New(fault.User, fmt.Sprintf(
-				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n), nil)
+			return record.StepOutput{}, fault.Errorf(fault.User,
+				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n)
 		}
 	}
 	out := account(in.Generations)

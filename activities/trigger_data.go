@@ -101,7 +101,7 @@ func firstFiles(urls []string) []string {
 // CheckData reports why a data trigger cannot be watched: an address or a pattern that means nothing here.
 func CheckData(spec spec.DataTrigger) error {
 	invalid := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
+		return fault.Errorf(fault.Invalid, format, args...)
 	}
 	if _, err := path.Match(spec.Glob, ""); err != nil {
 		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)

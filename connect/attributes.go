@@ -33,8 +33,8 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 			continue
 		}
 		if got != want {
-			return fault.New(fault.Invalid, fmt.Sprintf(
-				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want), nil)
+			return fault.Errorf(fault.Invalid,
+				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want)
 		}
 		delete(missing, name)
 	}

@@ -113,7 +113,7 @@ func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.A
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
+	return fault.Errorf(fault.Invalid, format, args...)
 }
 
 // Decide approves or rejects what waits. A decision that may not be is refused by the workflow, with an invalid error that says why.

@@ -41,8 +41,7 @@ func environmentFile(pipeline, env string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fault.New(fault.Invalid, fmt.Sprintf(
-		"there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env)), nil)
+	return "", fault.Errorf(fault.Invalid, "there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env))
 }
 
 // environmentDocument finds the line that makes a document an environment.
@@ -76,7 +75,7 @@ func ReadDocument(path string) (_ []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fault.New(fault.Invalid, fmt.Sprintf("%s is no file\nhelp: name the YAML file itself", path), nil)
+		return nil, fault.Errorf(fault.Invalid, "%s is no file\nhelp: name the YAML file itself", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

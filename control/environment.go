@@ -63,6 +63,6 @@ func elsewhere(env, want, stateDir, have string) error {
 	if os.Getenv(state.StoreVariable) != "" {
 		help = fmt.Sprintf("unset %s, or set %[1]s=%s; workers on a cluster need the same", state.StoreVariable, want)
 	}
-	return fault.New(fault.Invalid, fmt.Sprintf("%s wants the store %s, but runs of the state folder %s are kept in %s\nhelp: %s",
-		env, want, stateDir, have, help), nil)
+	return fault.Errorf(fault.Invalid, "%s wants the store %s, but runs of the state folder %s are kept in %s\nhelp: %s",
+		env, want, stateDir, have, help)
 }

@@ -19,7 +19,7 @@ func (s *Session) checkPools(program *dsl.Program) error {
 			continue
 		}
 		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
-			return fault.New(fault.Invalid, fmt.Sprintf("`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why), nil)
+			return fault.Errorf(fault.Invalid, "`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why)
 		}
 	}
 	return nil

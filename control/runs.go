@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -33,8 +32,8 @@ func FindOpenRun(ctx context.Context, s *store.Store, name string) (record.Run, 
 	open := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Status == spec.StatusRunning })
 	if open < 0 {
 		newest := runs[0]
-		return record.Run{}, fault.New(fault.Invalid,
-			fmt.Sprintf("no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status), nil)
+		return record.Run{}, fault.Errorf(fault.Invalid,
+			"no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status)
 	}
 	return record.LoadRun(ctx, s, runs[open].Run)
 }
@@ -58,7 +57,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if found, err := matching(children, name); found != nil || err != nil {
 		return found, err
 	}
-	return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name), nil)
+	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` shows those there are", name)
 }
 
 // Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
@@ -100,6 +99,5 @@ func matching(runs []record.RunRecord, name string) ([]record.RunRecord, error) 
 	case len(begin) <= 1:
 		return begin, nil
 	}
-	return nil, fault.New(fault.Invalid,
-		fmt.Sprintf("%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run), nil)
+	return nil, fault.Errorf(fault.Invalid, "%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run)
 }

@@ -166,7 +166,7 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.
 	}
 	for _, id := range append(slices.Clone(only), from) {
 		if id != "" && !known[id] {
-			return r, fault.New(fault.Invalid, fmt.Sprintf("the pipeline has no step `%s`", id), nil)
+			return r, fault.Errorf(fault.Invalid, "the pipeline has no step `%s`", id)
 		}
 	}
 	return r, nil

@@ -62,9 +62,9 @@ func refuseOther(dir, path string) error {
 	}
 	for _, other := range found {
 		if other != path {
-			return fault.New(fault.Invalid, fmt.Sprintf(`%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
+			return fault.Errorf(fault.Invalid, `%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
 help: let its open runs end with the version that made it, then move %[1]s* out of the folder. Applied triggers are then put back from the store; a run that was still open is lost, and `+"`sluice run`"+` takes over what it had finished`,
-				other, filepath.Base(path)), nil)
+				other, filepath.Base(path))
 		}
 	}
 	return nil

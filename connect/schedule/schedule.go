@@ -154,7 +154,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 func split(id string) (pipeline, trigger string, err error) {
 	pipeline, trigger, ok := strings.Cut(id, "/")
 	if !ok || pipeline == "" || trigger == "" || strings.Contains(trigger, "/") {
-		return "", "", fault.New(fault.Invalid, fmt.Sprintf("%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id), nil)
+		return "", "", fault.Errorf(fault.Invalid, "%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id)
 	}
 	return pipeline, trigger, nil
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -80,7 +79,7 @@ func (n *node) Attach(ctx context.Context, in protocol.RunRanksInput) (protocol.
 	r := n.ranks
 	n.mu.Unlock()
 	if r == nil || r.key.Generation != in.Generation {
-		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, fmt.Sprintf("no ranks of generation %d run here", in.Generation), nil)
+		return protocol.RanksEnded{}, fault.Errorf(fault.Infrastructure, "no ranks of generation %d run here", in.Generation)
 	}
 	return n.await(ctx, r)
 }
@@ -114,7 +113,7 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	defer n.mu.Unlock()
 	switch {
 	case n.prepared == nil || n.prepared.key.Generation != in.Generation:
-		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("the node is not prepared for generation %d", in.Generation), nil)
+		return nil, fault.Errorf(fault.Infrastructure, "the node is not prepared for generation %d", in.Generation)
 	case n.halted >= in.Generation:
 		return nil, errHalted
 	case n.ranks != nil:
@@ -178,8 +177,8 @@ func checkProtocol(number int) error {
 	if number == protocol.AgentProtocol {
 		return nil
 	}
-	return fault.New(fault.Invalid, fmt.Sprintf(
-		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, protocol.AgentProtocol), nil)
+	return fault.Errorf(fault.Invalid,
+		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, protocol.AgentProtocol)
 }
 
 // keyOf is the generation that a step's input and number name.

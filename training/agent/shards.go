@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -20,9 +19,9 @@ func (r *ranks) refuseShards() error {
 		if err != nil || part == "" {
 			continue // rotated away meanwhile, or nothing of it
 		}
-		return fault.New(fault.User, fmt.Sprintf(
+		return fault.Errorf(fault.User,
 			"node %d wrote a part of checkpoint %s (%s), but checkpoints are taken from node 0 only, so that no training could resume from this one: "+
-				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part), nil)
+				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part)
 	}
 	return nil
 }

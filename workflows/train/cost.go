@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -44,9 +43,9 @@ func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
 	if !t.isUnbounded(o) {
 		return nil
 	}
-	return t.abandon(ctx, fault.New(fault.Invalid, fmt.Sprintf(
+	return t.abandon(ctx, fault.Errorf(fault.Invalid,
 		"the run has a budget, and nobody says what a node of pool %s costs on %s: give the pool its `usd_per_hour` in the environment, or take "+
-			"`budget` out of the pipeline", o.Pool, capacityWords[o.Capacity]), nil))
+			"`budget` out of the pipeline", o.Pool, capacityWords[o.Capacity]))
 }
 
 // affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.

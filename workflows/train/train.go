@@ -193,10 +193,10 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
-	return fault.New(fault.Preempted, fmt.Sprintf(
+	return fault.Errorf(fault.Preempted,
 		"%d gangs in a row were lost without a new checkpoint, each from step %d on, the last because: %s. Either the program takes its machines "+
 			"down, or they do not last until it saves: let it write checkpoints more often, or buy `capacity: on_demand`",
-		n, t.current.FromStep, last.Reason), nil)
+		n, t.current.FromStep, last.Reason)
 }
 
 // settle decides what follows a generation that did not finish: nil for the next one.
@@ -206,8 +206,8 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	}
 	if end.errType == "" {
 		if t.carried.FalseStarts >= maxFalseStarts {
-			return fault.New(fault.Infrastructure, fmt.Sprintf(
-				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.carried.FalseStarts, end.reason), nil)
+			return fault.Errorf(fault.Infrastructure,
+				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.carried.FalseStarts, end.reason)
 		}
 		return nil
 	}

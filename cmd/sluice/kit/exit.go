@@ -141,5 +141,5 @@ func Complain(w io.Writer, err error) {
 
 // Invalidf is an error of what a command was given: a name that there is not, a folder in which nothing can be written.
 func Invalidf(format string, args ...any) error {
-	return fault.New(fault.Invalid, fmt.Sprintf(format, args...), nil)
+	return fault.Errorf(fault.Invalid, format, args...)
 }

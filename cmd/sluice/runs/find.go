@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -70,7 +69,7 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		return run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return run, "", fault.New(fault.Invalid, fmt.Sprintf("run %s has no step `%s`", run.Run, step), nil)
+		return run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`", run.Run, step)
 	}
 	return run, step, nil
 }

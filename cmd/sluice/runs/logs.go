@@ -84,8 +84,8 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 		return run, step, nil
 	}
 	if run.Graph[i].Fan != spec.FanNone && index < 0 {
-		return run, step, fault.New(fault.Invalid, fmt.Sprintf("each instance of `%s` is a run of its own\n"+
-			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step), nil)
+		return run, step, fault.Errorf(fault.Invalid, "each instance of `%s` is a run of its own\n"+
+			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step)
 	}
 	s, err := kit.OpenStore(cmd)
 	if err != nil {
@@ -96,7 +96,7 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 	case err != nil:
 		return run, step, err
 	case v.Step.ChildRun == "":
-		return run, step, fault.New(fault.Invalid, fmt.Sprintf("the child run of `%s` has not begun", step), nil)
+		return run, step, fault.Errorf(fault.Invalid, "the child run of `%s` has not begun", step)
 	}
 	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
 	return child, "", err

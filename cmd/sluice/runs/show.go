@@ -125,7 +125,7 @@ func viewOf(ctx context.Context, s *store.Store, run record.Run, id string, limi
 		v.Step, err = record.LoadInstance(ctx, s, run.Run, step, index)
 		v.Step.Step = id
 		if err == nil && v.Step.Status == spec.StatusPending && v.Step.Kind == "" && run.Status != spec.StatusRunning {
-			err = fault.New(fault.Invalid, fmt.Sprintf("step `%s` of %s has no instance %d", step, run.Run, index), nil)
+			err = fault.Errorf(fault.Invalid, "step `%s` of %s has no instance %d", step, run.Run, index)
 		}
 		v.Step.Kind = cmp.Or(v.Step.Kind, v.Node.Kind)
 		return v, errors.Join(err, engine.NameChild(ctx, s, run.Run, id, &v.Step))
