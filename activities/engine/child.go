@@ -108,7 +108,7 @@ func newestChild(ctx context.Context, s *store.Store, run, step string) (newest 
 // NameChild fills in the ChildRun of a step's record, where the step is of kind pipeline and a child has begun. id names the step, or the
 // instance of one, of the run.
 func NameChild(ctx context.Context, s *store.Store, run, id string, step *record.StepRecord) (err error) {
-	if step.Kind == spec.KindPipeline && step.Of == 0 {
+	if kinds[step.Kind].isRun && step.Of == 0 {
 		step.ChildRun, err = newestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
 	}
 	return err

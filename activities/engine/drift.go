@@ -100,7 +100,7 @@ func (e *Engine) baseline(ctx context.Context, at record.At, against string) (v 
 	last.Run = run.Last
 	var rec record.StepRecord
 	err = e.Store.GetJSON(ctx, record.Key(last), &rec)
-	if errors.Is(err, store.ErrNotFound) || err == nil && rec.Kind != spec.KindClean {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !kinds[rec.Kind].cleans {
 		return v, nil
 	}
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
@@ -66,6 +64,10 @@ func (e *Engine) salt(ctx context.Context) ([]byte, error) {
 // another value hashed is another result. A value that cannot be read here, or whose secret is not known, has a part like no other, and
 // nothing is taken over; the cleaning itself says why.
 func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
+	hashKeys := kinds[node.Kind].hashKeys
+	if hashKeys == nil {
+		return nil, nil
+	}
 	secrets, open, err := hashKeys(program, node, resolved)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
@@ -88,34 +90,4 @@ func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node sp
 		}
 	}
 	return parts, nil
-}
-
-// hashKeys are the secrets that a step's hashes are made with: of a cleaning by its own variables, of a child by their names. open is
-// true when a child may have more.
-func hashKeys(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error) {
-	secrets = map[string]string{}
-	switch node.Kind {
-	case spec.KindClean:
-		var spec spec.Clean
-		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
-			return nil, false, err
-		}
-		variables, err := transform.HashKeys(&spec)
-		for _, variable := range variables {
-			secrets[variable] = resolved.Secrets[variable]
-		}
-		return secrets, false, err
-	case spec.KindPipeline:
-		var spec spec.ChildPipeline
-		if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
-			return nil, false, err
-		}
-		names, open := program.ChildHashKeys(node.ID, spec.Params)
-		for _, name := range names {
-			secrets[name] = name
-		}
-		return secrets, open, nil
-	case spec.KindRun, spec.KindTrain, spec.KindEvaluate, spec.KindCompile, spec.KindRollout, spec.KindApproval:
-	}
-	return nil, false, nil
 }

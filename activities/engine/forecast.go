@@ -284,7 +284,7 @@ func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, in
 	if h, err := f.engine.lookup(ctx, f.Program, node, in, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
 	}
-	if node.Kind == spec.KindApproval {
+	if kinds[node.Kind].asks {
 		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it asks a person"}}, nil
 	}
 	look, err := f.past.compare(ctx, in.At, resolved.Cache, key, parts)

@@ -109,7 +109,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (record.S
 	if !in.Output.IsZero() {
 		rec.Outputs, err = record.LoadOutputs(ctx, e.Store, in.Output)
 	}
-	if in.Kind == spec.KindTrain && in.ReusedFrom == "" {
+	if kinds[in.Kind].saysCost && in.ReusedFrom == "" {
 		cost := costOf(rec.Outputs)
 		rec.CostUSD, rec.CostUnknown = cost.USD, cost.Unknown
 	}
@@ -149,7 +149,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 	if err != nil {
 		return word, err
 	}
-	if in.Kind == spec.KindClean {
+	if kinds[in.Kind].cleans {
 		if record.Outputs, err = e.compare(ctx, sub, in.At, vars, record.Outputs); err != nil {
 			return word, err
 		}

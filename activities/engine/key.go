@@ -29,9 +29,10 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read", err)
 	}
+	of := kinds[node.Kind]
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
-		if node.Kind == spec.KindClean && key == "drift" {
+		if of.cleans && key == "drift" {
 			continue // a dataset is compared when it is judged
 		}
 		var inputs map[string]json.RawMessage
@@ -59,21 +60,31 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	if resolved.Cache.Version != "" {
 		parts["cache.version"] = ShortDigest([]byte(resolved.Cache.Version))
 	}
-	pools, err := poolsOf(sub.Program.Environment(), node.Kind, resolved.Spec)
-	if err != nil {
-		return nil, err
+	var pools runtimes
+	if of.pools != nil {
+		if pools, err = of.pools(sub.Program.Environment(), resolved.Spec); err != nil {
+			return nil, err
+		}
 	}
-	if node.Kind == spec.KindTrain && len(resolved.Files) > 0 {
+	if of.poolFiles && len(resolved.Files) > 0 {
 		resolved.Files = slices.Concat(resolved.Files, sub.Program.WithIncluded(pools.requirements()))
 	}
 	pools.addTo(parts)
-	if err := e.addPython(ctx, parts, node.Kind, pools, resolved); err != nil {
-		return nil, err
+	if of.runsHere != nil && of.runsHere(pools, resolved.Programs) {
+		if err := e.addPython(ctx, parts); err != nil {
+			return nil, err
+		}
 	}
-	if err := e.addPlatform(ctx, parts, node.Kind, resolved.Spec); err != nil {
-		return nil, err
+	if of.buildsEngines != nil {
+		builds, err := of.buildsEngines(resolved.Spec)
+		if err == nil && builds {
+			err = e.addPlatform(ctx, parts)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if usesFiles(node.Kind) || resolved.Programs {
+	if of.files || resolved.Programs {
 		if parts["files"], err = e.FilesDigest(ctx, sub, resolved.Files); err != nil {
 			return nil, err
 		}
@@ -83,33 +94,6 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 
 // runtimes are those that programs may run in which do not choose for themselves, by pool.
 type runtimes map[string]spec.Pool
-
-// poolsOf are the pools that a step may be done on, each with what of its runtime the step does not choose for itself. A child pipeline
-// may have steps on any.
-func poolsOf(env *spec.Environment, kind spec.Kind, raw json.RawMessage) (runtimes, error) {
-	pools := runtimes{}
-	switch kind {
-	case spec.KindPipeline:
-		maps.Copy(pools, env.Pools)
-	case spec.KindTrain:
-		var spec spec.Train
-		if err := json.Unmarshal(raw, &spec); err != nil {
-			return nil, fault.New(fault.Invalid, "the resolved spec of a training cannot be read", err)
-		}
-		for _, name := range spec.Pool {
-			pool := env.Pools[name]
-			if spec.Runtime.Image != "" {
-				pool.Runtime.Image = ""
-			}
-			if spec.Runtime.Python != "" {
-				pool.Runtime.Python = ""
-			}
-			pools[name] = pool
-		}
-	case spec.KindRun, spec.KindEvaluate, spec.KindClean, spec.KindCompile, spec.KindRollout, spec.KindApproval:
-	}
-	return pools, nil
-}
 
 // addTo adds what the pools' runtimes are.
 func (r runtimes) addTo(parts map[string]string) {
@@ -132,21 +116,9 @@ func (r runtimes) requirements() []string {
 	return slices.Compact(files)
 }
 
-// addPython adds the Python of this machine, and what is installed for it, where the step may run programs here.
-func (e *Engine) addPython(ctx context.Context, parts map[string]string, kind spec.Kind, pools runtimes, resolved dsl.Resolved) error {
-	here := false
-	switch kind {
-	case spec.KindRun, spec.KindEvaluate, spec.KindCompile, spec.KindPipeline:
-		here = true
-	case spec.KindClean:
-		here = resolved.Programs
-	case spec.KindTrain:
-		for _, pool := range pools {
-			here = here || pool.Local != nil
-		}
-	case spec.KindRollout, spec.KindApproval:
-	}
-	if !here || e.Python == nil {
+// addPython adds the Python of this machine, and what is installed for it.
+func (e *Engine) addPython(ctx context.Context, parts map[string]string) error {
+	if e.Python == nil {
 		return nil
 	}
 	digest, err := e.Python(ctx)
@@ -163,12 +135,11 @@ const (
 	partTensorRT          = "tensorrt"
 )
 
-// addPlatform adds what a TensorRT engine is bound to, where the step builds one: on another GPU or version it is to be built again. A
-// child pipeline may. Where the GPU does not say what it is, nothing is taken over, and the step itself says why.
-func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind spec.Kind, spec json.RawMessage) error {
-	builds, err := buildsEngines(kind, spec)
-	if err != nil || !builds || e.Platform == nil {
-		return err
+// addPlatform adds what a TensorRT engine is bound to: on another GPU or version it is to be built again. Where the GPU does not say what it
+// is, nothing is taken over, and the step itself says why.
+func (e *Engine) addPlatform(ctx context.Context, parts map[string]string) error {
+	if e.Platform == nil {
+		return nil
 	}
 	platform, err := e.Platform(ctx)
 	var none *trtexec.UnavailableError
@@ -185,32 +156,6 @@ func (e *Engine) addPlatform(ctx context.Context, parts map[string]string, kind 
 	parts[partGPU], parts[partComputeCapability] = platform.GPU, platform.ComputeCapability
 	parts[partDriver], parts[partTensorRT] = platform.Driver, platform.TensorRT
 	return nil
-}
-
-func buildsEngines(kind spec.Kind, raw json.RawMessage) (bool, error) {
-	if kind != spec.KindCompile {
-		return kind == spec.KindPipeline, nil
-	}
-	var spec spec.CompileModel
-	if err := json.Unmarshal(raw, &spec); err != nil {
-		return false, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
-	}
-	for _, v := range spec.Variants {
-		if v.TensorRT != nil {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// usesFiles reports whether all steps of a kind see the workspace.
-func usesFiles(kind spec.Kind) bool {
-	switch kind {
-	case spec.KindRun, spec.KindTrain, spec.KindEvaluate, spec.KindPipeline:
-		return true
-	case spec.KindClean, spec.KindCompile, spec.KindRollout, spec.KindApproval:
-	}
-	return false
 }
 
 // FilesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes

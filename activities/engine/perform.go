@@ -41,7 +41,7 @@ func (e *Engine) Judging(
 
 // rowsOf are the rows of a cleaning; nil of any other step.
 func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.StepOutput) (*spec.Rows, error) {
-	if kind != spec.KindClean {
+	if !kinds[kind].cleans {
 		return nil, nil
 	}
 	raw, err := record.LoadOutputs(ctx, s, out)

@@ -43,7 +43,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	case !resolved.Run:
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
-	if node.Kind == spec.KindClean {
+	if kinds[node.Kind].cleans {
 		if err := checkBaseline(sub, resolved.Spec, vars.Datasets); err != nil {
 			return contract.Resolved{}, err
 		}
@@ -74,7 +74,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {
 		return out, err
 	}
-	if node.Kind == spec.KindApproval {
+	if kinds[node.Kind].asks {
 		out.Ask, err = question(sub, in.At, resolved.Spec)
 	}
 	return out, err
@@ -92,8 +92,7 @@ func (e *Engine) stepInput(
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
 		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain,
 	}
-	// A rollout's workflow reads its spec itself, and a rollout's is never large.
-	if len(step.Spec) > record.InlineLimit && node.Kind != spec.KindRollout {
+	if len(step.Spec) > record.InlineLimit && !kinds[node.Kind].inline {
 		var err error
 		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {
 			return step, err

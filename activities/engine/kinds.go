@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/internal/fault"
+)
+
+// kind is what the engine has to know of a kind of step.
+type kind struct {
+	// files: all its steps see the workspace; of other kinds those that run programs do.
+	files bool
+	// pools are those that a step may be done on, each with what of its runtime the step does not choose for itself.
+	pools func(env *spec.Environment, raw json.RawMessage) (runtimes, error)
+	// runsHere reports whether a step may run programs on this machine.
+	runsHere func(pools runtimes, programs bool) bool
+	// buildsEngines reports whether a step may build a TensorRT engine.
+	buildsEngines func(raw json.RawMessage) (bool, error)
+	// hashKeys are the secrets that a step's hashes are made with, by what a person would call them. open is true when there may be more.
+	hashKeys func(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error)
+
+	// cleans: its dataset is made of rows that are counted, and is compared with an earlier one when it is judged.
+	cleans bool
+	// asks: it waits for a person.
+	asks bool
+	// saysCost: its outputs say what it cost.
+	saysCost bool
+	// poolFiles: the files of the workspace that it depends on are also those that its pools name.
+	poolFiles bool
+	// inline: its workflow reads the resolved spec, which is never large, from its input.
+	inline bool
+	// isRun: it is a run of its own.
+	isRun bool
+}
+
+// kinds are all that this version has.
+var kinds = map[spec.Kind]kind{
+	spec.KindClean:    {runsHere: ifPrograms, hashKeys: hashKeysOfClean, cleans: true},
+	spec.KindTrain:    {files: true, pools: poolsOfTrain, runsHere: ifPoolIsHere, saysCost: true, poolFiles: true},
+	spec.KindEvaluate: {files: true, runsHere: always},
+	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
+	spec.KindRollout:  {inline: true},
+	spec.KindRun:      {files: true, runsHere: always},
+	spec.KindApproval: {asks: true},
+	spec.KindPipeline: {
+		files: true, pools: allPools, runsHere: always, buildsEngines: maybe, hashKeys: hashKeysOfChild, isRun: true,
+	},
+}
+
+func always(runtimes, bool) bool { return true }
+
+func ifPrograms(_ runtimes, programs bool) bool { return programs }
+
+func ifPoolIsHere(pools runtimes, _ bool) bool {
+	for _, pool := range pools {
+		if pool.Local != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// allPools: a child pipeline may have steps on any.
+func allPools(env *spec.Environment, _ json.RawMessage) (runtimes, error) {
+	return maps.Clone(env.Pools), nil
+}
+
+func poolsOfTrain(env *spec.Environment, raw json.RawMessage) (runtimes, error) {
+	var train spec.Train
+	if err := json.Unmarshal(raw, &train); err != nil {
+		return nil, fault.New(fault.Invalid, "the resolved spec of a training cannot be read", err)
+	}
+	pools := runtimes{}
+	for _, name := range train.Pool {
+		pool := env.Pools[name]
+		if train.Runtime.Image != "" {
+			pool.Runtime.Image = ""
+		}
+		if train.Runtime.Python != "" {
+			pool.Runtime.Python = ""
+		}
+		pools[name] = pool
+	}
+	return pools, nil
+}
+
+// maybe: a child pipeline may have a step that does.
+func maybe(json.RawMessage) (bool, error) { return true, nil }
+
+func hasTensorRT(raw json.RawMessage) (bool, error) {
+	var compile spec.CompileModel
+	if err := json.Unmarshal(raw, &compile); err != nil {
+		return false, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
+	}
+	for _, v := range compile.Variants {
+		if v.TensorRT != nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// hashKeysOfClean are named by the cleaning's own variables.
+func hashKeysOfClean(_ *dsl.Program, _ spec.Node, resolved dsl.Resolved) (map[string]string, bool, error) {
+	var clean spec.Clean
+	if err := json.Unmarshal(resolved.Spec, &clean); err != nil {
+		return nil, false, err
+	}
+	secrets := map[string]string{}
+	variables, err := transform.HashKeys(&clean)
+	for _, variable := range variables {
+		secrets[variable] = resolved.Secrets[variable]
+	}
+	return secrets, false, err
+}
+
+// hashKeysOfChild are named by their own names.
+func hashKeysOfChild(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (map[string]string, bool, error) {
+	var child spec.ChildPipeline
+	if err := json.Unmarshal(resolved.Spec, &child); err != nil {
+		return nil, false, err
+	}
+	secrets := map[string]string{}
+	names, open := program.ChildHashKeys(node.ID, child.Params)
+	for _, name := range names {
+		secrets[name] = name
+	}
+	return secrets, open, nil
+}
