@@ -90,7 +90,7 @@ func exitCode(err error) int {
 	case errors.As(err, &quiet):
 		return quiet.code
 	}
-	return codeOf[typeOf(err)]
+	return cmp.Or(codeOf[typeOf(err)], ExitInfrastructure)
 }
 
 // typeOf is the type of an error that a command ends with. Some that have none mean something here.

@@ -57,6 +57,7 @@ func TestConclude(t *testing.T) {
 		{fault.Errorf(fault.Budget, "run r: %w", errors.New("it cost 7 USD")), ExitBudget, "sluice: run r: it cost 7 USD\n"},
 		{fmt.Errorf("step: %w", fault.New(fault.User, "exit code 1", nil)), ExitUser, "sluice: exit code 1\n"},
 		{temporal.NewApplicationError("step: it timed out", fault.Timeout), ExitTimeout, "sluice: step: it timed out\n"},
+		{fault.New(fault.Lost, "a record is gone", nil), ExitInfrastructure, "sluice: a record is gone\n"},
 		{temporal.NewApplicationError("nil map", "runtimeError"), ExitInfrastructure, "sluice: nil map\n"},
 		{temporal.NewCanceledError(), ExitInfrastructure, "sluice: canceled\n"}, // by another; the run's own end is its status
 		{Invalidf("there is no run %s", "r"), ExitInvalid, "sluice: there is no run r\n"},
