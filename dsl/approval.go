@@ -12,14 +12,18 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) map[string]*cel.Type {
-	fields := ts.StructFields(reflect.TypeFor[spec.ApprovalOutput]())
+func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) expr.ObjectType {
+	fields, optional := ts.StructFields(reflect.TypeFor[spec.ApprovalOutput]()), map[string]bool{}
 	for name, f := range sp.Fields {
+		optional[name] = !f.Required && f.Default == nil
 		if t := fieldCELType(f); t != nil && fields[name] == nil {
 			fields[name] = t
 		}
 	}
-	return fields
+	for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
+		delete(optional, f.Name)
+	}
+	return expr.ObjectType{Fields: fields, Optional: optional}
 }
 
 func fieldCELType(f spec.Field) *cel.Type {

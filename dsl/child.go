@@ -13,8 +13,8 @@ import (
 )
 
 // childPipelineOutputs are what a child hands on. They are known once it was compiled: see children.go.
-func childPipelineOutputs(_ *expr.TypeSystem, _ string, _ *spec.ChildPipeline) map[string]*cel.Type {
-	return map[string]*cel.Type{}
+func childPipelineOutputs(_ *expr.TypeSystem, _ string, _ *spec.ChildPipeline) expr.ObjectType {
+	return expr.ObjectType{Fields: map[string]*cel.Type{}}
 }
 
 func checkChildPipeline(c *checker, s *step, sp *spec.ChildPipeline) {

@@ -1,10 +1,9 @@
 package dsl
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
-
-	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -12,8 +11,12 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) map[string]*cel.Type {
-	return ts.StructFields(reflect.TypeFor[spec.CleanOutput]())
+func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) expr.ObjectType {
+	t := reflect.TypeFor[spec.CleanOutput]()
+	return expr.ObjectType{
+		Fields: ts.StructFields(t), Optional: expr.OptionalFields(t),
+		Zeros: map[string]json.RawMessage{"rules": json.RawMessage(`{"dropped":0}`), "reasons": json.RawMessage("0")},
+	}
 }
 
 // checkClean demands a graph in which all rows go from files to files.

@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -10,14 +9,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-// zeroCounts are the outputs of a kind that count by name, with what a name stands for under which nothing was counted.
-func zeroCounts(sp spec.Spec) map[string]json.RawMessage {
-	if _, ok := sp.(*spec.Clean); ok {
-		return map[string]json.RawMessage{"rules": json.RawMessage(`{"dropped":0}`), "reasons": json.RawMessage("0")}
-	}
-	return nil
-}
 
 // countsOf returns the names that a clean step counts by; nil when its transforms are not right.
 func (c *checker) countsOf(s *step) transform.Counts {

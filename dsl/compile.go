@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) map[string]*cel.Type {
+func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) expr.ObjectType {
 	fields := ts.StructFields(reflect.TypeFor[spec.CompileOutput]())
 	variants := &expr.ObjectType{Name: "steps." + id + ".variants", Code: "variant", What: "a variant of `" + id + "`", Fields: map[string]*cel.Type{}}
 	for name, v := range sp.Variants {
@@ -24,7 +24,7 @@ func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) map[s
 		}
 	}
 	fields["variants"] = ts.Define(variants)
-	return fields
+	return expr.ObjectType{Fields: fields}
 }
 
 // engineType is a VariantOutput whose `tensorrt` is always there.

@@ -3,16 +3,14 @@ package dsl
 import (
 	"reflect"
 
-	"github.com/google/cel-go/cel"
-
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func evaluateOutputs(ts *expr.TypeSystem, id string, sp *spec.Evaluate) map[string]*cel.Type {
+func evaluateOutputs(ts *expr.TypeSystem, id string, sp *spec.Evaluate) expr.ObjectType {
 	fields := ts.StructFields(reflect.TypeFor[spec.EvaluateOutput]())
 	fields["metrics"] = metricsType(ts, id, sp.Metrics)
-	return declaredOutputs(fields, sp.Outputs)
+	return expr.ObjectType{Fields: declaredOutputs(fields, sp.Outputs)}
 }
 
 func checkEvaluate(c *checker, s *step, spec *spec.Evaluate) {

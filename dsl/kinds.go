@@ -18,8 +18,8 @@ type kindInfo struct {
 	kind  spec.Kind
 	new   func() spec.Spec
 	scope expr.Scope // of expressions in the body that stand without ${}
-	// outputs are the fields of the step's outputs in expressions.
-	outputs func(ts *expr.TypeSystem, id string, spec spec.Spec) map[string]*cel.Type
+	// outputs describes the step's outputs in expressions: their types, those that may be absent although the step passed, and those that count.
+	outputs func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType
 	// check reports what types alone do not say.
 	check func(c *checker, s *step)
 }
@@ -44,11 +44,11 @@ func init() {
 func kindOf[S any, P interface {
 	*S
 	spec.Spec
-}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) map[string]*cel.Type, check func(*checker, *step, P)) kindInfo {
+}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) expr.ObjectType, check func(*checker, *step, P)) kindInfo {
 	return kindInfo{
 		kind: kind, scope: expressions,
 		new: func() spec.Spec { return P(new(S)) },
-		outputs: func(ts *expr.TypeSystem, id string, spec spec.Spec) map[string]*cel.Type {
+		outputs: func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType {
 			return outputs(ts, id, spec.(P))
 		},
 		check: func(c *checker, s *step) { check(c, s, s.known.(P)) },
@@ -129,24 +129,4 @@ func metricsType(ts *expr.TypeSystem, id string, metrics []string) *cel.Type {
 		o.Fields[m] = cel.DoubleType
 	}
 	return ts.Define(o)
-}
-
-// optionalOutputs are the outputs of a step that may be absent although it passed.
-func optionalOutputs(sp spec.Spec) map[string]bool {
-	switch kind := sp.(type) {
-	case *spec.Clean:
-		return expr.OptionalFields(reflect.TypeFor[spec.CleanOutput]())
-	case *spec.Train:
-		return expr.OptionalFields(reflect.TypeFor[spec.TrainOutput]())
-	case *spec.Approval:
-		optional := map[string]bool{}
-		for name, f := range kind.Fields {
-			optional[name] = !f.Required && f.Default == nil
-		}
-		for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
-			delete(optional, f.Name)
-		}
-		return optional
-	}
-	return nil
 }

@@ -158,10 +158,9 @@ func (c *checker) check() *Program {
 func (c *checker) declare() {
 	steps := &expr.ObjectType{Name: "steps", Code: "step", What: "a step of this pipeline", Fields: map[string]*cel.Type{}}
 	for _, s := range c.steps {
-		steps.Fields[s.ID] = c.ts.Define(&expr.ObjectType{
-			Name: "steps." + s.ID, What: "an output of `" + s.ID + "`", Fields: kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known), Optional: optionalOutputs(s.known),
-			Zeros: zeroCounts(s.known),
-		})
+		outputs := kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known)
+		outputs.Name, outputs.What = "steps."+s.ID, "an output of `"+s.ID+"`"
+		steps.Fields[s.ID] = c.ts.Define(&outputs)
 		if s.listed() {
 			steps.Fields[s.ID] = cel.ListType(c.instanceType(s))
 		}

@@ -82,7 +82,7 @@ func (w *referenceWriter) kind(k kindInfo) {
 	w.line("```yaml\n%s```\n", example)
 	w.table(t)
 	ts := expr.NewTypeSystem()
-	outputs := k.outputs(ts, "x", k.new())
+	outputs := k.outputs(ts, "x", k.new()).Fields
 	if len(outputs) == 0 {
 		w.line("Outputs: those it declares.\n")
 		return

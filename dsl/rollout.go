@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -16,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) map[string]*cel.Type {
-	return ts.StructFields(reflect.TypeFor[spec.RolloutOutput]())
+func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) expr.ObjectType {
+	return expr.ObjectType{Fields: ts.StructFields(reflect.TypeFor[spec.RolloutOutput]())}
 }
 
 func checkRollout(c *checker, s *step, spec *spec.Rollout) {

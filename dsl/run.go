@@ -12,8 +12,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-func runOutputs(_ *expr.TypeSystem, _ string, spec *spec.Run) map[string]*cel.Type {
-	return declaredOutputs(map[string]*cel.Type{}, spec.Outputs)
+func runOutputs(_ *expr.TypeSystem, _ string, spec *spec.Run) expr.ObjectType {
+	return expr.ObjectType{Fields: declaredOutputs(map[string]*cel.Type{}, spec.Outputs)}
 }
 
 func checkRun(c *checker, s *step, sp *spec.Run) {

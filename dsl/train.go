@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -16,10 +15,11 @@ import (
 
 var nodesType = reflect.TypeFor[spec.Nodes]()
 
-func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) map[string]*cel.Type {
-	fields := ts.StructFields(reflect.TypeFor[spec.TrainOutput]())
+func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) expr.ObjectType {
+	t := reflect.TypeFor[spec.TrainOutput]()
+	fields := ts.StructFields(t)
 	fields["metrics"] = metricsType(ts, id, sp.Metrics)
-	return declaredOutputs(fields, sp.Outputs)
+	return expr.ObjectType{Fields: declaredOutputs(fields, sp.Outputs), Optional: expr.OptionalFields(t)}
 }
 
 func checkTrain(c *checker, s *step, spec *spec.Train) {
