@@ -83,22 +83,19 @@ func (c *checker) checkCache(s *step) {
 	if s.section != spec.SectionMain {
 		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
 	}
-	if s.Kind != spec.KindRollout && s.Kind != spec.KindApproval {
-		return
+	if s.info().caching(s) == cacheNever {
+		c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", spec.Article(string(s.Kind)))
 	}
-	c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", spec.Article(string(s.Kind)))
 }
-
-// withPrograms are the kinds that run the user's programs.
-var withPrograms = []spec.Kind{spec.KindRun, spec.KindEvaluate, spec.KindTrain}
 
 // checkVariables reports variables of a step that has no program to read them. What `defaults` gives to all steps may stand.
 func (c *checker) checkVariables(s *step) {
-	if slices.Contains(withPrograms, s.Kind) {
+	programs := s.info().programs
+	if programs == programsOnWorker || programs == programsOnPool {
 		return
 	}
 	for _, key := range []string{"env", "secrets"} {
-		if document.Lookup(s.own, key) != nil && !(s.Kind == spec.KindClean && transform.ReadsVariables(s.body, key)) {
+		if document.Lookup(s.own, key) != nil && !(programs == programsInTransforms && transform.ReadsVariables(s.body, key)) {
 			hint := "remove it"
 			if s.Kind == spec.KindPipeline {
 				hint = "write it at the child's steps"

@@ -86,7 +86,7 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 		return
 	}
 	for _, judge := range c.steps {
-		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || !slices.Contains(judges, judge.Kind) {
+		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || judge.info().verdict != verdictByGate {
 			continue
 		}
 		if model := c.judged(judge, lineage); model != "" {
@@ -99,11 +99,8 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 // holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person. Where none of its instances must pass
 // it holds nothing back, but a step that takes one of those that did.
 func (s *step) holdsBack(takesInstance bool) bool {
-	return (len(s.gates) > 0 || s.Kind == spec.KindApproval) && (!s.listed() || s.Require > 0 || takesInstance)
+	return (len(s.gates) > 0 || s.info().verdict == verdictByPerson) && (!s.listed() || s.Require > 0 || takesInstance)
 }
-
-// judges are the kinds that may judge a model by a gate.
-var judges = []spec.Kind{spec.KindEvaluate, spec.KindRun, spec.KindPipeline}
 
 func (c *checker) checkPublish(s *step) {
 	if len(s.gates) > 0 {

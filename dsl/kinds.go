@@ -22,21 +22,58 @@ type kindInfo struct {
 	outputs func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType
 	// check reports what types alone do not say.
 	check func(c *checker, s *step)
+	// caching says whether outputs of an earlier run may stand in for those of a step.
+	caching func(s *step) caching
+	// programs says where the user's programs run, which read the step's variables.
+	programs programs
+	// verdict says how a step decides on a model that another step made.
+	verdict verdict
 }
+
+// caching says whether outputs of an earlier run may stand in for those of a step.
+type caching int
+
+const (
+	cacheByDefault caching = iota + 1
+	cacheOnRequest         // only where the step says so: it depends on what no cache key knows, or has effects that may be wanted again
+	cacheNever             // what it does is not in its outputs
+)
+
+// always is the caching of a kind all of whose steps have the same.
+func (c caching) always(*step) caching { return c }
+
+// programs says where the user's programs run.
+type programs int
+
+const (
+	programsNone         programs = iota + 1
+	programsOnWorker              // the step's command runs beside the worker
+	programsOnPool                // the step's command runs on the nodes of a pool
+	programsInTransforms          // some transforms run programs or read variables
+)
+
+// verdict says how a step decides on a model that another step made.
+type verdict int
+
+const (
+	verdictNone     verdict = iota + 1
+	verdictByGate           // by a gate, if it has one: it may have measured the model
+	verdictByPerson         // the step itself is the decision
+)
 
 // kinds are all that this version has. They are listed in init, since the checks of some look kinds up.
 var kinds []kindInfo
 
 func init() {
 	kinds = []kindInfo{
-		kindOf(spec.KindClean, expr.ScopeRow, cleanOutputs, checkClean),
-		kindOf(spec.KindTrain, expr.ScopePlain, trainOutputs, checkTrain),
-		kindOf(spec.KindEvaluate, expr.ScopePlain, evaluateOutputs, checkEvaluate),
-		kindOf(spec.KindCompile, expr.ScopePlain, compileOutputs, checkCompile),
-		kindOf(spec.KindRollout, expr.ScopeStage, rolloutOutputs, checkRollout),
-		kindOf(spec.KindRun, expr.ScopePlain, runOutputs, checkRun),
-		kindOf(spec.KindApproval, expr.ScopePlain, approvalOutputs, checkApproval),
-		kindOf(spec.KindPipeline, expr.ScopePlain, childPipelineOutputs, checkChildPipeline),
+		kindOf(spec.KindClean, expr.ScopeRow, cleanOutputs, checkClean, cleanCaching, programsInTransforms, verdictNone),
+		kindOf(spec.KindTrain, expr.ScopePlain, trainOutputs, checkTrain, cacheByDefault.always, programsOnPool, verdictNone),
+		kindOf(spec.KindEvaluate, expr.ScopePlain, evaluateOutputs, checkEvaluate, cacheByDefault.always, programsOnWorker, verdictByGate),
+		kindOf(spec.KindCompile, expr.ScopePlain, compileOutputs, checkCompile, cacheByDefault.always, programsNone, verdictNone),
+		kindOf(spec.KindRollout, expr.ScopeStage, rolloutOutputs, checkRollout, cacheNever.always, programsNone, verdictNone),
+		kindOf(spec.KindRun, expr.ScopePlain, runOutputs, checkRun, runCaching, programsOnWorker, verdictByGate),
+		kindOf(spec.KindApproval, expr.ScopePlain, approvalOutputs, checkApproval, cacheNever.always, programsNone, verdictByPerson),
+		kindOf(spec.KindPipeline, expr.ScopePlain, childPipelineOutputs, checkChildPipeline, cacheOnRequest.always, programsNone, verdictByGate),
 	}
 }
 
@@ -44,14 +81,17 @@ func init() {
 func kindOf[S any, P interface {
 	*S
 	spec.Spec
-}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) expr.ObjectType, check func(*checker, *step, P)) kindInfo {
+}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) expr.ObjectType, check func(*checker, *step, P),
+	caching func(*step) caching, programs programs, verdict verdict,
+) kindInfo {
 	return kindInfo{
 		kind: kind, scope: expressions,
 		new: func() spec.Spec { return P(new(S)) },
 		outputs: func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType {
 			return outputs(ts, id, spec.(P))
 		},
-		check: func(c *checker, s *step) { check(c, s, s.known.(P)) },
+		check:   func(c *checker, s *step) { check(c, s, s.known.(P)) },
+		caching: caching, programs: programs, verdict: verdict,
 	}
 }
 
@@ -69,6 +109,9 @@ func kindByName(name string) *kindInfo {
 	}
 	return nil
 }
+
+// info is the line of the step's kind.
+func (s *step) info() *kindInfo { return kindByName(string(s.Kind)) }
 
 // Kinds are all that this version has.
 func Kinds() []spec.Kind {

@@ -133,7 +133,7 @@ func (c *checker) check() *Program {
 	for _, s := range c.steps {
 		c.checkEnvelope(s)
 		if s.body.Kind == yaml.MappingNode {
-			kindByName(string(s.Kind)).check(c, s)
+			s.info().check(c, s)
 		}
 	}
 	c.addEdges()
@@ -158,7 +158,7 @@ func (c *checker) check() *Program {
 func (c *checker) declare() {
 	steps := &expr.ObjectType{Name: "steps", Code: "step", What: "a step of this pipeline", Fields: map[string]*cel.Type{}}
 	for _, s := range c.steps {
-		outputs := kindByName(string(s.Kind)).outputs(c.ts, s.ID, s.known)
+		outputs := s.info().outputs(c.ts, s.ID, s.known)
 		outputs.Name, outputs.What = "steps."+s.ID, "an output of `"+s.ID+"`"
 		steps.Fields[s.ID] = c.ts.Define(&outputs)
 		if s.listed() {

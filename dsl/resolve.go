@@ -129,7 +129,7 @@ func (r *Resolved) cleanFiles() error {
 // finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values
 // that only now are known.
 func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
-	sp := kindByName(string(s.Kind)).new()
+	sp := s.info().new()
 	if err := spec.Fill(sp, data); err != nil {
 		return nil, err
 	}

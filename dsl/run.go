@@ -16,6 +16,14 @@ func runOutputs(_ *expr.TypeSystem, _ string, spec *spec.Run) expr.ObjectType {
 	return expr.ObjectType{Fields: declaredOutputs(map[string]*cel.Type{}, spec.Outputs)}
 }
 
+// runCaching: a command without outputs is run for its effects.
+func runCaching(s *step) caching {
+	if len(s.known.(*spec.Run).Outputs) > 0 {
+		return cacheByDefault
+	}
+	return cacheOnRequest
+}
+
 func checkRun(c *checker, s *step, sp *spec.Run) {
 	script, command := document.Lookup(s.body, "script"), document.Lookup(s.body, "command")
 	switch {

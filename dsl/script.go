@@ -42,7 +42,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
-	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.Kind != spec.KindTrain {
+	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.info().programs == programsOnWorker {
 		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
 	}
 	checkCommandFiles(cmd, c, s)

@@ -125,7 +125,7 @@ func (s *step) complete() {
 		s.Retry.MaxBackoff = max(s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
 	if document.Lookup(s.node, "cache") == nil {
-		s.Cache = spec.Cache{Enabled: cachedByDefault(s)}
+		s.Cache = spec.Cache{Enabled: s.info().caching(s) == cacheByDefault}
 	}
 	secrets := document.Lookup(s.node, "secrets")
 	for _, e := range s.exprs {
@@ -172,19 +172,6 @@ func (s *step) complete() {
 // listed reports whether the step's results are a list of instances.
 func (s *step) listed() bool { return s.fan == spec.FanMatrix || s.fan == spec.FanForeach }
 
-// cachedByDefault: what has an effect beyond its outputs, or depends on files that no cache key knows, is done again.
-func cachedByDefault(s *step) bool {
-	switch spec := s.known.(type) {
-	case *spec.Run:
-		return len(spec.Outputs) > 0
-	case *spec.Clean:
-		return transform.ReadsInputs(s.body)
-	case *spec.Rollout:
-		return false
-	}
-	return s.Kind != spec.KindApproval && s.Kind != spec.KindPipeline
-}
-
 // bodyForms tells the decoder of what in a kind's body may be written in more than one way.
 func (l *loader) bodyForms(d *decode.Decoder) {
 	transform.AddForms(d)
@@ -193,7 +180,7 @@ func (l *loader) bodyForms(d *decode.Decoder) {
 
 // readBody reads what is under the kind key.
 func (l *loader) readBody(d *decode.Decoder, s *step) {
-	info := kindByName(string(s.Kind))
+	info := s.info()
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if s.Kind == spec.KindClean {

@@ -1,0 +1,46 @@
+package dsl
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// TestKinds looks for kinds that are not listed, and for facets that a line of the list lacks.
+func TestKinds(t *testing.T) {
+	source, err := os.ReadFile("spec/step.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []spec.Kind
+	for _, m := range regexp.MustCompile(`(?m)^\tKind\w+ +Kind = "(\w+)"$`).FindAllSubmatch(source, -1) {
+		declared = append(declared, spec.Kind(m[1]))
+	}
+	if diff := cmp.Diff(declared, Kinds()); diff != "" {
+		t.Errorf("the kinds declared and those listed (-declared +listed):\n%s", diff)
+	}
+	for _, k := range kinds {
+		t.Run(string(k.kind), func(t *testing.T) {
+			line := reflect.ValueOf(k)
+			for i := range line.NumField() {
+				if name := line.Type().Field(i).Name; name != "scope" && line.Field(i).IsZero() {
+					t.Errorf("the list does not say its %s", name)
+				}
+			}
+			sp := k.new()
+			if sp.Kind() != k.kind {
+				t.Errorf("its spec is that of %s", sp.Kind())
+			}
+			s := &step{Step: spec.Step{Kind: k.kind}, known: sp, body: &yaml.Node{Kind: yaml.MappingNode}}
+			if k.caching(s) == 0 {
+				t.Error("it does not say whether a step is cached")
+			}
+		})
+	}
+}
