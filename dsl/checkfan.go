@@ -97,7 +97,7 @@ func (c *checker) checkVariables(s *step) {
 	for _, key := range []string{"env", "secrets"} {
 		if document.Lookup(s.own, key) != nil && !(programs == programsInTransforms && transform.ReadsVariables(s.body, key)) {
 			hint := "remove it"
-			if s.Kind == spec.KindPipeline {
+			if isA[*spec.ChildPipeline](s) {
 				hint = "write it at the child's steps"
 			}
 			c.src.Errorf(document.KeyNode(s.own, key), "no-program", hint, "%s step runs no program of yours that could read `%s`", spec.Article(string(s.Kind)), key)

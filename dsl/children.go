@@ -390,7 +390,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
 		if document.Lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
-			c.src.Errorf(document.KeyNode(s.node, string(spec.KindPipeline)), "required", "write `params: {"+name+": ...}`",
+			c.src.Errorf(s.kindKey(), "required", "write `params: {"+name+": ...}`",
 				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 		}
 	}

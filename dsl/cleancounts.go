@@ -32,7 +32,7 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 		case e.Scope != expr.ScopeGate && e.Scope != expr.ScopeUntil:
 			continue
 		}
-		if of == nil || of.Kind != spec.KindClean || len(path) < 2 || path[1].Optional {
+		if of == nil || !isA[*spec.Clean](of) || len(path) < 2 || path[1].Optional {
 			continue
 		}
 		counts := c.countsOf(of)[path[0].Name]

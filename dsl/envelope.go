@@ -20,7 +20,7 @@ func (c *checker) checkEnvelope(s *step) {
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
-	if at := document.Lookup(s.own, "timeout"); at != nil && s.Kind == spec.KindApproval {
+	if at := document.Lookup(s.own, "timeout"); at != nil && isA[*spec.Approval](s) {
 		c.src.Errorf(document.KeyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
 			"a timeout of the step `%s` would fail it, whatever its `default` says", s.ID)
 	}

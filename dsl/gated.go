@@ -76,10 +76,10 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.ancestors(s, func(n spec.Need) bool { return n == spec.NeedPassed })
 	lineage := c.modelLineage(s)
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
-	at := document.KeyNode(s.node, string(s.Kind))
+	at := s.kindKey()
 	if !gated && mustWait {
 		hint := "gate a step it waits for, or say `ungated: true`"
-		if s.Kind == spec.KindPipeline {
+		if isA[*spec.ChildPipeline](s) {
 			hint = "gate a step it waits for: the child's own gates do not judge what it is given"
 		}
 		c.src.Errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)

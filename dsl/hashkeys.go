@@ -68,7 +68,7 @@ func (c *checker) hashKeysOf(s *step) hashKeys {
 func (c *checker) childHashKeys() map[string]hashKeys {
 	all := map[string]hashKeys{}
 	for _, s := range c.steps {
-		if s.Kind == spec.KindPipeline {
+		if isA[*spec.ChildPipeline](s) {
 			all[s.ID] = c.hashKeysOf(s)
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -112,6 +114,15 @@ func kindByName(name string) *kindInfo {
 
 // info is the line of the step's kind.
 func (s *step) info() *kindInfo { return kindByName(string(s.Kind)) }
+
+// kindKey is the key of the step's kind.
+func (s *step) kindKey() *yaml.Node { return document.KeyNode(s.node, string(s.Kind)) }
+
+// isA reports whether a step's spec is an S.
+func isA[S spec.Spec](s *step) bool {
+	_, ok := s.known.(S)
+	return ok
+}
 
 // Kinds are all that this version has.
 func Kinds() []spec.Kind {

@@ -224,7 +224,7 @@ const endedRun = "ended run"
 
 // compileStep checks the expressions of a step.
 func (c *checker) compileStep(s *step) {
-	if s.Kind == spec.KindClean {
+	if isA[*spec.Clean](s) {
 		c.typeRows(s)
 	}
 	for _, e := range s.exprs {

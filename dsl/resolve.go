@@ -81,13 +81,12 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 		}
 		out.Summary = strings.Join(strings.Fields(fmt.Sprint(line)), " ")
 	}
-	if command, ok := s.known.(interface{ WorkspaceFiles() []string }); ok {
-		out.Files = p.WithIncluded(command.WorkspaceFiles())
-	}
-	if s.Kind == spec.KindPipeline {
+	switch known := s.known.(type) {
+	case interface{ WorkspaceFiles() []string }:
+		out.Files = p.WithIncluded(known.WorkspaceFiles())
+	case *spec.ChildPipeline:
 		out.Files = p.childFiles[s.ID]
-	}
-	if s.Kind == spec.KindClean {
+	case *spec.Clean:
 		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	script, command := document.Lookup(s.body, "script"), document.Lookup(s.body, "command")
 	switch {
 	case script == nil && command == nil && c.d.Missing(s.body, "command") && c.d.Missing(s.body, "script"):
-		c.src.Errorf(document.KeyNode(s.node, string(spec.KindRun)), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
+		c.src.Errorf(s.kindKey(), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
 	case script != nil && command != nil:
 		c.src.Errorf(document.KeyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}

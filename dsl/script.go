@@ -15,7 +15,7 @@ var artifactOutputs = []string{"dataset", "model", "checkpoint"}
 
 func requireCommand(c *checker, s *step) {
 	if c.d.Missing(s.body, "command") {
-		c.src.Errorf(document.KeyNode(s.node, string(s.Kind)), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
+		c.src.Errorf(s.kindKey(), "required", "write `command: [python3, script.py]`", "`%s` has no command", s.ID)
 	}
 }
 

@@ -153,7 +153,7 @@ func (s *step) complete() {
 	if s.until == nil {
 		s.Repeat = spec.Repeat{}
 	}
-	if s.Kind == spec.KindApproval {
+	if isA[*spec.Approval](s) {
 		s.Timeout = 0 // a default of all steps is for what works: how long a person has is the approval's own `timeout`
 	}
 	for i, g := range s.Gate {
@@ -183,7 +183,7 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 	info := s.info()
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
-	if s.Kind == spec.KindClean {
+	if isA[*spec.Clean](s) {
 		s.body = transform.WriteOut(l.src, s.body)
 	}
 	d.Scope = info.scope
@@ -195,7 +195,7 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 		v = expr.Mapping{}
 	}
 	s.spec = v
-	if fields, ok := v.(expr.Mapping); ok && s.Kind == spec.KindApproval {
+	if fields, ok := v.(expr.Mapping); ok && isA[*spec.Approval](s) {
 		form, _ := fields.Get("fields").(expr.Mapping)
 		d.DeclaredAsText(form, document.Lookup(s.body, "fields"))
 	}

@@ -42,7 +42,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 	at := document.Lookup(s.body, "pool")
 	if at == nil {
 		if len(pools) != 1 {
-			c.src.Errorf(document.KeyNode(s.node, string(spec.KindTrain)), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+			c.src.Errorf(s.kindKey(), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
 			return
 		}
 		sp.Pool = pools
@@ -82,7 +82,7 @@ func checkGangSize(sp *spec.Train, c *checker, s *step, pool string) {
 	}
 	place := document.Lookup(s.body, "nodes")
 	if place == nil {
-		place = document.KeyNode(s.node, string(spec.KindTrain))
+		place = s.kindKey()
 	}
 	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(sp.Nodes.Min, "node"), pool, nodes)
 }

@@ -64,7 +64,7 @@ func checkCapacity(sp *spec.Train, c *checker, s *step, pool string, place *yaml
 	if at := document.Lookup(s.body, "capacity"); at != nil {
 		place = at
 	} else if place == nil {
-		place = document.KeyNode(s.node, string(spec.KindTrain))
+		place = s.kindKey()
 	}
 	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", sp.Capacity),
 		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, sp.Capacity, pool, strings.Join(sells, ", "))

@@ -39,7 +39,7 @@ func checkTrainPool(sp *spec.Train, c *checker, s *step, name string) {
 			"the pool `%s` starts processes of this machine, and no containers", name)
 	}
 	if file := pool.Runtime.Python; c.ws != nil && file != "" && sp.Runtime.Python == "" {
-		at := document.KeyNode(s.node, string(spec.KindTrain))
+		at := s.kindKey()
 		if !c.ws.Exists(path.Clean(file)) {
 			c.src.Errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
 				"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
