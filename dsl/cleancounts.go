@@ -3,6 +3,7 @@ package dsl
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -42,7 +43,8 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 			if path[0].Name == "profiles" {
 				verb = "has no "
 			}
-			e.Report(c.src, max(strings.Index(e.Text, name), 0), "output", hint, "`"+of.ID+"` "+verb+path[0].Name+" by the name `"+name+"`")
+			before, _, _ := strings.Cut(e.Text, name)
+			e.Report(c.src, utf8.RuneCountInString(before), "output", hint, "`"+of.ID+"` "+verb+path[0].Name+" by the name `"+name+"`")
 		}
 	}
 }
