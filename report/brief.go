@@ -27,35 +27,14 @@ func Brief(step record.StepRecord) string {
 }
 
 // briefOutputs says what a step's outputs are.
-func briefOutputs(step record.StepRecord) (parts []string) {
+func briefOutputs(step record.StepRecord) []string {
 	if len(step.Outputs) == 0 {
 		return nil
 	}
-	switch step.Kind {
-	case spec.KindClean:
-		parts = briefClean(decode[spec.CleanOutput](step))
-	case spec.KindTrain:
-		parts = briefTrain(decode[spec.TrainOutput](step))
-	case spec.KindCompile:
-		parts = briefCompile(decode[spec.CompileOutput](step))
-	case spec.KindRollout:
-		parts = briefRollout(decode[spec.RolloutOutput](step))
-	case spec.KindApproval:
-		parts = briefApproval(step.Outputs)
-	case spec.KindEvaluate, spec.KindRun, spec.KindPipeline:
-		parts = briefValues(step.Outputs)
+	if brief := kinds[step.Kind].brief; brief != nil {
+		return brief(step.Outputs)
 	}
-	return parts
-}
-
-// decode reads a step's outputs as its kind's output struct. What does not fit reads as zero: a record of another version of
-// Sluice still has a report.
-func decode[T any](step record.StepRecord) T {
-	var out T
-	if len(step.Outputs) > 0 {
-		_ = json.Unmarshal(step.Outputs, &out)
-	}
-	return out
+	return nil
 }
 
 func briefClean(out spec.CleanOutput) []string {

@@ -64,6 +64,11 @@ type share struct {
 	Width float64
 }
 
+func (s *section) tellClean(Data) bool {
+	s.Clean = newCleanStory(decode[spec.CleanOutput](s.Outputs))
+	return true
+}
+
 func newCleanStory(out spec.CleanOutput) *cleanStory {
 	c := &cleanStory{Rows: out.Rows, Dataset: out.Dataset}
 	c.Account = shares(out.Rows.Read, []share{

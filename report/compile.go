@@ -25,6 +25,11 @@ type variant struct {
 	P50, P99, Rows, Size float64
 }
 
+func (s *section) tellCompile(Data) bool {
+	s.Compile = newCompileStory(decode[spec.CompileOutput](s.Outputs))
+	return true
+}
+
 func newCompileStory(out spec.CompileOutput) *compileStory {
 	all := []variant{{Name: "source", Source: true, VariantOutput: out.Source}}
 	for _, name := range slices.Sorted(maps.Keys(out.Variants)) {

@@ -70,8 +70,16 @@ func Decided(s record.StepRecord) []record.Decision {
 	if s.Decision != nil {
 		return append(slices.Clone(s.Earlier), *s.Decision)
 	}
+	if decided := kinds[s.Kind].decided; decided != nil {
+		return decided(s)
+	}
+	return nil
+}
+
+// decidedByApproval is the word on an approval: its outputs.
+func decidedByApproval(s record.StepRecord) []record.Decision {
 	var given map[string]any
-	if s.Kind != spec.KindApproval || json.Unmarshal(s.Outputs, &given) != nil {
+	if json.Unmarshal(s.Outputs, &given) != nil {
 		return nil
 	}
 	d := record.Decision{Approved: s.Status == spec.StatusSucceeded, Fields: given}

@@ -169,24 +169,20 @@ func newSection(d Data, s record.StepRecord) *section {
 		return nil
 	}
 	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
-	switch s.Kind {
-	case spec.KindClean:
-		out.Clean = newCleanStory(decode[spec.CleanOutput](s))
-	case spec.KindTrain:
-		out.Train = newTrainStory(decode[spec.TrainOutput](s), d.Curves[s.Step])
-	case spec.KindCompile:
-		out.Compile = newCompileStory(decode[spec.CompileOutput](s))
-	case spec.KindRollout:
-		out.Rollout = newRolloutStory(decode[spec.RolloutOutput](s))
-	case spec.KindApproval:
-		return nil // it is among the decisions
-	case spec.KindEvaluate, spec.KindRun, spec.KindPipeline:
-		if out.Values = outputFields(s.Outputs); len(out.Values) == 0 {
-			return nil
-		}
+	if tell := kinds[s.Kind].tell; tell != nil && !tell(out, d) {
+		return nil
 	}
 	return out
 }
+
+// tellValues tells the outputs that a step declared.
+func (s *section) tellValues(Data) bool {
+	s.Values = outputFields(s.Outputs)
+	return len(s.Values) > 0
+}
+
+// tellNothing is for what is among the decisions.
+func (*section) tellNothing(Data) bool { return false }
 
 // fields lists a map for people, by name.
 func fields(m map[string]any) []field {

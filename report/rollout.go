@@ -49,6 +49,11 @@ type stageBand struct {
 	Label, Title, Class string
 }
 
+func (s *section) tellRollout(Data) bool {
+	s.Rollout = newRolloutStory(decode[spec.RolloutOutput](s.Outputs))
+	return true
+}
+
 func newRolloutStory(out spec.RolloutOutput) *rolloutStory {
 	r := &rolloutStory{RolloutOutput: out, Promoted: out.Decision == "promoted"}
 	for _, s := range out.Stages {

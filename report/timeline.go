@@ -71,12 +71,13 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 	}
 	begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 	whole := since(begin, begin+span(s.StartedAt, s.EndedAt, d.Now), string(s.Status), s.Step)
-	if s.Kind != spec.KindTrain {
+	generations := kinds[s.Kind].generations
+	if generations == nil {
 		return []bar{whole}
 	}
 	whole.Class += " faded"
 	all := []bar{whole}
-	for _, g := range decode[spec.TrainOutput](s).Generations {
+	for _, g := range generations(s.Outputs) {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
 		b := since(from, to, "accent", generationTitle(g))
 		if g.End != spec.EndFinished {

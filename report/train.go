@@ -1,11 +1,13 @@
 package report
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // trainStory is how a training went.
@@ -48,6 +50,27 @@ type label struct {
 	xy
 	Text  string
 	AtEnd bool
+}
+
+// LossCurve is the digest of the loss curve that a step drew; empty when it drew none. The error says that its outputs cannot be read.
+func LossCurve(s record.StepRecord) (digest string, err error) {
+	if curve := kinds[s.Kind].curve; curve != nil && len(s.Outputs) > 0 {
+		return curve(s.Outputs)
+	}
+	return "", nil
+}
+
+func curveOf(outputs json.RawMessage) (digest string, err error) {
+	var out spec.TrainOutput
+	err = json.Unmarshal(outputs, &out)
+	return out.Curve, err
+}
+
+func generationsOf(out spec.TrainOutput) []spec.Generation { return out.Generations }
+
+func (s *section) tellTrain(d Data) bool {
+	s.Train = newTrainStory(decode[spec.TrainOutput](s.Outputs), d.Curves[s.Step])
+	return true
 }
 
 func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"encoding/json"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store/record"
+)
+
+// kindInfo is one line in the table of kinds: how a step of that kind is reported, from what it handed on.
+type kindInfo struct {
+	// brief says it in one line, part by part.
+	brief func(outputs json.RawMessage) []string
+	// tell fills in the step's section, and reports whether there is anything to tell.
+	tell func(s *section, d Data) bool
+	// decided lists the decisions that are the step's own outputs, of a kind that asks people.
+	decided func(s record.StepRecord) []record.Decision
+	// generations lists those of a step that has any: each is a bar of the timeline.
+	generations func(outputs json.RawMessage) []spec.Generation
+	// curve is the digest of the loss curve, of a kind that draws one.
+	curve func(outputs json.RawMessage) (digest string, err error)
+}
+
+// kinds has a line for each kind. One that is not in it, of another version of Sluice, has a section without a story.
+var kinds = map[spec.Kind]kindInfo{
+	spec.KindClean:    {brief: decoded(briefClean), tell: (*section).tellClean},
+	spec.KindTrain:    {brief: decoded(briefTrain), tell: (*section).tellTrain, generations: decoded(generationsOf), curve: curveOf},
+	spec.KindEvaluate: {brief: briefValues, tell: (*section).tellValues},
+	spec.KindCompile:  {brief: decoded(briefCompile), tell: (*section).tellCompile},
+	spec.KindRollout:  {brief: decoded(briefRollout), tell: (*section).tellRollout},
+	spec.KindRun:      {brief: briefValues, tell: (*section).tellValues},
+	spec.KindApproval: {brief: briefApproval, tell: (*section).tellNothing, decided: decidedByApproval},
+	spec.KindPipeline: {brief: briefValues, tell: (*section).tellValues},
+}
+
+// decoded is f on outputs as they are recorded.
+func decoded[Output, Result any](f func(Output) Result) func(json.RawMessage) Result {
+	return func(outputs json.RawMessage) Result { return f(decode[Output](outputs)) }
+}
+
+// decode reads a step's outputs as its kind's output struct. What does not fit reads as zero: a record of another version of
+// Sluice still has a report.
+func decode[Output any](outputs json.RawMessage) Output {
+	var out Output
+	if len(outputs) > 0 {
+		_ = json.Unmarshal(outputs, &out)
+	}
+	return out
+}
