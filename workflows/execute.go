@@ -18,73 +18,59 @@ import (
 // defaultTimeout bounds an attempt of a step that names no timeout.
 const defaultTimeout = 24 * time.Hour
 
-// activityOf names the activity of the kinds whose effect is one.
-func activityOf(kind spec.Kind) string {
-	switch kind {
-	case spec.KindClean:
-		return contract.CleanActivity
-	case spec.KindEvaluate:
-		return contract.EvaluateActivity
-	case spec.KindCompile:
-		return contract.CompileActivity
-	case spec.KindRun:
-		return contract.RunActivity
-	case spec.KindTrain, spec.KindRollout, spec.KindApproval, spec.KindPipeline:
+// execute makes one attempt.
+func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (record.StepOutput, error) {
+	kind := kinds[j.node.Kind]
+	summary := durable.Summary(string(j.node.Kind)+" "+j.in.ID()+attemptOf(j.state.Attempt), resolved.Summary)
+	if kind.perform == nil {
+		return j.callActivity(ctx, kind.activity, summary, resolved.Step, end)
 	}
-	return ""
+	j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
+	return kind.perform(j, ctx, resolved, summary)
 }
 
-// execute makes one attempt.
-func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (out record.StepOutput, err error) {
-	in, id := resolved.Step, j.in.ID()
-	summary := durable.Summary(string(j.node.Kind)+" "+id+attemptOf(j.state.Attempt), resolved.Summary)
-	if activityOf(j.node.Kind) == "" {
-		j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
+// callActivity has an activity do the step.
+func (j *job) callActivity(
+	ctx workflow.Context, name, summary string, in record.StepInput, end contract.JudgeInput,
+) (record.StepOutput, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:          contract.ActivityID(j.in.ID(), j.state.Attempt),
+		StartToCloseTimeout: j.timeout(),
+		HeartbeatTimeout:    durable.HeartbeatTimeout,
+		WaitForCancellation: true,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary:             summary,
+	})
+	var done contract.Performed
+	err := cancelable(ctx, name, j.task(ctx, in, end), &done)
+	if durable.TimedOut(err) && !durable.WorkerLost(err) {
+		err = late(j.timeout())
 	}
-	switch j.node.Kind {
-	case spec.KindTrain:
-		// It keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
-		train := contract.TrainInput{StepInput: in, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil}
-		err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, id), summary, train, &out)
-		return out, err
-	case spec.KindRollout:
-		var spec spec.Rollout
-		if err := json.Unmarshal(in.Spec, &spec); err != nil {
-			return out, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
-		}
-		err = j.within(ctx, func(ctx workflow.Context) error {
-			return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(spec.Target), summary, contract.RolloutInput{StepInput: in}, &out)
-		})
-		return out, err
-	case spec.KindApproval:
-		if j.node.Timeout == 0 {
-			return j.approve(ctx, *resolved.Ask) // its own timeout decides
-		}
-		err = j.within(ctx, func(ctx workflow.Context) (err error) {
-			out, err = j.approve(ctx, *resolved.Ask)
-			return err
-		})
-		return out, err
-	case spec.KindPipeline:
-		return j.descend(ctx, in, summary)
-	default:
-		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			ActivityID:          contract.ActivityID(id, j.state.Attempt),
-			StartToCloseTimeout: j.timeout(),
-			HeartbeatTimeout:    durable.HeartbeatTimeout,
-			WaitForCancellation: true,
-			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
-			Summary:             summary,
-		})
-		var done contract.Performed
-		err := cancelable(ctx, activityOf(j.node.Kind), j.task(ctx, in, end), &done)
-		if durable.TimedOut(err) && !durable.WorkerLost(err) {
-			err = late(j.timeout())
-		}
-		j.word = done.Judged
-		countRows(ctx, done.Rows)
-		return done.StepOutput, err
+	j.word = done.Judged
+	countRows(ctx, done.Rows)
+	return done.StepOutput, err
+}
+
+// train runs a training, which keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
+func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
+	in := contract.TrainInput{
+		StepInput: resolved.Step, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil,
 	}
+	err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, j.in.ID()), summary, in, &out)
+	return out, err
+}
+
+// rollOut runs a rollout, whose workflow ID is that of its target.
+func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
+	var rollout spec.Rollout
+	if err := json.Unmarshal(resolved.Step.Spec, &rollout); err != nil {
+		return out, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
+	}
+	err = j.within(ctx, func(ctx workflow.Context) error {
+		in := contract.RolloutInput{StepInput: resolved.Step}
+		return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(rollout.Target), summary, in, &out)
+	})
+	return out, err
 }
 
 // task is what the activity of a step is asked to do. It names the run and its submission once.
@@ -119,9 +105,9 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 }
 
 // descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
-func (j *job) descend(ctx workflow.Context, in record.StepInput, summary string) (record.StepOutput, error) {
+func (j *job) descend(ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error) {
 	var run contract.RunInput
-	ask := contract.ChildInput{StepInput: in, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
+	ask := contract.ChildInput{StepInput: resolved.Step, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
 	if err := durable.Local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
 		return record.StepOutput{}, err
 	}
@@ -210,7 +196,7 @@ func late(timeout time.Duration) error {
 // fail puts an attempt's error into the step's end.
 func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
 	end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.TypeOf(err)
-	if end.Kind != spec.KindPipeline { // of a child run that failed only the cost is kept
+	if !kinds[end.Kind].failsEmpty {
 		end.Output = record.StepOutput{Outputs: fault.Outputs(err)}
 	}
 	switch {

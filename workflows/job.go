@@ -79,8 +79,8 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 		j.state.Summary = resolved.Summary
 	}
 	retry := j.node.Retry
-	if j.node.Kind == spec.KindTrain {
-		retry = spec.Retry{Attempts: 1} // it retries by itself
+	if kinds[j.node.Kind].retriesItself {
+		retry = spec.Retry{Attempts: 1}
 	}
 	budget := durable.NewRetryBudget(retry)
 	if n := len(j.tries.Attempts); n > 0 {
@@ -193,7 +193,19 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record
 }
 
 // approve performs an approval step: its outputs are who decided, when and why, beside the fields of the form.
-func (j *job) approve(ctx workflow.Context, question contract.ApprovalInput) (record.StepOutput, error) {
+func (j *job) approve(ctx workflow.Context, resolved contract.Resolved, _ string) (out record.StepOutput, err error) {
+	if j.node.Timeout == 0 {
+		return j.approval(ctx, *resolved.Ask) // its own timeout decides
+	}
+	err = j.within(ctx, func(ctx workflow.Context) (err error) {
+		out, err = j.approval(ctx, *resolved.Ask)
+		return err
+	})
+	return out, err
+}
+
+// approval is what comes of a person's decision.
+func (j *job) approval(ctx workflow.Context, question contract.ApprovalInput) (record.StepOutput, error) {
 	decision, err := j.ask(ctx, question)
 	if err != nil {
 		return record.StepOutput{}, err

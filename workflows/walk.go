@@ -139,8 +139,8 @@ const maxAhead = 4
 // each a local activity of its own, which in a chain is half of them.
 func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	node := r.in.Graph[i]
-	if node.Kind == spec.KindTrain || node.Kind == spec.KindPipeline || r.isCanceled(ctx) || ctx.Err() != nil {
-		return nil // of the first two, what they cost is not known yet
+	if kinds[node.Kind].costsAtEnd || r.isCanceled(ctx) || ctx.Err() != nil {
+		return nil
 	}
 	var steps []contract.ResolveInput
 	for _, reader := range r.readers[i] {
@@ -214,7 +214,7 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 	case word.Status == spec.StatusSkipped && word.ErrorType == fault.TurnedAway && r.skipped == "":
 		r.skipped = state.ID + ": " + word.Error
 	}
-	if word.Status == spec.StatusFailed && state.Kind == spec.KindRollout && word.ErrorType == fault.Gate {
+	if word.Status == spec.StatusFailed && kinds[state.Kind].rollsBack && word.ErrorType == fault.Gate {
 		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
 	}
 	r.charge(fault.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
