@@ -53,7 +53,7 @@ func (s *Session) waiting(ctx context.Context, run string, steps []contract.Step
 					found, err = append(found, instances...), errors.Join(err, laneErr)
 				}
 			}
-		case step.Kind == spec.KindPipeline && depth > 0 && contract.RunOf(step.Child) != "":
+		case depth > 0 && contract.RunOf(step.Child) != "":
 			child := contract.RunOf(step.Child)
 			var state contract.RunState
 			if state, err = s.State(ctx, child); err == nil {

@@ -45,6 +45,8 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 type Detail struct {
 	// Text and Share are the step's own progress line; Share is negative when unknown.
 	protocol.Progress
+	// Train is the state of a training's child workflow, and Rollout that of a rollout's. It is set, and empty, even when the workflow does
+	// not answer.
 	Train *contract.TrainState
 	// TrainNodes is what the nodes of a training said last.
 	TrainNodes []protocol.TrainProgress
