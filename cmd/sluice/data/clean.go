@@ -200,7 +200,7 @@ func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, 
 func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
 	var steps []string
 	for _, node := range program.Graph() {
-		if node.Kind == spec.KindClean {
+		if isClean(node.Kind) {
 			steps = append(steps, node.ID)
 		}
 	}

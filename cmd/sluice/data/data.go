@@ -165,7 +165,7 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v registr
 		if len(sets) == 0 {
 			return v, kit.Invalidf("step %s of %s handed on no dataset", step, run.Run)
 		}
-		if output == deadLetterOutput && record.Kind == spec.KindClean {
+		if output == deadLetterOutput && isClean(record.Kind) {
 			return v, kit.Invalidf("no row was rejected in %s/%s, so there is no dead letter", run.Run, step)
 		}
 		return v, kit.Invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
@@ -182,6 +182,9 @@ const (
 	mainOutput       = "dataset"
 	deadLetterOutput = "dead_letter"
 )
+
+// isClean reports whether steps of a kind hand these on.
+func isClean(kind spec.Kind) bool { return kind == spec.KindClean }
 
 func onlyOutput(sets map[string]artifact.Ref) string {
 	if _, ok := sets[mainOutput]; ok {

@@ -67,7 +67,7 @@ func outputsOf(ctx context.Context, s *store.Store, v registry.Published) (out s
 			rec = run.Steps[at]
 		}
 	}
-	if err != nil || rec.Kind != spec.KindClean || len(rec.Outputs) == 0 {
+	if err != nil || !isClean(rec.Kind) || len(rec.Outputs) == 0 {
 		return out, err
 	}
 	return out, json.Unmarshal(rec.Outputs, &out)
