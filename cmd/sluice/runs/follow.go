@@ -270,7 +270,7 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 		}
 		d, err := f.session.Detail(ctx, f.sub.Run, step)
 		if err != nil { // it has only just begun, or ended
-			rows[i].Detail.Text = f.unattended(ctx, step)
+			rows[i].Detail.Text = f.unattended(ctx, step, d)
 			continue
 		}
 		delete(f.mute, step.ID)
@@ -296,8 +296,8 @@ func (f *follower) look(ctx context.Context, state contract.RunState) look {
 }
 
 // unattended says why a training or rollout that has not answered for long does not begin: another worker may have to be there for it.
-func (f *follower) unattended(ctx context.Context, step contract.StepState) string {
-	if step.Kind != spec.KindTrain && step.Kind != spec.KindRollout || step.Child == "" {
+func (f *follower) unattended(ctx context.Context, step contract.StepState, d control.Detail) string {
+	if d.Train == nil && d.Rollout == nil {
 		return ""
 	}
 	since, asked := f.mute[step.ID]

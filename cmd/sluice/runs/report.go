@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
@@ -88,17 +87,14 @@ func collect(ctx context.Context, s *store.Store, run record.Run) (report.Data, 
 			data.Instances[step.Step] = report.Instances{Records: all, Total: total}
 			continue
 		}
-		if step.Kind != spec.KindTrain || len(step.Outputs) == 0 {
-			continue
-		}
-		var out spec.TrainOutput
-		if err := json.Unmarshal(step.Outputs, &out); err != nil {
+		curve, err := report.LossCurve(step)
+		if err != nil {
 			return data, fmt.Errorf("outputs of %s: %w", step.Step, err)
 		}
-		if out.Curve == "" {
+		if curve == "" {
 			continue
 		}
-		points, err := readCurve(ctx, s, out.Curve)
+		points, err := readCurve(ctx, s, curve)
 		if err != nil {
 			return data, fmt.Errorf("loss curve of %s: %w", step.Step, err)
 		}
