@@ -37,6 +37,13 @@ type room struct {
 func rooms(t *testing.T) map[string]*room {
 	t.Helper()
 	all := map[string]*room{}
+	walk(t, func(name string) error { return read(t, all, name) })
+	return all
+}
+
+// walk visits the module's Go files but its tests.
+func walk(t *testing.T, visit func(name string) error) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -54,12 +61,11 @@ func rooms(t *testing.T) map[string]*room {
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		return read(t, all, filepath.ToSlash(name))
+		return visit(filepath.ToSlash(name))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
 }
 
 func read(t *testing.T, all map[string]*room, name string) error {

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -189,6 +188,6 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 	if err != nil {
 		return err
 	}
-	key := fmt.Sprintf("releases/%s/%s.json", spec.Target, in.Opened.Version)
+	key := store.ReleasesPrefix + spec.Target + "/" + in.Opened.Version + ".json"
 	return r.Store.PutJSON(ctx, key, record, store.WriteOptions{})
 }

@@ -58,7 +58,7 @@ type TriggerState struct {
 
 // TriggerKey is where a trigger's state is in the store.
 func TriggerKey(pipeline, trigger string) string {
-	return "triggers/" + pipeline + "/" + trigger + ".json"
+	return store.TriggersPrefix + pipeline + "/" + trigger + ".json"
 }
 
 // LoadTriggerState reads a trigger's state; the zero state when it has never looked.

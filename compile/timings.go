@@ -24,7 +24,7 @@ type timings struct {
 func timingsKey(p trtexec.Platform) (string, error) {
 	raw, err := json.Marshal(p)
 	sum := sha256.Sum256(raw)
-	return "timings/" + hex.EncodeToString(sum[:8]) + ".json", err
+	return store.TimingsPrefix + hex.EncodeToString(sum[:8]) + ".json", err
 }
 
 // fetchTimings writes the timing cache of a platform to a file, and reports whether there is one.

@@ -262,7 +262,9 @@ func paramsOf(ctx context.Context, s *store.Store, run record.RunRecord) (map[st
 
 // openFolder is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so
 // that two who submit the same at once start one run.
-func openFolder(submission string) string { return "open/" + submission[len("sha256:"):] + "/" }
+func openFolder(submission string) string {
+	return store.OpenPrefix + submission[len("sha256:"):] + "/"
+}
 
 // open returns the run of a submission that has not ended, or starts one.
 func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.RunInput, resumed bool, err error) {

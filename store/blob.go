@@ -114,7 +114,7 @@ func blobKey(digest string) (string, error) {
 	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || sum != strings.ToLower(sum) {
 		return "", fmt.Errorf("%q is not a digest: it has the form sha256:<64 hexadecimal digits>", digest)
 	}
-	return "blobs/" + sum[:2] + "/" + sum, nil
+	return blobsPrefix + sum[:2] + "/" + sum, nil
 }
 
 // verifier reads to the end of r only if the content has the digest.

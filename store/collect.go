@@ -16,11 +16,8 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// blobsPrefix is where blobs are. Everything else is a record, but what is below ServingPrefix and PartsPrefix.
-const blobsPrefix = "blobs/"
-
-// ServingPrefix is where copies of models are for servers that read the bucket themselves. The target whose they are removes them.
-const ServingPrefix = "serving/"
+// contents are where no records are. Blobs are collected; models and parts are removed by the target or the commit whose they are.
+var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix}
 
 // digestIn finds the digests in a record.
 var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
@@ -57,7 +54,7 @@ func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
 			return nil, err
 		}
 		isContent := func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) }
-		if !slices.ContainsFunc([]string{blobsPrefix, ServingPrefix, PartsPrefix}, isContent) {
+		if !slices.ContainsFunc(contents, isContent) {
 			records = append(records, info)
 		}
 	}

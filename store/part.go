@@ -7,9 +7,6 @@ import (
 	"iter"
 )
 
-// PartsPrefix is where parts are. Garbage collection leaves them alone: whose they are removes them.
-const PartsPrefix = "parts/"
-
 // Part returns a store within the store: what it has is shared with nothing outside it, and can be removed whole by RemovePart while
 // others write. That is for large things that come and go. Its name is a key, and none is a folder of another's.
 func (s *Store) Part(name string) *Store {

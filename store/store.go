@@ -1,20 +1,5 @@
 // Package store keeps what outlives a step: artifacts, run records, checkpoints, seals, routing documents and the registry. One
-// portable Store holds the logic; a Driver (file, bucket, mem) holds the bytes.
-//
-// Layout, one prefix per kind of thing:
-//
-//	blobs/<hh>/<sha256>          file contents and manifests, by digest
-//	submissions/<sha256>.json    what was submitted: source, environment, params, workspace reference
-//	runs/<run>/run.json          the run's record; runs/<run>/steps/<step>.json a step's
-//	checkpoints/<run>/<step>/    commits and seals of a training step
-//	parts/                       stores within the store, which are removed whole: the files of commits
-//	registry/<type>/<name>/      published datasets and models, one object per version
-//	payloads/<sha256>.json       a blob that Temporal refers to
-//	tags/<type>/<name>/<tag>     a version's name of its own
-//	routing/<target>/<revision>  the routing document of a serving target, every revision
-//	handover/<run>/<step>/       what a gang's agents on other machines are told, while it starts
-//	serving/<store>/<target>/    copies of models for servers that read the bucket themselves
-//	identity.json                the store's own name, where it needs one
+// portable Store holds the logic; a Driver (file, bucket, mem) holds the bytes. layout.go says what lies where.
 package store
 
 import (

@@ -29,7 +29,7 @@ type cached struct {
 	At record.At `json:"at"`
 }
 
-func cacheKey(key string) string { return "cache/" + key[:2] + "/" + key + ".json" }
+func cacheKey(key string) string { return store.CachePrefix + key[:2] + "/" + key + ".json" }
 
 // lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
 // result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing

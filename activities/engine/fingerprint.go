@@ -18,7 +18,7 @@ import (
 )
 
 // saltKey is where a store keeps the salt of its fingerprints.
-const saltKey = "fingerprints/salt.json"
+const saltKey = store.FingerprintsPrefix + "salt.json"
 
 // fingerprintRounds make a guess at a secret take a fraction of a second.
 const fingerprintRounds = 600_000

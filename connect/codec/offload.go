@@ -42,7 +42,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)
 		}
 		// Only Temporal knows who needs the payload, so the store's garbage collector must be told that somebody does.
-		held := fmt.Sprintf("payloads/%s.json", strings.TrimPrefix(digest, "sha256:"))
+		held := store.PayloadsPrefix + strings.TrimPrefix(digest, "sha256:") + ".json"
 		if err := d.store.PutJSON(ctx.Context, held, map[string]string{claimDigest: digest}, store.WriteOptions{}); err != nil {
 			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)
 		}

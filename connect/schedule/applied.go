@@ -29,16 +29,14 @@ type Applied struct {
 	Note   string `json:"note,omitempty"`
 }
 
-const appliedPrefix = "applied/"
-
 // appliedKey is where the record of a trigger is. Triggers of the same name on several servers have one each.
 func (s *Schedules) appliedKey(id string) string {
-	return appliedPrefix + path.Join(s.Home, id) + ".json"
+	return store.AppliedPrefix + path.Join(s.Home, id) + ".json"
 }
 
 // Applied are the triggers that were applied and not deleted since, whatever the server knows of them.
 func (s *Schedules) Applied(ctx context.Context) ([]Applied, error) {
-	return store.RecordsIn[Applied](ctx, s.Store, appliedPrefix, nil)
+	return store.RecordsIn[Applied](ctx, s.Store, store.AppliedPrefix, nil)
 }
 
 // record notes that a trigger is applied. Whether it is paused stays as it is.

@@ -199,7 +199,7 @@ func layoutONNX(m artifact.Manifest) (map[string]artifact.File, error) {
 
 // identity is the store's own name, random and made once: InferenceServices and models of different stores do not mix.
 func identity(ctx context.Context, s *store.Store) (string, error) {
-	const key = "identity.json"
+	const key = store.IdentityKey
 	var mine struct {
 		ID string `json:"id"`
 	}

@@ -106,7 +106,7 @@ func (d Document) Validate() error {
 	return nil
 }
 
-func prefix(target string) string { return "routing/" + target + "/" }
+func prefix(target string) string { return store.RoutingPrefix + target + "/" }
 
 func key(target string, revision int64) string {
 	return fmt.Sprintf("%s%020d", prefix(target), revision)

@@ -53,7 +53,7 @@ func LoadInstance(ctx context.Context, s *store.Store, run, step string, index i
 // instancesOf lists the indices of the instances that have ended.
 func instancesOf(ctx context.Context, s *store.Store, run, step string) ([]int, error) {
 	var indices []int
-	folder := "instances/" + run + "/" + step + "/"
+	folder := instancesPrefix(run, step)
 	for info, err := range s.Driver().List(ctx, folder) {
 		if err != nil {
 			return nil, fmt.Errorf("the instances of %s: %w", step, err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -15,10 +16,10 @@ import (
 )
 
 // RunKey is where a run's record is in the store.
-func RunKey(run string) string { return "runs/" + run + "/run.json" }
+func RunKey(run string) string { return store.RunsPrefix + run + "/run.json" }
 
 // StepKey is where a step's record is.
-func StepKey(run, step string) string { return "runs/" + run + "/steps/" + step + ".json" }
+func StepKey(run, step string) string { return store.RunsPrefix + run + "/steps/" + step + ".json" }
 
 // Key is where the record of a step, or of an instance of one, is. Instances lie apart: there may be many, and whoever lists
 // runs does not want them.
@@ -26,11 +27,14 @@ func Key(at At) string {
 	if at.Instance == nil {
 		return StepKey(at.Run, at.Step)
 	}
-	return fmt.Sprintf("instances/%s/%s/%d.json", at.Run, at.Step, at.Instance.Index)
+	return instancesPrefix(at.Run, at.Step) + strconv.Itoa(at.Instance.Index) + ".json"
 }
 
+// instancesPrefix begins the keys of a step's instances.
+func instancesPrefix(run, step string) string { return store.InstancesPrefix + run + "/" + step + "/" }
+
 // AcceptedKey is where the last accepted run of a pipeline is named.
-func AcceptedKey(pipeline string) string { return "accepted/" + pipeline + ".json" }
+func AcceptedKey(pipeline string) string { return store.AcceptedPrefix + pipeline + ".json" }
 
 // Run is a run's record with those of its steps, in graph order.
 type Run struct {
@@ -58,7 +62,7 @@ func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
 
 // Runs reads the records of all runs, newest first.
 func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
-	all, err := store.RecordsIn[RunRecord](ctx, s, "runs/", func(key string) bool { return strings.HasSuffix(key, "/run.json") })
+	all, err := store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix, func(key string) bool { return strings.HasSuffix(key, "/run.json") })
 	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
 	return all, err
 }

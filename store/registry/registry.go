@@ -46,12 +46,12 @@ func (v Published) since() time.Time {
 
 // newestKey is where the current version of a published name is.
 func newestKey(typ artifact.Type, name string) string {
-	return "published/" + string(typ) + "/" + name + ".json"
+	return store.PublishedPrefix + string(typ) + "/" + name + ".json"
 }
 
 // versionsPrefix is where the versions of a name are.
 func versionsPrefix(typ artifact.Type, name string) string {
-	return "registry/" + string(typ) + "/" + name + "/"
+	return store.RegistryPrefix + string(typ) + "/" + name + "/"
 }
 
 // Publish registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
@@ -103,7 +103,7 @@ func PointTo(ctx context.Context, s *store.Store, v Published, now time.Time) er
 
 // Current returns what every published name of a type means now.
 func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]Published, error) {
-	versions, err := store.RecordsIn[Published](ctx, s, "published/"+string(typ)+"/", nil)
+	versions, err := store.RecordsIn[Published](ctx, s, store.PublishedPrefix+string(typ)+"/", nil)
 	all := make(map[string]Published, len(versions))
 	for _, v := range versions {
 		all[v.Name] = v
@@ -162,7 +162,9 @@ type Tag struct {
 	At      time.Time `json:"at"`
 }
 
-func tagsPrefix(name string) string { return "tags/" + string(artifact.Dataset) + "/" + name + "/" }
+func tagsPrefix(name string) string {
+	return store.TagsPrefix + string(artifact.Dataset) + "/" + name + "/"
+}
 
 // PutTag gives a version of a dataset a name, or moves a name to it.
 func PutTag(ctx context.Context, s *store.Store, t Tag) error {

@@ -71,7 +71,7 @@ func (p Progress) Pace() time.Duration {
 	return p.At.Sub(p.FirstAt) / time.Duration(p.Step-p.FirstStep)
 }
 
-func folder(k training.Key) string { return path.Join("checkpoints", k.Run, k.Step) }
+func folder(k training.Key) string { return path.Join(store.CheckpointsPrefix, k.Run, k.Step) }
 
 func generation(k training.Key) string { return path.Join(folder(k), "g"+strconv.Itoa(k.Generation)) }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// root is where the checkpoints of all trainings lie.
-const root = "checkpoints/"
-
 // Kept is a committed checkpoint as the store has it.
 type Kept struct {
 	Run        string `json:"run"`
@@ -29,11 +26,11 @@ type Kept struct {
 // List lists the committed checkpoints of all trainings, by run and step, the oldest of each first.
 func List(ctx context.Context, s *store.Store) ([]Kept, error) {
 	all := []Kept{}
-	for info, err := range s.Driver().List(ctx, root) {
+	for info, err := range s.Driver().List(ctx, store.CheckpointsPrefix) {
 		if err != nil {
 			return nil, err
 		}
-		name, isRecord := strings.CutSuffix(strings.TrimPrefix(info.Key, root), ".json")
+		name, isRecord := strings.CutSuffix(strings.TrimPrefix(info.Key, store.CheckpointsPrefix), ".json")
 		parts := strings.Split(name, "/")
 		if !isRecord || len(parts) < 4 {
 			continue

@@ -19,9 +19,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// prefix is where configurations lie in the store.
-const prefix = "handover/"
-
 // Item is something that a machine fetches.
 type Item struct {
 	// URL is where it is, for a while, for everybody who knows it.
@@ -109,5 +106,5 @@ func (d *Depot) Withdraw(ctx context.Context, key training.Key) error {
 
 // gangPrefix begins the keys of a gang's configurations.
 func gangPrefix(key training.Key) string {
-	return fmt.Sprintf("%s%s/%s/g%d/", prefix, key.Run, key.Step, key.Generation)
+	return fmt.Sprintf("%s%s/%s/g%d/", store.HandoverPrefix, key.Run, key.Step, key.Generation)
 }

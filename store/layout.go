@@ -1,0 +1,32 @@
+package store
+
+// The layout of a store: the prefix of every key, and what lies below it. No other package spells one (TestOneLayout of the module);
+// packages build their keys from these. Stores outlive versions of Sluice, so a prefix never changes its spelling.
+const (
+	blobsPrefix    = "blobs/"    // <hh>/<sha256>: file contents, manifests and large values, by digest
+	PayloadsPrefix = "payloads/" // <sha256>.json: a blob that Temporal refers to
+	PartsPrefix    = "parts/"    // <name>/: a store within the store (Store.Part), such as the files of a checkpoint
+
+	RunsPrefix         = "runs/"         // <run>/run.json: the record of a run; <run>/steps/<step>.json: that of a step
+	InstancesPrefix    = "instances/"    // <run>/<step>/<index>.json: the record of an instance of a step
+	OpenPrefix         = "open/"         // <sha256>/<number>.json: the runs of a submission; the newest may still be open
+	AcceptedPrefix     = "accepted/"     // <pipeline>.json: the last accepted run of a pipeline
+	CachePrefix        = "cache/"        // <hh>/<key>.json: the step or instance whose result has a cache key
+	FingerprintsPrefix = "fingerprints/" // salt.json: the salt of the store's fingerprints of secrets
+
+	RegistryPrefix  = "registry/"  // <type>/<name>/<run>-<step>.json: a published version of a dataset or model
+	PublishedPrefix = "published/" // <type>/<name>.json: the version that a published name stands for now
+	TagsPrefix      = "tags/"      // <type>/<name>/<tag>.json: a name that a person gave to a version
+
+	AppliedPrefix  = "applied/"  // <home>/<pipeline>/<trigger>.json: a trigger as it was last applied
+	TriggersPrefix = "triggers/" // <pipeline>/<trigger>.json: what a trigger has seen
+
+	CheckpointsPrefix = "checkpoints/" // <run>/<step>/: commits, progress and seals of a training (training/checkpoint)
+	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts
+	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
+
+	RoutingPrefix  = "routing/"      // <target>/<revision>: the routing document of a serving target, every revision
+	ReleasesPrefix = "releases/"     // <target>/<version>.json: how a rollout was decided
+	ServingPrefix  = "serving/"      // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
+	IdentityKey    = "identity.json" // the store's own name, where it needs one
+)
