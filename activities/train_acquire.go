@@ -73,7 +73,7 @@ func (t *Trainings) askAll(ctx context.Context, in contract.AcquireInput) (contr
 		}
 		failed = append(failed, err)
 	}
-	return contract.Acquired{}, mostHopeful(failed)
+	return contract.Acquired{}, mostRetryable(failed)
 }
 
 // ask asks one pool.
@@ -97,8 +97,8 @@ func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contrac
 	return gang, fault.New(typ, "pool "+o.Pool+": "+err.Error(), err)
 }
 
-// mostHopeful makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.
-func mostHopeful(failed []error) error {
+// mostRetryable makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.
+func mostRetryable(failed []error) error {
 	typ := fault.Invalid
 	says := make([]string, len(failed))
 	for i, err := range failed {

@@ -54,11 +54,11 @@ func environmentStore(stateDir string, req SubmitRequest) (url string, isNew boo
 	case os.Getenv(state.StoreVariable) == "" && state.Unused(stateDir):
 		return want, true, nil
 	}
-	return "", false, elsewhere(req.EnvFile, want, stateDir, have)
+	return "", false, storeConflict(req.EnvFile, want, stateDir, have)
 }
 
-// elsewhere says what to do about an environment whose store is not the one that runs are kept in.
-func elsewhere(env, want, stateDir, have string) error {
+// storeConflict says what to do about an environment whose store is not the one that runs are kept in.
+func storeConflict(env, want, stateDir, have string) error {
 	help := fmt.Sprintf("give the environment a state folder of its own: --state %s-NAME, or SLUICE_STATE", strings.TrimSuffix(stateDir, "/"))
 	if os.Getenv(state.StoreVariable) != "" {
 		help = fmt.Sprintf("unset %s, or set %[1]s=%s; workers on a cluster need the same", state.StoreVariable, want)

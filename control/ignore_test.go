@@ -52,7 +52,7 @@ func TestIgnoreIsGits(t *testing.T) {
 			t.Errorf("%q: %v", lines, err)
 			continue
 		}
-		files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+		files, err := store.ListTree(t.Context(), dir, folder.ignores)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestSecretsStayOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := store.ListTree(t.Context(), dir, folder.leavesOut)
+	files, err := store.ListTree(t.Context(), dir, folder.ignores)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSecretsStayOut(t *testing.T) {
 	if diff := cmp.Diff([]string{".aws", ".env", ".env.local", "ID_RSA.bak", "id_rsa", "prod.env", "sub/.env", "team.keys", "tls/server.pem"}, folder.withheld); diff != "" {
 		t.Errorf("withheld (-want +got):\n%s", diff)
 	}
-	if !folder.leavesOut(".git") {
+	if !folder.ignores(".git") {
 		t.Error(".git is taken along")
 	}
 }
@@ -165,11 +165,11 @@ func TestTheStateFolderIsLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := folder.leavesOut("state"); got != want {
+		if got := folder.ignores("state"); got != want {
 			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
 		}
-		if !folder.leavesOut(".git") || folder.leavesOut("train.py") {
-			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, folder.leavesOut(".git"), folder.leavesOut("train.py"))
+		if !folder.ignores(".git") || folder.ignores("train.py") {
+			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, folder.ignores(".git"), folder.ignores("train.py"))
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestOthersFoldersAreLeftOut(t *testing.T) {
 		".sluice-lab": true, "mine": false, "environments": false, "environments/prod.yaml": true, "environments/gym.yaml": false,
 		"environments/cart.py": false, "other/prod.yaml": false,
 	} {
-		if got := folder.leavesOut(p); got != want {
+		if got := folder.ignores(p); got != want {
 			t.Errorf("%s is left out: %v, want %v", p, got, want)
 		}
 	}

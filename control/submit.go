@@ -110,7 +110,7 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	if err != nil {
 		return Submitted{}, err
 	}
-	beside, err := s.beside(ctx, in.Name)
+	beside, err := s.openRunOf(ctx, in.Name)
 	if err != nil {
 		return Submitted{}, fmt.Errorf("look for open runs: %w", err)
 	}
@@ -118,7 +118,7 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph, Workspace: workspace}
 	if beside.Run != "" && !resumed && err == nil {
 		out.Beside = beside.Run
-		out.Differs, _ = s.differs(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
+		out.Differs, _ = s.diffSubmissions(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
 	}
 	return out, err
 }
@@ -175,11 +175,11 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.
 // pack adds the workspace to a submission, and makes it one that can be taken elsewhere.
 func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Program, sub *record.Submission) (snapshot Snapshot, err error) {
 	if want := program.Environment().Store.URL; want != "" && want != s.Store.URL() {
-		return snapshot, elsewhere(req.EnvFile, want, s.Dir, s.Store.URL())
+		return snapshot, storeConflict(req.EnvFile, want, s.Dir, s.Store.URL())
 	}
 	var withheld []string
 	if sub.Workspace, withheld, err = s.snapshot(ctx, req, program); err != nil {
-		return snapshot, irregular(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
+		return snapshot, notAFile(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
 	}
 	*sub = packed(*sub)
 	return Snapshot{Files: sub.Workspace.Files, Bytes: sub.Workspace.Bytes, Withheld: withheld}, nil
@@ -198,8 +198,8 @@ func packed(sub record.Submission) record.Submission {
 	return sub
 }
 
-// irregular says what to do about something in a folder that is no file.
-func irregular(err error) error {
+// notAFile says what to do about something in a folder that is no file.
+func notAFile(err error) error {
 	if errors.Is(err, store.ErrIrregular) {
 		return fault.New(fault.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
 	}
@@ -317,8 +317,8 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	return run, true, StartRun(ctx, s.Client, run)
 }
 
-// beside returns the newest run of a pipeline that has not ended; a zero record when there is none.
-func (s *Session) beside(ctx context.Context, pipeline string) (record.RunRecord, error) {
+// openRunOf returns the newest run of a pipeline that has not ended; a zero record when there is none.
+func (s *Session) openRunOf(ctx context.Context, pipeline string) (record.RunRecord, error) {
 	runs, err := record.Runs(ctx, s.Store)
 	for _, r := range runs {
 		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
@@ -338,7 +338,7 @@ func (s *Session) snapshot(ctx context.Context, req SubmitRequest, program *dsl.
 	if err != nil {
 		return ref, nil, err
 	}
-	ref, err = s.Store.PutTree(ctx, artifact.Workspace, dir, nil, folder.leavesOut)
+	ref, err = s.Store.PutTree(ctx, artifact.Workspace, dir, nil, folder.ignores)
 	return ref, folder.withheld, err
 }
 

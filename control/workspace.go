@@ -44,8 +44,8 @@ func workspaceOf(dir, state string, keys []string) (*workspace, error) {
 	return w, nil
 }
 
-// leavesOut reports whether a path, in folders that are not left out, is no part of the workspace.
-func (w *workspace) leavesOut(p string) bool {
+// ignores reports whether a path, in folders that are not left out, is no part of the workspace.
+func (w *workspace) ignores(p string) bool {
 	out := w.exclusionOf(p)
 	if out != nil && out.secret {
 		w.withheld = append(w.withheld, p)
@@ -76,7 +76,7 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: "what is called so is never taken along", help: elsewhere}
 	case last == nil && isOne(file, w.keys):
 		return &exclusion{why: "secrets are read from it", help: takeAlong, secret: true}
-	case p == w.state || holdsToken(file):
+	case p == w.state || isStateDir(file):
 		return &exclusion{why: "it is a state folder", help: elsewhere}
 	case isOne(file, w.own):
 		return &exclusion{why: "this command writes to it", help: elsewhere}
@@ -107,8 +107,8 @@ func isEnvironment(dir, p string) bool {
 	return err == nil && IsEnvironment(source)
 }
 
-// holdsToken reports whether a folder is the state folder of another `--state`, whose token would go wherever the workspace goes.
-func holdsToken(folder string) bool {
+// isStateDir reports whether a folder is the state folder of another `--state`, whose token would go wherever the workspace goes.
+func isStateDir(folder string) bool {
 	for _, name := range []string{holder.LockFile, embedded.TokenFile} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			return false

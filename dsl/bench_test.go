@@ -56,7 +56,7 @@ func BenchmarkStep(b *testing.B) {
 	})
 	b.Run("judge", func(b *testing.B) {
 		for b.Loop() {
-			if _, verdict := p.Judge("s50", v.Steps["s50"].Outputs, v); verdict != spec.VerdictPass {
+			if _, verdict := p.EvaluateGate("s50", v.Steps["s50"].Outputs, v); verdict != spec.VerdictPass {
 				b.Fatal(verdict)
 			}
 		}

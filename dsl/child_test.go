@@ -86,7 +86,7 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"mail": mail, "epochs": int64(4)}, childParams(t, fit, file)); diff != "" {
 		t.Error(diff)
 	}
-	if checks, verdict := p.Judge("file", vars.Steps["file"].Outputs, vars); verdict != spec.VerdictPass {
+	if checks, verdict := p.EvaluateGate("file", vars.Steps["file"].Outputs, vars); verdict != spec.VerdictPass {
 		t.Errorf("%+v", checks)
 	}
 
@@ -166,7 +166,7 @@ func TestChildUnknown(t *testing.T) {
 	a := archive{txtar.Parse([]byte(withChildren))}
 	p := mustCompile(t, string(a.file("p.yaml")))
 	outputs := json.RawMessage(`{"f1": 0.75, "best": {"f1": 0.9}}`)
-	if checks, verdict := p.Judge("file", outputs, spec.Vars{}); verdict != spec.VerdictPass {
+	if checks, verdict := p.EvaluateGate("file", outputs, spec.Vars{}); verdict != spec.VerdictPass {
 		t.Errorf("%+v", checks)
 	}
 	vars := spec.Vars{Params: map[string]any{"n": int64(2), "xs": []any{1.0}}, Steps: map[string]spec.StepResult{
@@ -180,7 +180,7 @@ func TestChildUnknown(t *testing.T) {
 		t.Errorf("a number is a %s", got)
 	}
 	childParams(t, child, inline)
-	if checks, verdict := p.Judge("file", json.RawMessage(`{"f1": 0.75}`), spec.Vars{}); verdict != spec.VerdictError {
+	if checks, verdict := p.EvaluateGate("file", json.RawMessage(`{"f1": 0.75}`), spec.Vars{}); verdict != spec.VerdictError {
 		t.Errorf("%+v", checks)
 	}
 }

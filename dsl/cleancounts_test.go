@@ -29,12 +29,12 @@ steps:
 		`{"rules": {"Exec/old": {"dropped": 2}}, "reasons": {"ReadFromJson/not_json": 1}}`,
 		`{"rules": {"Exec/old": {"dropped": 2}, "Exec/new": {"dropped": 0}}, "reasons": {"ReadFromJson/not_json": 1}}`,
 	} {
-		checks, verdict := p.Judge("a", json.RawMessage(outputs), spec.Vars{})
+		checks, verdict := p.EvaluateGate("a", json.RawMessage(outputs), spec.Vars{})
 		if verdict != spec.VerdictPass {
 			t.Errorf("%s: %s\n%+v", outputs, verdict, checks)
 		}
 	}
-	if _, verdict := p.Judge("a", json.RawMessage(`{"rules": {}}`), spec.Vars{}); verdict != spec.VerdictFail {
+	if _, verdict := p.EvaluateGate("a", json.RawMessage(`{"rules": {}}`), spec.Vars{}); verdict != spec.VerdictFail {
 		t.Errorf("without any: %s", verdict)
 	}
 }

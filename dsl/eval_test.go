@@ -131,7 +131,7 @@ func TestJudge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			vars := chainVars
 			vars.Serving = tt.serving
-			checks, verdict := p.Judge("score", json.RawMessage(tt.outputs), vars)
+			checks, verdict := p.EvaluateGate("score", json.RawMessage(tt.outputs), vars)
 			var got []spec.Verdict
 			for _, c := range checks {
 				got = append(got, c.Verdict)
@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 
 // TestJudgeValues: a person sees what the condition saw.
 func TestJudgeValues(t *testing.T) {
-	checks, _ := mustCompile(t, chain).Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars)
+	checks, _ := mustCompile(t, chain).EvaluateGate("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars)
 	want := spec.Check{
 		Expression: "metrics.f1 >= serving.local.?steps.score.metrics.f1.orValue(0.0)", Message: "not better", Verdict: spec.VerdictPass, OnFail: spec.OnFailStop,
 		Values: map[string]any{"metrics.f1": 0.95, "serving.local.?steps.score.metrics.f1": "absent"}, Line: 24,
@@ -250,11 +250,11 @@ steps:
 		"n > 0 || steps.?before.n.orValue(0) > 0", "[0].all(x, steps.?before.n.orValue(0) >= x)",
 	} {
 		p := mustCompile(t, document+"'"+gate+"'\n")
-		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), spec.Vars{}); verdict != spec.VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
+		if checks, verdict := p.EvaluateGate("after", json.RawMessage(`{"n":1}`), spec.Vars{}); verdict != spec.VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
 			t.Errorf("%s: %s, %+v", gate, verdict, checks)
 		}
 		skipped := spec.Vars{Steps: map[string]spec.StepResult{"before": {Status: spec.StatusSkipped}}}
-		if checks, verdict := p.Judge("after", json.RawMessage(`{"n":1}`), skipped); (verdict == spec.VerdictError) != (gate == "n > steps.before.n") {
+		if checks, verdict := p.EvaluateGate("after", json.RawMessage(`{"n":1}`), skipped); (verdict == spec.VerdictError) != (gate == "n > steps.before.n") {
 			t.Errorf("%s, of a step that was skipped: %s, %+v", gate, verdict, checks)
 		}
 	}

@@ -303,7 +303,7 @@ func TestRepeat(t *testing.T) {
 	if _, err := p.Until("fit", nil, later); err == nil {
 		t.Error("a step without repeat ended one")
 	}
-	if _, verdict := p.Judge("tune", json.RawMessage(`{"f1": 0.4}`), later); verdict != spec.VerdictFail {
+	if _, verdict := p.EvaluateGate("tune", json.RawMessage(`{"f1": 0.4}`), later); verdict != spec.VerdictFail {
 		t.Error(verdict)
 	}
 }
@@ -322,7 +322,7 @@ func TestJudgeHold(t *testing.T) {
 		{"null", spec.VerdictError},
 	}
 	for _, tt := range tests {
-		checks, verdict := p.Judge("fit", json.RawMessage(`{"f1": `+tt.f1+`}`), vars)
+		checks, verdict := p.EvaluateGate("fit", json.RawMessage(`{"f1": `+tt.f1+`}`), vars)
 		if verdict != tt.want {
 			t.Errorf("%s: %s %+v", tt.f1, verdict, checks)
 		}
@@ -330,7 +330,7 @@ func TestJudgeHold(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if _, verdict := p.Judge("fit", json.RawMessage(`{"f1": 0.95}`), searchVars); verdict != spec.VerdictError {
+	if _, verdict := p.EvaluateGate("fit", json.RawMessage(`{"f1": 0.95}`), searchVars); verdict != spec.VerdictError {
 		t.Errorf("judged without an instance: %s", verdict)
 	}
 }

@@ -149,7 +149,7 @@ func TestConcurrent(t *testing.T) {
 				if _, err := p.Resolve("fit", chainVars); err != nil {
 					t.Error(err)
 				}
-				if _, verdict := p.Judge("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars); verdict != spec.VerdictPass {
+				if _, verdict := p.EvaluateGate("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars); verdict != spec.VerdictPass {
 					t.Error(verdict)
 				}
 			}
@@ -188,7 +188,7 @@ func TestMeteredConditions(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	checks, verdict := p.Judge("fit", []byte("{}"), vars)
+	checks, verdict := p.EvaluateGate("fit", []byte("{}"), vars)
 	runtime.ReadMemStats(&after)
 	if verdict != spec.VerdictError || len(checks) != 2 {
 		t.Fatalf("%s: %+v", verdict, checks)

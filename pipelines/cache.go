@@ -42,7 +42,7 @@ func (c Cache) path(key string) string { return filepath.Join(c.Dir, key[:2], ke
 
 // cached takes a piece through the segment, or takes what the cache has of it. The rows of a piece that is to be kept are all through
 // before the next one's begin.
-func (u *unitWork) cached(p format.Piece, key string, read func() error) error {
+func (u *task) cached(p format.Piece, key string, read func() error) error {
 	if key == "" {
 		return read()
 	}
@@ -92,7 +92,7 @@ func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error)
 
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
 // is no reason to fail.
-func (u *unitWork) store(path string, p format.Piece, spillAt uint64, deadAt int64) error {
+func (u *task) store(path string, p format.Piece, spillAt uint64, deadAt int64) error {
 	if err := errors.Join(u.spill.Flush(), u.dead.Flush()); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (u *unitWork) store(path string, p format.Piece, spillAt uint64, deadAt int
 }
 
 // write writes an entry to a file.
-func (u *unitWork) write(path string, head cachedPiece, spillAt uint64, deadAt int64) error {
+func (u *task) write(path string, head cachedPiece, spillAt uint64, deadAt int64) error {
 	var encoded bytes.Buffer
 	if err := gob.NewEncoder(&encoded).Encode(head); err != nil {
 		return err
@@ -169,7 +169,7 @@ func copyRange(to io.Writer, path string, at, n int64) error {
 var errNotCached = errors.New("the cache does not have it")
 
 // reuse adds what the cache has of a piece to the unit. An entry that is damaged is none.
-func (u *unitWork) reuse(path string, p format.Piece) error {
+func (u *task) reuse(path string, p format.Piece) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return errNotCached

@@ -41,14 +41,14 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	if err != nil {
 		return f.session.failed(err)
 	}
-	f.start(ctx, uint32(unit), func(u *unitWork) error { return u.combine(f.job.WorkDir, rows) })
+	f.start(ctx, uint32(unit), func(u *task) error { return u.combine(f.job.WorkDir, rows) })
 	f.emit(ctx, emit)
 	return nil
 }
 
 // combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
 // which they came.
-func (u *unitWork) combine(work string, list []spill.Mark) error {
+func (u *task) combine(work string, list []spill.Mark) error {
 	c := u.entry.end.(*transform.Combiner)
 	slices.SortFunc(list, func(a, b spill.Mark) int {
 		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), bytes.Compare(a.Tie[:], b.Tie[:]))

@@ -24,7 +24,7 @@ func (p *plan) sinkAfter(entry int) int {
 }
 
 // again takes a row of a spill file through the segment. Where nothing lies between here and a sink it stays as it is and where it lies.
-func (u *unitWork) again(id spill.ID, offset uint64, from rows.Origin, text []byte) error {
+func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) error {
 	if u.straight < 0 {
 		return u.resume(from, text)
 	}
@@ -53,7 +53,7 @@ func (u *unitWork) again(id spill.ID, offset uint64, from rows.Origin, text []by
 const maxMarks = 32 << 20
 
 // mark adds a mark to those of a group of an end.
-func (u *unitWork) mark(at int, group string, m spill.Mark, from rows.Origin) error {
+func (u *task) mark(at int, group string, m spill.Mark, from rows.Origin) error {
 	key := groupKey{at, group}
 	before := len(u.marks[key])
 	u.marks[key] = m.Append(u.marks[key])

@@ -79,7 +79,7 @@ func segmentAt(cut transform.End, scope beam.Scope, at site, marks beam.PCollect
 	case *transform.Combiner:
 		return beam.ParDo(scope, &combineFn{at.fn()}, grouped)
 	case *transform.Deduplicate:
-		kept = beam.ParDo(scope, &surviveFn{Rule: cut.Name, Work: at.work, Workers: at.workers}, grouped)
+		kept = beam.ParDo(scope, &dedupFn{Rule: cut.Name, Work: at.work, Workers: at.workers}, grouped)
 	default:
 		kept = beam.ParDo(scope, &resembleFn{at.fn()}, grouped)
 	}

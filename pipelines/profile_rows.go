@@ -27,7 +27,7 @@ type unitProfile struct {
 }
 
 // see describes a row for a Profile. Of the rows it knows no parts.
-func (u *unitWork) see(n *node, r rows.Row) error {
+func (u *task) see(n *node, r rows.Row) error {
 	p := u.profiles[n.name]
 	if p == nil {
 		p = profile.New()
@@ -37,7 +37,7 @@ func (u *unitWork) see(n *node, r rows.Row) error {
 }
 
 // keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
-func (u *unitWork) keepProfiles() error {
+func (u *task) keepProfiles() error {
 	for name, p := range u.profiles {
 		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
 		if err := spill.WriteJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {

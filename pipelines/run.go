@@ -50,16 +50,16 @@ func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (spe
 	if err != nil {
 		return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "encode the cleaning job: %w", err)
 	}
-	return runChild(ctx, exe, job, stdin, hearing{progress: progress, log: job.Programs.Log})
+	return runChild(ctx, exe, job, stdin, listener{progress: progress, log: job.Programs.Log})
 }
 
-// hearing is whom to tell while a child runs; either may be nil.
-type hearing struct {
+// listener is whom to tell while a child runs; either may be nil.
+type listener struct {
 	progress func(Progress)
 	log      io.Writer
 }
 
-func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell hearing) (spec.CleanOutput, error) {
+func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell listener) (spec.CleanOutput, error) {
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
 		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "start the cleaning process: %w", err)
@@ -102,7 +102,7 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell heari
 const maxMessage = 16 << 20
 
 // readMessages tells what comes and returns the last message. It reads to the end, so that the child never waits.
-func readMessages(r io.Reader, tell hearing) (last message, err error) {
+func readMessages(r io.Reader, tell listener) (last message, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxMessage)
 	for lines.Scan() {

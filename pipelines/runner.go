@@ -129,7 +129,7 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	}
 	p.Worker = filepath.Join(job.WorkDir, "worker")
 	p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
-	if err := errors.Join(os.Mkdir(newsDir(job.WorkDir), 0o777), shareProgram(p.Worker)); err != nil {
+	if err := errors.Join(os.Mkdir(workerReportsDir(job.WorkDir), 0o777), shareProgram(p.Worker)); err != nil {
 		return fmt.Errorf("put the worker into the work folder: %w", err)
 	}
 	s := sessionOf(job.WorkDir)

@@ -87,7 +87,7 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	if err := json.Unmarshal(element, &e); err != nil {
 		return err
 	}
-	f.start(ctx, e.Unit, func(u *unitWork) error {
+	f.start(ctx, e.Unit, func(u *task) error {
 		defer f.session.sourceRead()
 		for i, p := range e.Source.Pieces {
 			p.File.CountTo(&f.session.bytes)
@@ -121,7 +121,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	if err != nil {
 		return err
 	}
-	f.start(ctx, uint32(unit), func(u *unitWork) error {
+	f.start(ctx, uint32(unit), func(u *task) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
 			id := spill.ID{Segment: segment, Unit: uint32(unit)}
 			err := spill.Read(spill.Path(f.job.WorkDir, segment, id.Unit), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
@@ -145,7 +145,7 @@ func (s *segmentFn) FinishBundle(ctx context.Context, emit func(string, []byte))
 }
 
 // start runs work on a unit in a worker, when one is free.
-func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*unitWork) error) {
+func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*task) error) {
 	s.workers.do(func(context.Context) (result unitResult, err error) {
 		defer func() {
 			if p := recover(); p != nil {

@@ -52,7 +52,7 @@ func sessionOf(work string) *session {
 		return s.(*session)
 	}
 	if inWorker.Load() {
-		return farSession(work)
+		return remoteSession(work)
 	}
 	return newSession()
 }

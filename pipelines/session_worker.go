@@ -17,8 +17,8 @@ import (
 // inWorker is set in a process that a runner has started.
 var inWorker atomic.Bool
 
-// news is what a worker tells.
-type news struct {
+// workerReport is what a worker tells.
+type workerReport struct {
 	Read        int64        `json:"read"`
 	Kept        int64        `json:"kept"`
 	Units       int64        `json:"units"`
@@ -27,16 +27,16 @@ type news struct {
 	Error       *fault.Error `json:"error,omitempty"`
 }
 
-// newsDir is the folder of the workers' files.
-func newsDir(work string) string { return filepath.Join(work, "workers") }
+// workerReportsDir is the folder of the workers' files.
+func workerReportsDir(work string) string { return filepath.Join(work, "workers") }
 
-// farSession returns the session of a job in a worker.
-func farSession(work string) *session {
+// remoteSession returns the session of a job in a worker.
+func remoteSession(work string) *session {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	path := filepath.Join(newsDir(work), fmt.Sprintf("%s-%d.json", host, os.Getpid()))
+	path := filepath.Join(workerReportsDir(work), fmt.Sprintf("%s-%d.json", host, os.Getpid()))
 	var writing sync.Mutex
 	var failure error // stays
 	fresh := newSession()
@@ -57,7 +57,7 @@ func farSession(work string) *session {
 
 // write makes the news the file's content in one step.
 func (s *session) write(path string, first error) error {
-	n := news{Read: s.read.Load(), Kept: s.kept.Load(), Units: s.units.Load(), SourcesRead: s.sourcesRead.Load(), Bytes: s.bytes.Load()}
+	n := workerReport{Read: s.read.Load(), Kept: s.kept.Load(), Units: s.units.Load(), SourcesRead: s.sourcesRead.Load(), Bytes: s.bytes.Load()}
 	if first != nil {
 		n.Error = fault.Of(first)
 	}
@@ -73,11 +73,11 @@ func (s *session) write(path string, first error) error {
 
 // followWorkers adds what workers tell to the session, until the function it returns is called, and then once more.
 func (s *session) followWorkers(work string) (stop func()) {
-	known := map[string]news{}
+	known := map[string]workerReport{}
 	look := func() {
-		paths, _ := filepath.Glob(filepath.Join(newsDir(work), "*.json")) // the pattern is a good one, unless the folder's name is not
+		paths, _ := filepath.Glob(filepath.Join(workerReportsDir(work), "*.json")) // the pattern is a good one, unless the folder's name is not
 		for _, path := range paths {
-			var n news
+			var n workerReport
 			text, err := os.ReadFile(path)
 			if err != nil || json.Unmarshal(text, &n) != nil {
 				continue // the next look may do better
@@ -91,7 +91,7 @@ func (s *session) followWorkers(work string) (stop func()) {
 }
 
 // add adds what is new in a worker's news.
-func (s *session) add(n, before news) {
+func (s *session) add(n, before workerReport) {
 	s.read.Add(n.Read - before.Read)
 	s.kept.Add(n.Kept - before.Kept)
 	s.units.Add(n.Units - before.Units)

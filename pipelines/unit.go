@@ -16,8 +16,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// unitWork takes the rows of one unit through a segment.
-type unitWork struct {
+// task takes the rows of one unit through a segment.
+type task struct {
 	unitResult
 	ctx     context.Context
 	unit    uint32
@@ -42,12 +42,12 @@ type unitWork struct {
 	straight int
 }
 
-func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error) {
+func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*task, error) {
 	sp, err := spill.Create(spill.Path(s.job.WorkDir, uint16(s.Index), unit))
 	if err != nil {
 		return nil, err
 	}
-	return &unitWork{
+	return &task{
 		unitResult: newUnitResult(),
 		ctx:        ctx,
 		unit:       unit,
@@ -67,14 +67,14 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*unitWork, error)
 }
 
 // close closes the unit's files, and lets go of its programs.
-func (u *unitWork) close() error {
+func (u *task) close() error {
 	u.stopFeeds()
 	u.files.Total(u.counts)
 	return errors.Join(u.spill.Close(), u.dead.Close(), u.files.Write(u.account))
 }
 
 // putMarksAside writes the unit's marks to a file, and keeps references to them.
-func (u *unitWork) putMarksAside() error {
+func (u *task) putMarksAside() error {
 	if len(u.marks) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (u *unitWork) putMarksAside() error {
 }
 
 // read takes one row of an input file through the segment.
-func (u *unitWork) read(name string, r format.Record) error {
+func (u *task) read(name string, r format.Record) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (u *unitWork) read(name string, r format.Record) error {
 }
 
 // resume takes one row of a spill file through the segment.
-func (u *unitWork) resume(from rows.Origin, text []byte) error {
+func (u *task) resume(from rows.Origin, text []byte) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (u *unitWork) resume(from rows.Origin, text []byte) error {
 }
 
 // pass takes a row to the nodes that come next, and from there on to the ends of the segment.
-func (u *unitWork) pass(next []int, from rows.Origin, r rows.Row) error {
+func (u *task) pass(next []int, from rows.Origin, r rows.Row) error {
 	if u.ctx.Err() != nil {
 		return context.Cause(u.ctx)
 	}
@@ -147,7 +147,7 @@ func (u *unitWork) pass(next []int, from rows.Origin, r rows.Row) error {
 }
 
 // copies takes a row to several nodes. Transforms change a row, but nothing in its values.
-func (u *unitWork) copies(next []int, from rows.Origin, r rows.Row) error {
+func (u *task) copies(next []int, from rows.Origin, r rows.Row) error {
 	for i := range next {
 		mine := r
 		if i < len(next)-1 {
@@ -164,7 +164,7 @@ func (u *unitWork) copies(next []int, from rows.Origin, r rows.Row) error {
 }
 
 // leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
-func (u *unitWork) leave(n *node, from rows.Origin, r rows.Row, err error) error {
+func (u *task) leave(n *node, from rows.Origin, r rows.Row, err error) error {
 	var drop *rows.Dropped
 	if errors.As(err, &drop) {
 		u.files.Of(from.Name).Dropped[n.row.Rule(drop)]++
@@ -174,7 +174,7 @@ func (u *unitWork) leave(n *node, from rows.Origin, r rows.Row, err error) error
 }
 
 // refuse takes what a node has rejected to the node's output for it, or else to the dead letter, under a name.
-func (u *unitWork) refuse(n *node, name string, from rows.Origin, element any, err error) error {
+func (u *task) refuse(n *node, name string, from rows.Origin, element any, err error) error {
 	var why *rows.Rejection
 	if n.rejects == "" || !errors.As(err, &why) {
 		return u.reject(name, from, element, err)
@@ -189,7 +189,7 @@ func (u *unitWork) refuse(n *node, name string, from rows.Origin, element any, e
 const maxRoom = 1 << 20
 
 // finish takes a row to an end of the segment.
-func (u *unitWork) finish(at int, from rows.Origin, r rows.Row) error {
+func (u *task) finish(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	text, group, m, err := n.end.Take(u.text[:0], r)
 	if room := 2 * len(text); room > cap(u.text) && room <= maxRoom {
@@ -209,7 +209,7 @@ func (u *unitWork) finish(at int, from rows.Origin, r rows.Row) error {
 }
 
 // apply applies a node's transform to a row and returns the nodes that come next.
-func (u *unitWork) apply(n *node, r rows.Row) (next []int, err error) {
+func (u *task) apply(n *node, r rows.Row) (next []int, err error) {
 	t := n.row
 	next = n.next
 	switch {
@@ -228,7 +228,7 @@ func (u *unitWork) apply(n *node, r rows.Row) (next []int, err error) {
 }
 
 // watched returns what a node said of a row, or that it has rejected too many.
-func (u *unitWork) watched(n *node, err error) error {
+func (u *task) watched(n *node, err error) error {
 	if n.threshold != nil {
 		var why *rows.Rejection
 		if over := u.tried(n, errors.As(err, &why)); over != nil {
@@ -239,7 +239,7 @@ func (u *unitWork) watched(n *node, err error) error {
 }
 
 // reject writes a row to the dead letter if err is a rejection; any other error it returns.
-func (u *unitWork) reject(transform string, from rows.Origin, element any, err error) error {
+func (u *task) reject(transform string, from rows.Origin, element any, err error) error {
 	var why *rows.Rejection
 	if e := (*fault.Error)(nil); errors.As(err, &e) {
 		return e // it says where

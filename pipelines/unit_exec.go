@@ -9,7 +9,7 @@ import (
 var reserved = []string{"_row", "_drop", "_reject"}
 
 // ask takes a row to the program of an Exec. It goes on when the program has answered, which is by the end of the unit.
-func (u *unitWork) ask(at int, from rows.Origin, r rows.Row) error {
+func (u *task) ask(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	for _, field := range reserved {
 		if _, ok := r[field]; ok {
@@ -30,7 +30,7 @@ func (u *unitWork) ask(at int, from rows.Origin, r rows.Row) error {
 }
 
 // answered takes a row on with what the program has made of it.
-func (u *unitWork) answered(n *node, from rows.Origin, r rows.Row, a program.Answer) error {
+func (u *task) answered(n *node, from rows.Origin, r rows.Row, a program.Answer) error {
 	var err error
 	switch {
 	case a.Drop != "":
@@ -45,7 +45,7 @@ func (u *unitWork) answered(n *node, from rows.Origin, r rows.Row, a program.Ans
 }
 
 // do works on the unit, until its last row has come to an end.
-func (u *unitWork) do(work func(*unitWork) error) error {
+func (u *task) do(work func(*task) error) error {
 	if err := work(u); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (u *unitWork) do(work func(*unitWork) error) error {
 const looseRows = 1 << 20
 
 // tidy drains the unit now and then.
-func (u *unitWork) tidy() error {
+func (u *task) tidy() error {
 	if u.rows++; u.rows%looseRows != 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (u *unitWork) tidy() error {
 }
 
 // drain waits for the answers to all rows, of a program before one that its rows go on to, and orders what was rejected.
-func (u *unitWork) drain() error {
+func (u *task) drain() error {
 	for at := range u.plan.nodes {
 		if f, ok := u.feeds[at]; ok {
 			if err := f.Flush(u.ctx); err != nil {
@@ -76,7 +76,7 @@ func (u *unitWork) drain() error {
 }
 
 // stopFeeds gives the programs back.
-func (u *unitWork) stopFeeds() {
+func (u *task) stopFeeds() {
 	for _, f := range u.feeds {
 		f.Close()
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // explode takes the rows that a row becomes on from the node.
-func (u *unitWork) explode(n *node, from rows.Origin, r rows.Row) error {
+func (u *task) explode(n *node, from rows.Origin, r rows.Row) error {
 	made := int64(0)
 	err := n.row.Explode(r, func(r rows.Row) error {
 		if made++; made > 1 {

@@ -13,7 +13,7 @@ const judgedFrom = 1000
 type tally struct{ seen, rejected atomic.Int64 }
 
 // tried counts a row that came to a transform with a threshold.
-func (u *unitWork) tried(n *node, rejected bool) error {
+func (u *task) tried(n *node, rejected bool) error {
 	u.counts[[2]string{account.CountTried, n.name}]++
 	total := u.session.tally(n.name)
 	seen, bad := total.seen.Add(1), total.rejected.Load()

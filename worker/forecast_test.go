@@ -34,9 +34,9 @@ on_failure: {page: {run: {command: ["true"]}}}
 `
 
 // forecast is what is forecast of each step, without figures that depend on the machine.
-func forecast(t *testing.T, s *control.Session, req control.SubmitRequest, against string) map[string]engine.Outlook {
+func forecast(t *testing.T, s *control.Session, req control.SubmitRequest, against string) map[string]engine.StepPlan {
 	t.Helper()
-	_, got, err := control.Forecast(t.Context(), s.Store, s.Dir, req, against)
+	_, got, err := control.Plan(t.Context(), s.Store, s.Dir, req, against)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,17 +49,17 @@ func TestForecast(t *testing.T) {
 	source := strings.ReplaceAll(predictable, "%NAME%", "predictable")
 	file := project(t, source, map[string]string{"count.txt": "", "fit.txt": "", "best.txt": ""})
 	req := control.SubmitRequest{PipelineFile: file}
-	const runs, changed, cached = engine.ProspectRuns, engine.ProspectChanged, engine.ProspectCached
-	page := engine.Outlook{Prospect: engine.ProspectNotRun, Reason: "it runs when a step fails"}
-	check := func(name string, req control.SubmitRequest, against string, want map[string]engine.Outlook) {
+	const runs, changed, cached = engine.ActionRun, engine.ActionRunChanged, engine.ActionReuse
+	page := engine.StepPlan{Prospect: engine.ActionNone, Reason: "it runs when a step fails"}
+	check := func(name string, req control.SubmitRequest, against string, want map[string]engine.StepPlan) {
 		t.Helper()
 		want["page"] = page
 		got := forecast(t, s, req, against)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Outlook{}, "Seconds", "CostUSD")); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.StepPlan{}, "Seconds", "CostUSD")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	check("before the first run", req, "", map[string]engine.Outlook{
+	check("before the first run", req, "", map[string]engine.StepPlan{
 		"count": {Prospect: runs, Reason: "it was not done before"},
 		"fit":   {Prospect: runs, After: []string{"count"}},
 		"best":  {Prospect: runs, After: []string{"fit"}},
@@ -70,8 +70,8 @@ func TestForecast(t *testing.T) {
 	if out, _ := wait(t, s, run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v", out)
 	}
-	never := engine.Outlook{Prospect: engine.ProspectSkipped, Reason: "its `when` is false: steps.count.n = 5"}
-	check("after it", req, "", map[string]engine.Outlook{
+	never := engine.StepPlan{Prospect: engine.ActionSkip, Reason: "its `when` is false: steps.count.n = 5"}
+	check("after it", req, "", map[string]engine.StepPlan{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
 		"best":  {Prospect: cached, From: run},
@@ -81,7 +81,7 @@ func TestForecast(t *testing.T) {
 	if got := forecast(t, s, req, "")["tell"]; got.Seconds <= 0 {
 		t.Errorf("no estimate of a step that ran: %+v", got)
 	}
-	check("a rerun of it", req, run, map[string]engine.Outlook{
+	check("a rerun of it", req, run, map[string]engine.StepPlan{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: cached, From: run, Of: 2, Cached: 2},
 		"best":  {Prospect: cached, From: run},
@@ -95,7 +95,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	write("pipeline.yaml", "sluice: pipeline/v1\n"+strings.Replace(source, "[1, 2]", "[1, 2, 3]", 1))
-	edited := map[string]engine.Outlook{
+	edited := map[string]engine.StepPlan{
 		"count": {Prospect: cached, From: run},
 		"fit":   {Prospect: runs, Of: 3, Cached: 2, Reason: "it was not done before"},
 		"best":  {Prospect: runs, After: []string{"fit"}},
@@ -104,13 +104,13 @@ func TestForecast(t *testing.T) {
 	}
 	check("one more instance", req, "", edited)
 	write("fit.txt", "edited")
-	edited["fit"] = engine.Outlook{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
+	edited["fit"] = engine.StepPlan{Prospect: changed, From: run, Changed: []string{"files"}, Files: []string{"fit.txt"}, Of: 3}
 	check("a file was edited", req, run, edited)
 	other := control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "6"}}
 	if got := forecast(t, s, other, "")["count"]; got.Prospect != changed || !cmp.Equal([]string{"env.N"}, got.Changed) {
 		t.Errorf("another parameter: %+v", got)
 	}
-	if _, _, err := control.Forecast(t.Context(), s.Store, s.Dir, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
+	if _, _, err := control.Plan(t.Context(), s.Store, s.Dir, control.SubmitRequest{PipelineFile: file, Params: map[string]string{"n": "many"}}, ""); err == nil {
 		t.Error("a parameter that is wrong was taken")
 	}
 }

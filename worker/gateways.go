@@ -94,7 +94,7 @@ func (g *Gateways) Serve(ctx context.Context, target string, spec spec.Target) (
 	if old != nil && !inTheWay {
 		g.end(ctx, target, old)
 	}
-	return addressOf(g.served[target]), g.remember()
+	return addressOf(g.served[target]), g.save()
 }
 
 // end closes a gateway in whose place another one comes; the caller holds the lock.
@@ -143,8 +143,8 @@ func (g *Gateways) Addresses() map[string]Address {
 	return all
 }
 
-// remember writes targetsFile; the caller holds the lock.
-func (g *Gateways) remember() error {
+// save writes targetsFile; the caller holds the lock.
+func (g *Gateways) save() error {
 	raw, err := json.Marshal(g.specs)
 	if err != nil {
 		return err

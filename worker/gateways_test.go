@@ -252,7 +252,7 @@ func TestGatewayPortInUse(t *testing.T) {
 		t.Errorf("what was served is lost: %v", urls)
 	}
 	g.specs["words"] = embeddedAt(port) // as if it had been served here
-	if err := g.remember(); err != nil {
+	if err := g.save(); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Close(); err != nil {
@@ -329,7 +329,7 @@ func TestRestoreOfAnEmptyFolder(t *testing.T) {
 
 func TestGatewaysCannotRemember(t *testing.T) {
 	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
-	if err := g.remember(); err == nil || !strings.Contains(err.Error(), targetsFile) {
+	if err := g.save(); err == nil || !strings.Contains(err.Error(), targetsFile) {
 		t.Errorf("got %v, want an error that names %s", err, targetsFile)
 	}
 }

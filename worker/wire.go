@@ -64,7 +64,7 @@ func (w *Worker) register() error {
 		contract.BeginActivity:   engine.Begin,
 		contract.ResolveActivity: engine.Resolve,
 		contract.ExpandActivity:  engine.Expand,
-		contract.JudgeActivity:   engine.Judge,
+		contract.VerdictActivity: engine.Verdict,
 		contract.GatherActivity:  engine.Gather,
 		contract.ChildActivity:   engine.Child,
 		contract.SyncActivity:    engine.Sync,

@@ -30,8 +30,8 @@ func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context
 	return within
 }
 
-// hearCancels lets a further cancel stop what comes after the main steps.
-func (r *run) hearCancels(ctx workflow.Context) {
+// listenForCancels lets a further cancel stop what comes after the main steps.
+func (r *run) listenForCancels(ctx workflow.Context) {
 	again := workflow.GetSignalChannel(ctx, contract.CancelSignal)
 	workflow.GoNamed(ctx, "cancels", func(ctx workflow.Context) {
 		for again.Receive(ctx, nil) {

@@ -89,7 +89,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{ends: map[string][]error{}, begun: contract.Begun{Notify: []string{contract.EventFail, contract.EventSuccess}}}
+			w := &world{ends: map[string][]error{}, begun: contract.BeginOutput{Notify: []string{contract.EventFail, contract.EventSuccess}}}
 			graph := []spec.Node{
 				node("a"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy")),
 				in(spec.SectionFinally, node("sweep", "tidy", "ended")),
@@ -131,7 +131,7 @@ func TestFurtherCancelInANewHistory(t *testing.T) {
 	graph := []spec.Node{node("a"), slow(in(spec.SectionFinally, node("tidy")), w)}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph, Carried: &contract.RunCarried{
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph, Carried: &contract.RunContinuation{
 		Canceled: true, Steps: []contract.StepState{{ID: "a", Status: spec.StatusCanceled}, {ID: "tidy", Status: spec.StatusPending}},
 	}})
 	if w.final["tidy"] != spec.StatusCanceled || w.finished.Status != spec.StatusCanceled {

@@ -128,8 +128,8 @@ func TestRunContinuesAsNew(t *testing.T) {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
 		for id, end := range w.judged {
-			if (id[0] == 'f' || id[0] == 'z') && (end.Situation.Status != spec.StatusFailed || len(end.Failed) != 1 || end.Failed[0].Step != "c10") {
-				t.Errorf("%s was told of %+v", id, end.Situation)
+			if (id[0] == 'f' || id[0] == 'z') && (end.RunContext.Status != spec.StatusFailed || len(end.Failed) != 1 || end.Failed[0].Step != "c10") {
+				t.Errorf("%s was told of %+v", id, end.RunContext)
 			}
 		}
 		if w.finished.Status != spec.StatusFailed || w.finished.Error != "c10: exit code 1" || w.finished.ErrorType != fault.User {
@@ -158,7 +158,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 		})
 	}
 	t.Run("budget", func(t *testing.T) {
-		w := &world{costs: map[string]float64{"w5": 9}, begun: contract.Begun{BudgetUSD: 4}}
+		w := &world{costs: map[string]float64{"w5": 9}, begun: contract.BeginOutput{BudgetUSD: 4}}
 		follow[contract.RunInput](t, w, contract.PipelineWorkflow, in, nil)
 		got := count(w)
 		if got["c canceled"] == 0 || got["f succeeded"] != 40 || got["z succeeded"] != 40 {

@@ -19,7 +19,7 @@ import (
 const defaultTimeout = 24 * time.Hour
 
 // execute makes one attempt.
-func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.JudgeInput) (record.StepOutput, error) {
+func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.StepEnd) (record.StepOutput, error) {
 	kind := kinds[j.node.Kind]
 	summary := durable.Summary(string(j.node.Kind)+" "+j.in.ID()+attemptOf(j.state.Attempt), resolved.Summary)
 	if kind.perform == nil {
@@ -31,7 +31,7 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 
 // callActivity has an activity do the step.
 func (j *job) callActivity(
-	ctx workflow.Context, name, summary string, in record.StepInput, end contract.JudgeInput,
+	ctx workflow.Context, name, summary string, in record.StepInput, end contract.StepEnd,
 ) (record.StepOutput, error) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          contract.ActivityID(j.in.ID(), j.state.Attempt),
@@ -46,7 +46,7 @@ func (j *job) callActivity(
 	if durable.TimedOut(err) && !durable.WorkerLost(err) {
 		err = late(j.timeout())
 	}
-	j.word = done.Judged
+	j.verdict = done.Verdict
 	countRows(ctx, done.Rows)
 	return done.StepOutput, err
 }
@@ -74,8 +74,8 @@ func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary 
 }
 
 // task is what the activity of a step is asked to do. It names the run and its submission once.
-func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.JudgeInput) contract.PerformInput {
-	task := contract.PerformInput{StepInput: in, Ends: j.journal.hand()}
+func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.StepEnd) contract.PerformInput {
+	task := contract.PerformInput{StepInput: in, Ends: j.journal.takeUnwritten()}
 	if j.journal == nil { // the record is waited for
 		return task
 	}
@@ -85,7 +85,7 @@ func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.Judge
 		next.Run, next.Submission = "", ""
 		end.Next = append(end.Next, next)
 	}
-	task.Judge = &end
+	task.End = &end
 	return task
 }
 
@@ -104,8 +104,8 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 	return done.Get(apart, out)
 }
 
-// descend runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
-func (j *job) descend(ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error) {
+// runChild runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
+func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error) {
 	var run contract.RunInput
 	ask := contract.ChildInput{StepInput: resolved.Step, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
 	if err := durable.Local(ctx, contract.ChildActivity, "submit "+j.in.ID(), ask, &run); err != nil {
@@ -194,7 +194,7 @@ func late(timeout time.Duration) error {
 }
 
 // fail puts an attempt's error into the step's end.
-func fail(ctx workflow.Context, end *contract.JudgeInput, err error) {
+func fail(ctx workflow.Context, end *contract.StepEnd, err error) {
 	end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.TypeOf(err)
 	if !kinds[end.Kind].failsEmpty {
 		end.Output = record.StepOutput{Outputs: fault.Outputs(err)}

@@ -103,11 +103,11 @@ func TestChildRunsKeepTheParentsBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{costs: map[string]float64{"before": 2, "paid": 3}}
 			env := w.environment(t)
-			env.RegisterActivityWithOptions(func(_ context.Context, in contract.BeginInput) (contract.Begun, error) {
+			env.RegisterActivityWithOptions(func(_ context.Context, in contract.BeginInput) (contract.BeginOutput, error) {
 				if in.Run == "c" {
-					return contract.Begun{BudgetUSD: own}, nil
+					return contract.BeginOutput{BudgetUSD: own}, nil
 				}
-				return contract.Begun{BudgetUSD: 5}, nil
+				return contract.BeginOutput{BudgetUSD: 5}, nil
 			}, activity.RegisterOptions{Name: contract.BeginActivity, DisableAlreadyRegisteredCheck: true})
 			var asked float64
 			env.RegisterActivityWithOptions(func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
@@ -132,7 +132,7 @@ func TestChildRunsOfUnknownCost(t *testing.T) {
 	w := &world{}
 	env := w.environment(t)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ChildInput) (contract.RunInput, error) {
-		return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{}, Carried: &contract.RunCarried{CostUSD: 1, CostUnknown: true}}, nil
+		return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{}, Carried: &contract.RunContinuation{CostUSD: 1, CostUnknown: true}}, nil
 	}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "sub", Kind: spec.KindPipeline}}})
 	if end := w.judged["sub"]; !end.CostUnknown || end.CostUSD != 1 {

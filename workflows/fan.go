@@ -18,11 +18,11 @@ import (
 const defaultParallel = 64
 
 // fan does a step that has instances: it expands them, spreads them over lanes and gathers what became of them.
-func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.Judged {
+func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.StepVerdict {
 	node := r.in.Graph[i]
 	end := contract.GatherInput{
-		JudgeInput: contract.JudgeInput{At: in.At, Situation: in.Situation, Kind: node.Kind, Status: spec.StatusSucceeded},
-		Fan:        node.Fan, Require: node.Require,
+		StepEnd: contract.StepEnd{StepRef: in.StepRef, RunContext: in.RunContext, Kind: node.Kind, Status: spec.StatusSucceeded},
+		Fan:     node.Fan, Require: node.Require,
 	}
 	var all contract.Expanded
 	err := r.journal.sync(ctx) // lanes cannot make records again
@@ -30,7 +30,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		err = durable.Local(ctx, contract.ExpandActivity, "expand "+node.ID, in, &all)
 	}
 	if err != nil {
-		fail(ctx, &end.JudgeInput, err)
+		fail(ctx, &end.StepEnd, err)
 		return r.gather(ctx, end)
 	}
 	if all.Skip != "" {
@@ -159,7 +159,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 
 // gather makes the step's result of its instances' records. It reads as many of those as there are instances, so it is no local
 // activity.
-func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Judged {
+func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.StepVerdict {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	end.EndedAt = workflow.Now(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -170,9 +170,9 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.Ju
 		},
 		Summary: "gather " + end.Step,
 	})
-	var word contract.Judged
+	var word contract.StepVerdict
 	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
-		word = contract.Judged{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
+		word = contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	concludeStep(ctx, end.Step, word)
 	return word

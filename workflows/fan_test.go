@@ -112,7 +112,7 @@ func TestFan(t *testing.T) {
 		},
 		{
 			"a repeat in vain", wide("fit", spec.FanRepeat), &world{
-				of: map[string]int{"fit": 10}, costs: map[string]float64{"fit": 2}, begun: contract.Begun{BudgetUSD: 5},
+				of: map[string]int{"fit": 10}, costs: map[string]float64{"fit": 2}, begun: contract.BeginOutput{BudgetUSD: 5},
 				until: map[string]int{"fit": 9},
 			}, "canceled", "the run's budget is spent", 3,
 		},
@@ -166,7 +166,7 @@ func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 	step := wide("fit", spec.FanForeach)
 	step.MaxParallel = 2
 	w := &world{
-		of: map[string]int{"fit": 50}, costs: map[string]float64{"fit": 1}, begun: contract.Begun{BudgetUSD: 10},
+		of: map[string]int{"fit": 50}, costs: map[string]float64{"fit": 1}, begun: contract.BeginOutput{BudgetUSD: 10},
 	}
 	statuses, out := w.statuses(t, []spec.Node{step, node("next", "fit", "passed"), in(spec.SectionFinally, node("tidy"))})
 	if statuses["fit"] != spec.StatusCanceled || statuses["next"] != spec.StatusCanceled || statuses["tidy"] != spec.StatusSucceeded {
@@ -206,7 +206,7 @@ func TestLaneContinuesAsNew(t *testing.T) {
 	const of = 300
 	step := wide("fit", spec.FanForeach)
 	start := contract.LaneInput{
-		ResolveInput: contract.ResolveInput{At: record.At{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
+		ResolveInput: contract.ResolveInput{StepRef: record.StepRef{Run: "r", Step: "fit"}}, Node: step, List: "sha256:list", To: of, Window: 8,
 		Allowed: 2, Every: 1,
 	}
 	t.Run("to its end", func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestLaneTellsSparingly(t *testing.T) {
 		return out, workflow.ExecuteChildWorkflow(ctx, contract.LaneWorkflow, in).Get(ctx, &out)
 	}, workflow.RegisterOptions{Name: "parent"})
 	env.ExecuteWorkflow("parent", contract.LaneInput{
-		ResolveInput: contract.ResolveInput{At: record.At{Run: "r", Step: "fit"}}, Node: step, To: 1000, Window: 10, Every: 50,
+		ResolveInput: contract.ResolveInput{StepRef: record.StepRef{Run: "r", Step: "fit"}}, Node: step, To: 1000, Window: 10, Every: 50,
 	})
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)

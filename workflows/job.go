@@ -26,9 +26,9 @@ type job struct {
 	held func(workflow.Context, *contract.ApprovalInput)
 	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
 	journal *journal
-	// word is the judgement by who did the step; asked are the steps that were to be resolved with it.
-	word  *contract.Judged
-	asked []contract.ResolveInput
+	// verdict is the judgement by who did the step; asked are the steps that were to be resolved with it.
+	verdict *contract.StepVerdict
+	asked   []contract.ResolveInput
 	// resolved is what the job is to do, where that is known already.
 	resolved *contract.Resolved
 	// tries is what was tried in an earlier history. When this one is long before the next try, that is left to another: postponed says so.
@@ -45,22 +45,22 @@ type job struct {
 }
 
 // do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
-func (j *job) do(ctx workflow.Context) contract.Judged {
-	end := contract.JudgeInput{At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: spec.StatusPending}
+func (j *job) do(ctx workflow.Context) contract.StepVerdict {
+	end := contract.StepEnd{StepRef: j.in.StepRef, RunContext: j.in.RunContext, Kind: j.node.Kind, Status: spec.StatusPending}
 	if j.perform(ctx, &end); j.postponed {
-		return contract.Judged{}
+		return contract.StepVerdict{}
 	}
-	return j.judge(ctx, end)
+	return j.conclude(ctx, end)
 }
 
 // perform resolves the job and does what it says, with the retries it asked for.
-func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
+func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	var resolved contract.Resolved
 	if j.resolved != nil {
 		resolved = *j.resolved
 	} else {
 		in := j.in
-		in.Ends = j.journal.hand()
+		in.Ends = j.journal.takeUnwritten()
 		if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), in, &resolved); err != nil {
 			fail(ctx, end, err)
 			return
@@ -124,15 +124,15 @@ func (j *job) perform(ctx workflow.Context, end *contract.JudgeInput) {
 	}
 }
 
-// judge returns the judge's word. A gate that holds makes it wait for a person first. It runs also after a cancel.
-func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judged {
+// conclude returns the judge's word. A gate that holds makes it wait for a person first. It runs also after a cancel.
+func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.StepVerdict {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
 	end.CostUSD, end.CostUnknown, end.Volatile = j.cost.USD, j.cost.Unknown, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
-		word, written, err := j.weigh(ctx, recording, end)
+		word, written, err := j.evaluate(ctx, recording, end)
 		if err != nil {
-			return contract.Judged{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
+			return contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 		}
 		if word.Status != spec.StatusHold {
 			if len(j.asked) > 0 {
@@ -158,16 +158,16 @@ func (j *job) judge(ctx workflow.Context, end contract.JudgeInput) contract.Judg
 	}
 }
 
-// weigh takes the word of who did the step, or has the step judged, which writes its record.
-func (j *job) weigh(ctx, recording workflow.Context, end contract.JudgeInput) (word contract.Judged, written bool, err error) {
-	if j.word != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
-		return *j.word, false, nil
+// evaluate takes the word of who did the step, or has the step judged, which writes its record.
+func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (word contract.StepVerdict, written bool, err error) {
+	if j.verdict != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
+		return *j.verdict, false, nil
 	}
 	if end.Status == spec.StatusSucceeded {
 		end.Next = j.follow(ctx)
 	}
-	end.Ends = j.journal.hand()
-	err = j.lookup(recording, contract.JudgeActivity, "judge "+end.ID(), end, &word)
+	end.Ends = j.journal.takeUnwritten()
+	err = j.lookup(recording, contract.VerdictActivity, "judge "+end.ID(), end, &word)
 	return word, true, err
 }
 

@@ -16,21 +16,21 @@ import (
 // journal holds the ends of jobs whose records are not durable yet.
 type journal struct {
 	run  string
-	ends []contract.JudgeInput
+	ends []contract.StepEnd
 	// unwritten are those of ends whose records nobody was asked to write.
-	unwritten []contract.JudgeInput
+	unwritten []contract.StepEnd
 }
 
 // add takes an end; written says whether its record has been.
-func (l *journal) add(end contract.JudgeInput, written bool) {
+func (l *journal) add(end contract.StepEnd, written bool) {
 	l.ends = append(l.ends, end)
 	if !written {
 		l.unwritten = append(l.unwritten, end)
 	}
 }
 
-// hand returns the ends whose records are to be written by who is asked to do something now.
-func (l *journal) hand() []contract.JudgeInput {
+// takeUnwritten returns the ends whose records are to be written by who is asked to do something now.
+func (l *journal) takeUnwritten() []contract.StepEnd {
 	if l == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (l *journal) hand() []contract.JudgeInput {
 
 // write has records written when nobody is asked to do anything that could write them along the way. Where that fails, sync tries again.
 func (l *journal) write(ctx workflow.Context) {
-	ends := l.hand()
+	ends := l.takeUnwritten()
 	if len(ends) == 0 {
 		return
 	}
@@ -60,7 +60,7 @@ func (l *journal) sync(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	in := contract.SyncInput{Run: l.run}
 	for _, end := range l.ends {
-		in.Ends = append(in.Ends, end.At)
+		in.Ends = append(in.Ends, end.StepRef)
 	}
 	summary := "make the records durable"
 	err := durable.Local(ctx, contract.SyncActivity, summary, in, nil)

@@ -33,5 +33,5 @@ var kinds = map[spec.Kind]kindInfo{
 	spec.KindRollout:  {perform: (*job).rollOut, rollsBack: true},
 	spec.KindRun:      {activity: contract.RunActivity},
 	spec.KindApproval: {perform: (*job).approve},
-	spec.KindPipeline: {perform: (*job).descend, costsAtEnd: true, failsEmpty: true},
+	spec.KindPipeline: {perform: (*job).runChild, costsAtEnd: true, failsEmpty: true},
 }

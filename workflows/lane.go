@@ -45,7 +45,7 @@ func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, err
 	if err := l.journal.sync(ctx); err != nil {
 		return l.out, err
 	}
-	l.in.Left = append(l.in.Left, l.foreseen...)
+	l.in.Left = append(l.in.Left, l.resolving...)
 	if l.more(ctx) { // only a long history kept the workers from it
 		l.in.Done = l.out
 		return l.out, workflow.NewContinueAsNewError(ctx, contract.LaneWorkflow, l.in)
@@ -63,9 +63,9 @@ type lane struct {
 	draining bool
 	journal  journal
 	turns    turns
-	// foreseen are instances that are resolved ahead of their turn; resolved has those for which that is over, nil where it failed.
-	foreseen []int
-	resolved map[int]*contract.Resolved
+	// resolving are instances that are resolved ahead of their turn; resolved has those for which that is over, nil where it failed.
+	resolving []int
+	resolved  map[int]*contract.Resolved
 }
 
 func (l *lane) query() (contract.RunState, error) {
@@ -79,7 +79,7 @@ func (l *lane) query() (contract.RunState, error) {
 // more reports whether there are instances left that are wanted.
 func (l *lane) more(ctx workflow.Context) bool {
 	l.draining = l.drain.ReceiveAsync(nil) || l.draining
-	return (l.in.Next < l.in.To || len(l.in.Left)+len(l.foreseen) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
+	return (l.in.Next < l.in.To || len(l.in.Left)+len(l.resolving) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
 		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
 }
 
@@ -93,7 +93,7 @@ func (l *lane) left() float64 {
 
 // take is the next instance to do: one that was foreseen, if there is any, else one that nobody has looked at.
 func (l *lane) take() (index int) {
-	known := slices.IndexFunc(l.foreseen, func(i int) bool {
+	known := slices.IndexFunc(l.resolving, func(i int) bool {
 		_, over := l.resolved[i]
 		return over
 	})
@@ -105,27 +105,27 @@ func (l *lane) take() (index int) {
 		l.in.Next++
 	default: // when there are no others, one that is still being resolved
 		known = max(known, 0)
-		index = l.foreseen[known]
-		l.foreseen = slices.Delete(l.foreseen, known, known+1)
+		index = l.resolving[known]
+		l.resolving = slices.Delete(l.resolving, known, known+1)
 	}
 	return index
 }
 
-// foresee names an instance that can be resolved together with the judgement of another. Whoever is free first does it.
-func (l *lane) foresee(ctx workflow.Context) []contract.ResolveInput {
+// resolveNext names an instance that can be resolved together with the judgement of another. Whoever is free first does it.
+func (l *lane) resolveNext(ctx workflow.Context) []contract.ResolveInput {
 	if !l.goesOn(ctx) || l.in.Next >= l.in.To {
 		return nil
 	}
 	index := l.in.Next
 	l.in.Next++
-	l.foreseen = append(l.foreseen, index)
+	l.resolving = append(l.resolving, index)
 	return []contract.ResolveInput{l.about(ctx, index)}
 }
 
 // ahead keeps what an instance is to do, unless it is being done already.
 func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolved) {
 	for n, step := range steps {
-		if index := step.Instance.Index; slices.Contains(l.foreseen, index) {
+		if index := step.Instance.Index; slices.Contains(l.resolving, index) {
 			l.resolved[index] = nil
 			if n < len(resolved) {
 				l.resolved[index] = resolved[n]
@@ -160,7 +160,7 @@ func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 }
 
 // instance does one. One that is postponed has no status, and is left to the next history.
-func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
+func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 	in := l.about(ctx, index)
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: spec.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
@@ -175,7 +175,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 		},
 	}
 	if l.in.Node.Fan != spec.FanRepeat { // an iteration reads the record of the one before
-		j.resolved, j.journal, j.next, j.ahead = l.resolved[index], &l.journal, l.foresee, l.ahead
+		j.resolved, j.journal, j.next, j.ahead = l.resolved[index], &l.journal, l.resolveNext, l.ahead
 		delete(l.resolved, index)
 	}
 	delete(l.in.Tries, index)
@@ -191,7 +191,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.Judged {
 }
 
 // count adds an instance's end.
-func (l *lane) count(ctx workflow.Context, word contract.Judged) {
+func (l *lane) count(ctx workflow.Context, word contract.StepVerdict) {
 	l.out.CostUSD += word.CostUSD
 	l.out.CostUnknown = l.out.CostUnknown || word.CostUnknown
 	switch {

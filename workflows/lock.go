@@ -51,10 +51,10 @@ type lock struct {
 
 // hear takes in what runs have said, so that nothing of it is lost when this history ends.
 func (l *lock) hear(ctx workflow.Context) {
-	var want contract.Want
+	var want contract.LockRequest
 	for l.wants.ReceiveAsync(&want) {
 		l.enqueue(ctx, want)
-		want = contract.Want{}
+		want = contract.LockRequest{}
 	}
 	var run string
 	for l.frees.ReceiveAsync(&run) {
@@ -69,7 +69,7 @@ func (l *lock) wait(ctx workflow.Context) (err error) {
 	}
 	workflow.NewSelector(ctx).
 		AddReceive(l.wants, func(c workflow.ReceiveChannel, _ bool) {
-			var want contract.Want
+			var want contract.LockRequest
 			c.Receive(ctx, &want)
 			l.enqueue(ctx, want)
 		}).
@@ -90,7 +90,7 @@ func (l *lock) wait(ctx workflow.Context) (err error) {
 
 // enqueue lets a run wait. One that asks again is answered again, and one that cannot or will not wait is told so. One that evicts has all
 // who came before it cancelled.
-func (l *lock) enqueue(ctx workflow.Context, want contract.Want) {
+func (l *lock) enqueue(ctx workflow.Context, want contract.LockRequest) {
 	switch {
 	case want.Run == l.in.Run:
 		l.tell(ctx, want.Run, contract.TurnSignal, nil)

@@ -67,7 +67,7 @@ func (s *street) after(seconds int, f func()) {
 }
 
 func (s *street) want(seconds int, run string, evict bool) {
-	s.after(seconds, func() { s.SignalWorkflow(contract.WantSignal, contract.Want{Run: run, Evict: evict}) })
+	s.after(seconds, func() { s.SignalWorkflow(contract.WantSignal, contract.LockRequest{Run: run, Evict: evict}) })
 }
 
 func (s *street) free(seconds int, run string) {
@@ -139,7 +139,7 @@ func TestTerminatedHolderIsMissedAtOnce(t *testing.T) {
 func TestLockTurnsAway(t *testing.T) {
 	s := newStreet(t, []string{"b"}, nil, nil)
 	taken := map[string]string{}
-	want := func(seconds int, want contract.Want, by string) {
+	want := func(seconds int, want contract.LockRequest, by string) {
 		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(want.Run), "", contract.TakenSignal, by).
 			Return(func(string, string, string, string, any) error {
 				s.mu.Lock()
@@ -149,11 +149,11 @@ func TestLockTurnsAway(t *testing.T) {
 			})
 		s.after(seconds, func() { s.SignalWorkflow(contract.WantSignal, want) })
 	}
-	want(2, contract.Want{Run: "a.step.0", Child: true, Evict: true}, "a")
-	want(3, contract.Want{Run: "c", Skip: true}, "a")
+	want(2, contract.LockRequest{Run: "a.step.0", Child: true, Evict: true}, "a")
+	want(3, contract.LockRequest{Run: "c", Skip: true}, "a")
 	s.want(4, "b", false)
 	s.after(5, func() { s.dead["a"].Store(true) })
-	want(6, contract.Want{Run: "skips", Skip: true}, "b") // a is gone, and b was there before
+	want(6, contract.LockRequest{Run: "skips", Skip: true}, "b") // a is gone, and b was there before
 	s.free(8, "b")
 	s.hold(t)
 	s.check(t, "b")
@@ -202,7 +202,7 @@ func TestLockContinuesAsNew(t *testing.T) {
 	s.want(1, "b", false)
 	s.after(20, func() {
 		s.SetCurrentHistoryLength(durable.LongHistory)
-		s.SignalWorkflow(contract.WantSignal, contract.Want{Run: "c"})
+		s.SignalWorkflow(contract.WantSignal, contract.LockRequest{Run: "c"})
 	})
 	s.ExecuteWorkflow(contract.LockWorkflow, contract.LockInput{Group: "g", Run: "a"})
 	var again *workflow.ContinueAsNewError

@@ -110,7 +110,7 @@ func TestNotifyOfARun(t *testing.T) {
 				if canceled {
 					cancel()
 				}
-				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, begun: contract.Begun{Notify: tt.wanted}}
+				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, begun: contract.BeginOutput{Notify: tt.wanted}}
 				r.notify(ctx, contract.EventFail, strings.Repeat("é", maxNotice))
 				ended = workflow.Now(ctx)
 				return nil

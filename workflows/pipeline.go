@@ -33,7 +33,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		}
 	}
 	if in.Carried == nil || in.Carried.Queued {
-		switch out, err := r.enter(ctx); {
+		switch out, err := r.acquireGroup(ctx); {
 		case errors.Is(err, durable.ErrLong):
 			next := r.carry(ctx)
 			next.Carried.Queued = true
@@ -44,10 +44,10 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		r.notify(ctx, contract.EventStart, "")
 	}
 	r.listen(ctx)
-	r.hearCancels(ctx)
+	r.listenForCancels(ctx)
 	main, stop := workflow.WithCancel(ctx)
 	r.stop = stop
-	if r.broke {
+	if r.overBudget {
 		stop()
 	}
 	for _, section := range []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally} {
@@ -76,7 +76,7 @@ type run struct {
 	in          contract.RunInput
 	startedAt   time.Time
 	scheduledAt time.Time
-	begun       contract.Begun
+	begun       contract.BeginOutput
 	waits       string // what for, before anything has begun
 	steps       []contract.StepState
 	failed      []spec.FailedStep
@@ -89,7 +89,7 @@ type run struct {
 	lost        error                     // records of steps that ended could not be kept
 	datasets    []string                  // published by the run, as are the models
 	models      []string
-	broke       bool // the budget is spent
+	overBudget  bool // the budget is spent
 	canceled    bool // before the history that this is, or before the main steps had ended
 	mainOver    bool // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
@@ -128,7 +128,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	if c := in.Carried; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
-		r.declined, r.skipped, r.canceled, r.broke, r.cut = c.Declined, c.Skipped, c.Canceled, c.Broke, c.Cut
+		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.Broke, c.Cut
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
 			return n.Section == spec.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
 		})
@@ -160,9 +160,9 @@ func isOver(s spec.Status) bool {
 // carry is the input of the next history.
 func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
-	in.Carried = &contract.RunCarried{
+	in.Carried = &contract.RunContinuation{
 		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), Broke: r.broke, Cut: r.cut, Datasets: r.datasets, Models: r.models,
+		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), Broke: r.overBudget, Cut: r.cut, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries,
 	}
 	return in
@@ -188,8 +188,8 @@ func (r *run) begin(ctx workflow.Context) error {
 }
 
 // situation is what steps after the main ones may ask for.
-func (r *run) situation(ctx workflow.Context, section spec.Section) record.Situation {
-	s := record.Situation{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
+func (r *run) situation(ctx workflow.Context, section spec.Section) record.RunContext {
+	s := record.RunContext{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	if section != spec.SectionMain {
 		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
 	}
@@ -211,14 +211,14 @@ func leftOf(budgetUSD, spentUSD float64) float64 {
 func (r *run) charge(cost fault.Costs) {
 	r.cost = r.cost.Add(cost)
 	if r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD {
-		r.breakOff()
+		r.stopOverBudget()
 	}
 }
 
-// breakOff stops what runs, for the budget is spent.
-func (r *run) breakOff() {
-	if !r.broke {
-		r.broke = true
+// stopOverBudget stops what runs, for the budget is spent.
+func (r *run) stopOverBudget() {
+	if !r.overBudget {
+		r.overBudget = true
 		r.stop()
 	}
 }
@@ -236,7 +236,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	out := r.outcome(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	err := r.close(ctx, &out)
-	r.leave(ctx)
+	r.releaseGroup(ctx)
 	if err != nil {
 		return out, fault.WithCost(err, r.cost)
 	}
@@ -273,7 +273,7 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	switch {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
-	case r.broke:
+	case r.overBudget:
 		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
 		out.Error = "the run was stopped, for it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):

@@ -30,7 +30,7 @@ type world struct {
 	// hits maps a step to the run that its result is taken over from; costs to what it costs.
 	hits  map[string]string
 	costs map[string]float64
-	begun contract.Begun
+	begun contract.BeginOutput
 	// publishes are the steps that are not judged where they are done.
 	publishes map[string]bool
 	// full makes records that were written stay where a crash would lose them.
@@ -48,7 +48,7 @@ type world struct {
 
 	mu       sync.Mutex
 	started  []string
-	judged   map[string]contract.JudgeInput
+	judged   map[string]contract.StepEnd
 	gathered map[string]contract.GatherInput
 	// clock counts what happens; began and ended say when a step was first resolved and when it was over, and final how.
 	clock        int
@@ -73,11 +73,11 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
 	if w.judged == nil {
-		w.judged, w.gathered = map[string]contract.JudgeInput{}, map[string]contract.GatherInput{}
+		w.judged, w.gathered = map[string]contract.StepEnd{}, map[string]contract.GatherInput{}
 		w.began, w.ended, w.final = map[string]int{}, map[string]int{}, map[string]spec.Status{}
 	}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.Begun, error) { return w.begun, nil })
+	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.BeginOutput, error) { return w.begun, nil })
 	register(contract.ChildActivity, func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
 		return contract.RunInput{Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: "child", Graph: w.descends}, nil
 	})
@@ -87,7 +87,7 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	register(contract.ExpandActivity, w.expand)
 	register(contract.GatherActivity, w.gather)
 	register(contract.RunActivity, w.run)
-	register(contract.JudgeActivity, w.judge)
+	register(contract.VerdictActivity, w.judge)
 	register(contract.FinishActivity, func(_ context.Context, in contract.FinishInput) (record.RunOutput, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -154,10 +154,10 @@ func (w *world) run(_ context.Context, in contract.PerformInput) (out contract.P
 		return out, errs[0]
 	}
 	out.Outputs = json.RawMessage(`{}`)
-	if in.Judge == nil || w.publishes[in.Judge.Step] {
+	if in.End == nil || w.publishes[in.End.Step] {
 		return out, nil
 	}
-	end := *in.Judge
+	end := *in.End
 	end.Run, end.Submission, end.Status, end.Output = in.StepInput.Run, in.StepInput.Submission, spec.StatusSucceeded, out.StepOutput
 	word := w.word(end)
 	if end.Instance == nil && word.Status != spec.StatusHold {
@@ -170,12 +170,12 @@ func (w *world) run(_ context.Context, in contract.PerformInput) (out contract.P
 		next.Run = end.Run
 		word.Next = append(word.Next, w.resolved(next))
 	}
-	out.Judged = &word
+	out.Verdict = &word
 	return out, nil
 }
 
 // note keeps the ends of steps.
-func (w *world) note(ends []contract.JudgeInput) {
+func (w *world) note(ends []contract.StepEnd) {
 	for _, in := range ends {
 		w.judged[in.ID()] = in
 		if in.Instance == nil {
@@ -206,20 +206,20 @@ func (w *world) end(step string, status spec.Status) {
 	}
 }
 
-func (w *world) judge(_ context.Context, in contract.JudgeInput) (contract.Judged, error) {
+func (w *world) judge(_ context.Context, in contract.StepEnd) (contract.StepVerdict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note(in.Ends)
 	out := w.word(in)
 	if out.Status != spec.StatusHold {
-		w.note([]contract.JudgeInput{in})
+		w.note([]contract.StepEnd{in})
 	}
 	return out, nil
 }
 
 // word is the judge's on the end of a step.
-func (w *world) word(in contract.JudgeInput) contract.Judged {
-	out := contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
+func (w *world) word(in contract.StepEnd) contract.StepVerdict {
+	out := contract.StepVerdict{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.costs[in.Step]}
 	if in.Status != spec.StatusSucceeded {
 		return out
 	}
@@ -229,7 +229,7 @@ func (w *world) word(in contract.JudgeInput) contract.Judged {
 	switch question, set := w.holds[in.Step]; {
 	case set && in.Decision == nil:
 		question.Run, question.Step = in.Run, in.ID()
-		return contract.Judged{Status: spec.StatusHold, Hold: &question}
+		return contract.StepVerdict{Status: spec.StatusHold, Hold: &question}
 	case set && !in.Decision.Approved:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, "rejected", fault.Gate
 	}
@@ -250,12 +250,12 @@ func (w *world) expand(_ context.Context, in contract.ResolveInput) (contract.Ex
 	return contract.Expanded{List: "sha256:list", Of: w.of[in.Step]}, nil
 }
 
-func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.Judged, error) {
+func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.StepVerdict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gathered[in.Step] = in
 	w.end(in.Step, in.Status)
-	return contract.Judged{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}, nil
+	return contract.StepVerdict{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}, nil
 }
 
 // statuses runs a graph and returns how each step and the run ended.
@@ -436,7 +436,7 @@ func TestSections(t *testing.T) {
 			"failed",
 		},
 		{
-			"after the budget is spent", &world{costs: map[string]float64{"a": 5}, begun: contract.Begun{BudgetUSD: 4}},
+			"after the budget is spent", &world{costs: map[string]float64{"a": 5}, begun: contract.BeginOutput{BudgetUSD: 4}},
 			map[string]spec.Status{"a": "succeeded", "b": "canceled", "page": "succeeded", "tidy": "succeeded"},
 			"failed",
 		},
@@ -462,8 +462,8 @@ func TestFinallyRunsAfterACancel(t *testing.T) {
 		{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()},
 		in(spec.SectionFinally, node("tidy")),
 	}})
-	if tidy := w.judged["tidy"]; tidy.Status != spec.StatusSucceeded || tidy.Situation.Status != spec.StatusCanceled {
-		t.Errorf("tidy ended as %q in a run that was %q, want succeeded in canceled", tidy.Status, tidy.Situation.Status)
+	if tidy := w.judged["tidy"]; tidy.Status != spec.StatusSucceeded || tidy.RunContext.Status != spec.StatusCanceled {
+		t.Errorf("tidy ended as %q in a run that was %q, want succeeded in canceled", tidy.Status, tidy.RunContext.Status)
 	}
 	if w.finished.Status != spec.StatusCanceled {
 		t.Errorf("the run's record says %q, want canceled", w.finished.Status)

@@ -30,7 +30,7 @@ const (
 // Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a
 // time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
-	r := &rollout{in: in.StepInput, at: contract.RolloutCarried{State: contract.RolloutState{Phase: "loading"}}}
+	r := &rollout{in: in.StepInput, at: contract.RolloutContinuation{State: contract.RolloutState{Phase: "loading"}}}
 	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
 		return record.StepOutput{}, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
 	}
@@ -60,7 +60,7 @@ type rollout struct {
 	in   record.StepInput
 	spec spec.Rollout
 	// at is what the next history would begin with.
-	at contract.RolloutCarried
+	at contract.RolloutContinuation
 }
 
 // stages goes through the stages while replayed traffic flows, from the one that an earlier history began if midway. It returns why the

@@ -32,7 +32,7 @@ func (r *run) walk(ctx workflow.Context, section spec.Section) {
 			r.ready = append(r.ready, i)
 		}
 	}
-	r.pump(ctx)
+	r.startReady(ctx)
 	watching, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(watching, func() bool { return r.inFlight == 0 }) // it fails only when its context ends, which this one does not
 	r.sync(ctx)
@@ -55,15 +55,15 @@ func (r *run) omit(ctx workflow.Context, section spec.Section) {
 // end ends a step that is not done.
 func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errType string) {
 	j := r.job(ctx, i)
-	end := contract.JudgeInput{
-		At: j.in.At, Situation: j.in.Situation, Kind: j.node.Kind, Status: status, Error: message, ErrorType: errType,
+	end := contract.StepEnd{
+		StepRef: j.in.StepRef, RunContext: j.in.RunContext, Kind: j.node.Kind, Status: status, Error: message, ErrorType: errType,
 		Attempts: j.tries.Attempts,
 	}
-	r.settle(ctx, i, j.judge(ctx, end))
+	r.setVerdict(ctx, i, j.conclude(ctx, end))
 }
 
-// pump starts what is ready, each step in a coroutine of its own, and reports whether there was any.
-func (r *run) pump(ctx workflow.Context) (started bool) {
+// startReady starts what is ready, each step in a coroutine of its own, and reports whether there was any.
+func (r *run) startReady(ctx workflow.Context) (started bool) {
 	for len(r.ready) > 0 && !durable.IsLong(ctx, durable.LongByLength) {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
@@ -80,7 +80,7 @@ func (r *run) pump(ctx workflow.Context) (started bool) {
 				r.ready = append(r.ready, i)
 			}
 			r.inFlight -= weighs
-			if started := r.pump(ctx); !started && r.inFlight > 0 {
+			if started := r.startReady(ctx); !started && r.inFlight > 0 {
 				r.journal.write(ctx) // nothing that comes soon would
 			}
 		})
@@ -100,8 +100,8 @@ func (r *run) release(i int) {
 // step takes one step from pending to its end, unless it is postponed to the next history.
 func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	node := r.in.Graph[i]
-	if status := r.admit(ctx, node); status != spec.StatusPending {
-		message, errType := r.blame(ctx, node, status)
+	if status := r.readiness(ctx, node); status != spec.StatusPending {
+		message, errType := r.skipReason(ctx, node, status)
 		r.end(ctx, i, status, message, errType)
 		return true
 	}
@@ -109,7 +109,7 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	j.state.Status = spec.StatusRunning
 	r.show(ctx, true)
 	if node.Fan != spec.FanNone {
-		r.settle(ctx, i, r.fan(ctx, i, j.in))
+		r.setVerdict(ctx, i, r.fan(ctx, i, j.in))
 		return true
 	}
 	word := j.do(ctx)
@@ -118,7 +118,7 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 		return false
 	}
 	delete(r.tries, node.ID)
-	r.settle(ctx, i, word)
+	r.setVerdict(ctx, i, word)
 	return true
 }
 
@@ -126,9 +126,9 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 func (r *run) about(ctx workflow.Context, i int) contract.ResolveInput {
 	node := r.in.Graph[i]
 	return contract.ResolveInput{
-		At:        record.At{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: workflow.Now(ctx)},
-		Reuse:     r.in.Reuse,
-		Situation: r.situation(ctx, node.Section),
+		StepRef:    record.StepRef{Run: r.in.Run, Submission: r.in.Submission, Step: node.ID, Now: workflow.Now(ctx)},
+		Reuse:      r.in.Reuse,
+		RunContext: r.situation(ctx, node.Section),
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *run) wouldStart(reader int, last string) bool {
 // ahead keeps what steps are to do that were resolved before their start, unless what they may ask of the run has changed since.
 func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolved []*contract.Resolved) {
 	for n, found := range resolved { // none, when the step did not succeed
-		now, then := r.situation(ctx, r.section), steps[n].Situation
+		now, then := r.situation(ctx, r.section), steps[n].RunContext
 		if found != nil && now.CostUSD == then.CostUSD && now.CostUnknown == then.CostUnknown && now.Status == then.Status && len(now.Failed) == len(then.Failed) {
 			r.resolved[r.index[steps[n].Step]] = found
 		}
@@ -198,8 +198,8 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 	}
 }
 
-// settle takes over the judge's word on a step.
-func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
+// setVerdict takes over the judge's word on a step.
+func (r *run) setVerdict(ctx workflow.Context, i int, word contract.StepVerdict) {
 	state := &r.steps[i]
 	state.Status, state.Summary, state.EndedAt = word.Status, word.Summary, workflow.Now(ctx)
 	if word.Error != "" {
@@ -219,14 +219,14 @@ func (r *run) settle(ctx workflow.Context, i int, word contract.Judged) {
 	}
 	r.charge(fault.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
 	if word.ErrorType == fault.Budget { // a step that was given what is left has spent it
-		r.breakOff()
+		r.stopOverBudget()
 	}
 	r.label(ctx, word)
 	r.show(ctx, false)
 }
 
 // label makes the run findable in Temporal by what it published.
-func (r *run) label(ctx workflow.Context, word contract.Judged) {
+func (r *run) label(ctx workflow.Context, word contract.StepVerdict) {
 	for _, v := range word.Published {
 		key, names := contract.SearchDataset, &r.datasets
 		if v.Type == artifact.Model {
@@ -240,8 +240,8 @@ func (r *run) label(ctx workflow.Context, word contract.Judged) {
 	}
 }
 
-// admit says whether a step may run (pending), or how it ends without running.
-func (r *run) admit(ctx workflow.Context, node spec.Node) spec.Status {
+// readiness says whether a step may run (pending), or how it ends without running.
+func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 	if ctx.Err() != nil || node.Section == spec.SectionMain && r.isCanceled(ctx) {
 		return spec.StatusCanceled
 	}
@@ -264,8 +264,8 @@ func (r *run) met(node spec.Node, id string) spec.Status {
 	return node.Needs[id].Met(r.steps[up].Status, r.in.Graph[up].ContinueOnError)
 }
 
-// blame names what keeps node from running.
-func (r *run) blame(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
+// skipReason names what keeps node from running.
+func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
 	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
 		return "not run: canceled", fault.Canceled

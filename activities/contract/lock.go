@@ -22,8 +22,8 @@ type LockInput struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// Want asks for a lock.
-type Want struct {
+// LockRequest asks for a lock.
+type LockRequest struct {
 	Run string `json:"run"`
 	// Evict: the run that holds it, and those that wait, are to be cancelled.
 	Evict bool `json:"evict,omitempty"`

@@ -21,11 +21,11 @@ const (
 type RolloutInput struct {
 	record.StepInput
 	// Carried is what an earlier part of the rollout hands over when its history has become long.
-	Carried *RolloutCarried `json:"carried,omitempty"`
+	Carried *RolloutContinuation `json:"carried,omitempty"`
 }
 
-// RolloutCarried is the state of a rollout, in the middle of a stage, between two of its workflow's histories.
-type RolloutCarried struct {
+// RolloutContinuation is the state of a rollout, in the middle of a stage, between two of its workflow's histories.
+type RolloutContinuation struct {
 	State  RolloutState  `json:"state"`
 	Opened RolloutOpened `json:"opened"`
 	// Revision of the routing document that gave the stage its traffic.

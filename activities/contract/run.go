@@ -32,7 +32,7 @@ const (
 	BeginActivity   = "sluice.begin"
 	ResolveActivity = "sluice.resolve"
 	ExpandActivity  = "sluice.expand"
-	JudgeActivity   = "sluice.judge"
+	VerdictActivity = "sluice.judge"
 	GatherActivity  = "sluice.gather"
 	ChildActivity   = "sluice.child"
 	SyncActivity    = "sluice.sync"
@@ -79,11 +79,11 @@ type RunInput struct {
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Carried is what an earlier part of the run hands over when its history has become long.
-	Carried *RunCarried `json:"carried,omitempty"`
+	Carried *RunContinuation `json:"carried,omitempty"`
 }
 
-// RunCarried is the state of a run between two of its workflow's histories.
-type RunCarried struct {
+// RunContinuation is the state of a run between two of its workflow's histories.
+type RunContinuation struct {
 	StartedAt time.Time         `json:"started_at"`
 	Steps     []StepState       `json:"steps"`
 	Failed    []spec.FailedStep `json:"failed,omitempty"`
@@ -91,8 +91,8 @@ type RunCarried struct {
 	Skipped   string            `json:"skipped,omitempty"`
 	CostUSD   float64           `json:"cost_usd,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
-	CostUnknown bool  `json:"cost_unknown,omitempty"`
-	Begun       Begun `json:"begun"`
+	CostUnknown bool        `json:"cost_unknown,omitempty"`
+	Begun       BeginOutput `json:"begun"`
 	// Tries are those of steps that failed and are to be tried again, by step.
 	Tries map[string]Tries `json:"tries,omitempty"`
 	// Queued: the run waits for its concurrency group, and nothing has begun.
@@ -117,8 +117,8 @@ type BeginInput struct {
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
 }
 
-// Begun is what the workflow must know of the whole pipeline.
-type Begun struct {
+// BeginOutput is what the workflow must know of the whole pipeline.
+type BeginOutput struct {
 	// Concurrency with its group filled in; an empty group means none.
 	Concurrency spec.Concurrency `json:"concurrency,omitzero"`
 	BudgetUSD   float64          `json:"budget_usd,omitempty"`
@@ -128,12 +128,12 @@ type Begun struct {
 
 // ResolveInput asks what a step is to do now.
 type ResolveInput struct {
-	record.At
+	record.StepRef
 	Reuse record.Reuse `json:"reuse,omitzero"`
 	// Situation of the run, for the steps of on_failure and finally.
-	record.Situation
+	record.RunContext
 	// Ends are of earlier steps, whose records are to be written first.
-	Ends []JudgeInput `json:"ends,omitempty"`
+	Ends []StepEnd `json:"ends,omitempty"`
 }
 
 // Resolved is what a step is to do.
@@ -164,18 +164,18 @@ type Expanded struct {
 // is judged by whoever did it, which spares the workflow a task of its own.
 type PerformInput struct {
 	record.StepInput
-	// Judge is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
+	// End is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
 	// step judged.
-	Judge *JudgeInput `json:"judge,omitempty"`
+	End *StepEnd `json:"judge,omitempty"`
 	// Ends: as in ResolveInput.
-	Ends []JudgeInput `json:"ends,omitempty"`
+	Ends []StepEnd `json:"ends,omitempty"`
 }
 
 // Performed is what that activity returns.
 type Performed struct {
 	record.StepOutput
-	// Judged is the word on it, of which nothing is written yet. Nil when it was not judged.
-	Judged *Judged `json:"judged,omitempty"`
+	// Verdict is the word on it, of which nothing is written yet. Nil when it was not judged.
+	Verdict *StepVerdict `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
 	Rows *spec.Rows `json:"rows,omitempty"`
 }
@@ -201,10 +201,10 @@ type Tries struct {
 	CostUnknown bool      `json:"cost_unknown,omitempty"`
 }
 
-// JudgeInput ends a step: it judges the gate, writes the step's record and publishes.
-type JudgeInput struct {
-	record.At
-	record.Situation
+// StepEnd ends a step: it judges the gate, writes the step's record and publishes.
+type StepEnd struct {
+	record.StepRef
+	record.RunContext
 	Kind spec.Kind `json:"kind"`
 	// Key is the step's cache key, Line its own summary.
 	Key  string `json:"key,omitempty"`
@@ -230,11 +230,11 @@ type JudgeInput struct {
 	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
 	Next []ResolveInput `json:"next,omitempty"`
 	// Ends: as in ResolveInput.
-	Ends []JudgeInput `json:"ends,omitempty"`
+	Ends []StepEnd `json:"ends,omitempty"`
 }
 
-// Judged is the step's final word.
-type Judged struct {
+// StepVerdict is the step's final word.
+type StepVerdict struct {
 	Status    spec.Status `json:"status"`
 	Error     string      `json:"error,omitempty"`
 	ErrorType string      `json:"error_type,omitempty"`
@@ -258,18 +258,18 @@ type Judged struct {
 
 // SyncInput makes the records of steps durable.
 type SyncInput struct {
-	Run  string      `json:"run"`
-	Ends []record.At `json:"ends"`
+	Run  string           `json:"run"`
+	Ends []record.StepRef `json:"ends"`
 }
 
 // RecordInput writes the records of steps that have ended, in this order; also such that the death of the machine has undone.
 type RecordInput struct {
-	Ends []JudgeInput `json:"ends"`
+	Ends []StepEnd `json:"ends"`
 }
 
 // GatherInput makes the result of a fanned-out step of those of its instances.
 type GatherInput struct {
-	JudgeInput
+	StepEnd
 	Fan     spec.Fan   `json:"fan"`
 	List    string     `json:"list,omitempty"`
 	Require spec.Share `json:"require,omitempty"`

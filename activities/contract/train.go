@@ -32,11 +32,11 @@ type TrainInput struct {
 	// Unheard: nobody listens to what the training tells of itself, for it is an instance in a lane.
 	Unheard bool `json:"unheard,omitempty"`
 	// Carried is what an earlier run of the workflow hands over when its history has become long.
-	Carried TrainCarried `json:"carried,omitzero"`
+	Carried TrainContinuation `json:"carried,omitzero"`
 }
 
-// TrainCarried is the state of a train workflow between two generations.
-type TrainCarried struct {
+// TrainContinuation is the state of a train workflow between two generations.
+type TrainContinuation struct {
 	Generations []spec.Generation `json:"generations,omitempty"`
 	// Failures counts ends that were charged to the step's retries.
 	Failures int `json:"failures,omitempty"`

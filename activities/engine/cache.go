@@ -26,7 +26,7 @@ type hit struct {
 
 // cached is what the step cache has of a result: where its record is.
 type cached struct {
-	At record.At `json:"at"`
+	At record.StepRef `json:"at"`
 }
 
 func cacheKey(key string) string { return store.CachePrefix + key[:2] + "/" + key + ".json" }
@@ -40,9 +40,9 @@ func (e *Engine) lookup(
 	if node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
-	take := func(at record.At) (*hit, error) { return e.take(ctx, program, node, at, key) }
+	take := func(at record.StepRef) (*hit, error) { return e.take(ctx, program, node, at, key) }
 	if in.Reuse.From != "" {
-		at := in.At
+		at := in.StepRef
 		at.Run = in.Reuse.From
 		if h, err := take(at); h != nil || err != nil {
 			return h, err
@@ -62,7 +62,7 @@ func (e *Engine) lookup(
 }
 
 // take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
-func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.At, key string) (*hit, error) {
+func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.StepRef, key string) (*hit, error) {
 	var rec record.StepRecord
 	switch err := e.Store.GetJSON(ctx, record.Key(at), &rec); {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):

@@ -117,10 +117,10 @@ func TestATakenOverResultGetsNoYounger(t *testing.T) {
 		return resolved
 	}
 	hit := resolve("r2", 50*time.Minute)
-	end := contract.JudgeInput{
-		At: b.at("r2", "young").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: hit.Key, Output: hit.Output, ReusedFrom: hit.Hit,
+	end := contract.StepEnd{
+		StepRef: b.at("r2", "young").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: hit.Key, Output: hit.Output, ReusedFrom: hit.Hit,
 	}
-	if _, err := b.engine.Judge(t.Context(), end); err != nil {
+	if _, err := b.engine.Verdict(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
 	if got := resolve("r3", 55*time.Minute).Hit; got != "r1" {
@@ -207,8 +207,8 @@ steps:
 	}
 	for _, approved := range []bool{false, true} {
 		decision := record.Decision{Approved: approved, By: "ann", Reason: "seen it"}
-		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
+		word, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded,
 			Output: record.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: &decision,
 		})
 		want := spec.StatusFailed
@@ -238,10 +238,10 @@ steps:
       - {check: rows > 20, on_fail: hold, hold: {who: ["user:eve"], timeout: 1h}}
 `)
 	b.begin("r1")
-	judge := func(last *record.Decision, earlier ...record.Decision) contract.Judged {
+	judge := func(last *record.Decision, earlier ...record.Decision) contract.StepVerdict {
 		t.Helper()
-		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded,
+		word, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded,
 			Output: record.StepOutput{Outputs: []byte(`{"rows": 5}`)}, Decision: last, Earlier: earlier,
 		})
 		if err != nil {
@@ -249,7 +249,7 @@ steps:
 		}
 		return word
 	}
-	asked := func(word contract.Judged, check int, user, byDefault string) {
+	asked := func(word contract.StepVerdict, check int, user, byDefault string) {
 		t.Helper()
 		if h := word.Hold; word.Status != spec.StatusHold || h.Check != check || len(h.Users) != 1 || h.Users[0] != user || h.Approval.Default != byDefault {
 			t.Errorf("judged %s, asked %+v; want %s to be asked of %d", word.Status, h, user, check)

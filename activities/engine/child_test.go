@@ -79,7 +79,7 @@ func childKey(t *testing.T, parent string) string {
 	if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: run}); err != nil {
 		t.Fatal(err)
 	}
-	inner, err := b.engine.Resolve(t.Context(), contract.ResolveInput{At: record.At{Run: run.Run, Submission: run.Submission, Step: "inner"}})
+	inner, err := b.engine.Resolve(t.Context(), contract.ResolveInput{StepRef: record.StepRef{Run: run.Run, Submission: run.Submission, Step: "inner"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
 // is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
-func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.At, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
+func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.StepRef, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
 	var out spec.CleanOutput
 	if err := json.Unmarshal(outputs, &out); err != nil {
 		return nil, fmt.Errorf("the outputs of %s: %w", at.Step, err)
@@ -82,7 +82,7 @@ func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact
 }
 
 // baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.
-func (e *Engine) baseline(ctx context.Context, at record.At, against string) (v registry.Published, err error) {
+func (e *Engine) baseline(ctx context.Context, at record.StepRef, against string) (v registry.Published, err error) {
 	run, err := e.record(ctx, at.Run)
 	if err != nil {
 		return v, err

@@ -57,7 +57,7 @@ func (b *bench) cleaned(digest, column string, lengths ...int64) spec.CleanOutpu
 func rawOf(run string) string { return fmt.Sprintf("sha256:%064x", run) }
 
 // endClean runs a pipeline up to its clean step, which handed on out, and ends it with that step.
-func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contract.Judged {
+func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contract.StepVerdict {
 	b.Helper()
 	b.began = at
 	b.begin(run)
@@ -66,8 +66,8 @@ func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contrac
 	if err != nil {
 		b.Fatal(err)
 	}
-	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		At: b.at(run, "mail").At, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: record.StepOutput{Outputs: raw},
+	word, err := b.engine.Verdict(b.Context(), contract.StepEnd{
+		StepRef: b.at(run, "mail").StepRef, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: record.StepOutput{Outputs: raw},
 	})
 	if err != nil {
 		b.Fatal(err)

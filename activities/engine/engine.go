@@ -41,7 +41,7 @@ type Engine struct {
 	// Secrets finds the values that keys of results have fingerprints of.
 	Secrets *secret.Resolver
 
-	behind    behind
+	behind    writeBehind
 	mu        sync.Mutex
 	programs  *recent[*Submitted]
 	results   *recent[spec.StepResult]
@@ -154,12 +154,12 @@ func (w *workspace) read(path string) ([]byte, error) {
 }
 
 // Begin opens the run's record. What `last`, `serving`, `datasets` and `models` mean is settled here, once for the whole run.
-func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Begun, error) {
+func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginOutput, error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
-		return contract.Begun{}, err
+		return contract.BeginOutput{}, err
 	}
-	begun := contract.Begun{
+	begun := contract.BeginOutput{
 		Concurrency: sub.Program.Pipeline().Concurrency, BudgetUSD: sub.Program.Pipeline().Budget.USD, Notify: events(sub.Program.Pipeline()),
 	}
 	if begun.Concurrency.Group, err = sub.Program.ConcurrencyGroup(sub.ParamValues); err != nil {
@@ -264,7 +264,7 @@ func (e *Engine) outputs(
 	if len(sub.Program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := spec.Vars{Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.Situation{CostUSD: in.CostUSD})}
+	vars := spec.Vars{Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.RunContext{CostUSD: in.CostUSD})}
 	for _, node := range rec.Graph {
 		r, err := e.result(ctx, in.Run, node.ID)
 		if errors.Is(err, store.ErrNotFound) {

@@ -67,14 +67,14 @@ func (b *bench) begin(run string) {
 }
 
 func (b *bench) at(run, step string) contract.ResolveInput {
-	return contract.ResolveInput{At: record.At{Run: run, Submission: b.submission, Step: step, Now: b.began}}
+	return contract.ResolveInput{StepRef: record.StepRef{Run: run, Submission: b.submission, Step: step, Now: b.began}}
 }
 
 // end judges a step that succeeded with outputs.
-func (b *bench) end(run, step, outputs string) contract.Judged {
+func (b *bench) end(run, step, outputs string) contract.StepVerdict {
 	b.Helper()
-	word, err := b.engine.Judge(b.Context(), contract.JudgeInput{
-		At: b.at(run, step).At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: b.key(run, step),
+	word, err := b.engine.Verdict(b.Context(), contract.StepEnd{
+		StepRef: b.at(run, step).StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: b.key(run, step),
 		Output: record.StepOutput{Outputs: json.RawMessage(outputs)},
 	})
 	if err != nil {

@@ -365,13 +365,13 @@ func (g *graph) walk(b *bench, section spec.Section) {
 
 // do ends a step as the engine would, and compares what it makes of the gates with what it must.
 func (g *graph) do(b *bench, s *drawn) {
-	at := b.at("r1", s.id).At
-	in := contract.JudgeInput{At: at, Kind: s.kind, Status: s.status}
+	at := b.at("r1", s.id).StepRef
+	in := contract.StepEnd{StepRef: at, Kind: s.kind, Status: s.status}
 	if s.status == spec.StatusSucceeded || s.status == spec.StatusFailed && s.does {
 		in.Status, in.Output.Outputs = spec.StatusSucceeded, json.RawMessage(s.outputs(s.number))
 	}
 	if s.fan == spec.FanNone || in.Status != spec.StatusSucceeded {
-		word, err := b.engine.Judge(b.Context(), in)
+		word, err := b.engine.Verdict(b.Context(), in)
 		if err != nil {
 			g.r.Fatal(err)
 		}
@@ -384,7 +384,7 @@ func (g *graph) do(b *bench, s *drawn) {
 	}
 	for i := range all.Of {
 		in.Instance = &record.Instance{Index: i, List: all.List}
-		word, err := b.engine.Judge(b.Context(), in)
+		word, err := b.engine.Verdict(b.Context(), in)
 		untilFails := s.until != nil && s.until.want == spec.VerdictError
 		if err != nil && !untilFails {
 			g.r.Fatal(err)
@@ -393,12 +393,12 @@ func (g *graph) do(b *bench, s *drawn) {
 		}
 	}
 	in.Instance, in.Status = nil, s.status
-	if _, err := b.engine.Gather(b.Context(), contract.GatherInput{JudgeInput: in, Fan: s.fan, List: all.List, Of: all.Of}); err != nil {
+	if _, err := b.engine.Gather(b.Context(), contract.GatherInput{StepEnd: in, Fan: s.fan, List: all.List, Of: all.Of}); err != nil {
 		g.r.Fatal(err)
 	}
 }
 
-func (g *graph) compare(s *drawn, in contract.JudgeInput, word contract.Judged) {
+func (g *graph) compare(s *drawn, in contract.StepEnd, word contract.StepVerdict) {
 	if s.until != nil && word.Status == spec.StatusSucceeded && word.Done != (s.until.want == spec.VerdictPass) {
 		g.r.Fatalf("`until` of %s: %t\n%s", s.id, word.Done, g.document())
 	}

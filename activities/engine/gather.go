@@ -18,33 +18,33 @@ import (
 
 // Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
 // one left. Each instance has been judged by itself.
-func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.Judged, error) {
-	rec, err := e.recordOf(ctx, in.JudgeInput)
+func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.StepVerdict, error) {
+	rec, err := e.recordOf(ctx, in.StepEnd)
 	if err != nil {
-		return contract.Judged{}, err
+		return contract.StepVerdict{}, err
 	}
 	rec.Of, rec.CostUSD, rec.CostUnknown = in.Of, in.CostUSD, in.CostUnknown
 	if in.Of > 0 {
 		if err := e.collect(ctx, in, &rec); err != nil {
-			return contract.Judged{}, err
+			return contract.StepVerdict{}, err
 		}
 	}
 	if err := e.Store.PutJSON(ctx, record.StepKey(in.Run, in.Step), rec, store.WriteOptions{}); err != nil {
-		return contract.Judged{}, err
+		return contract.StepVerdict{}, err
 	}
 	result, err := e.resultOf(ctx, rec)
 	if err != nil {
-		return contract.Judged{}, err
+		return contract.StepVerdict{}, err
 	}
 	e.results.put(&e.mu, in.Run+"/"+in.Step, result)
-	return contract.Judged{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary}, nil
+	return contract.StepVerdict{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary}, nil
 }
 
 // gathered is how many records of instances are read between two heartbeats.
 const gathered = 500
 
 // readInstances reads the records of instances from the first to before the last.
-func (e *Engine) readInstances(ctx context.Context, of record.At, first, last int) ([]*record.StepRecord, error) {
+func (e *Engine) readInstances(ctx context.Context, of record.StepRef, first, last int) ([]*record.StepRecord, error) {
 	keys := make([]string, 0, last-first)
 	for i := first; i < last; i++ {
 		of.Instance = &record.Instance{Index: i}
@@ -66,14 +66,14 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 	from := map[string]bool{}     // the runs that the results are of, "" for this one
 	var some []*record.StepRecord // those of the instances from the last multiple of gathered on
 	for i := range in.Of {
-		at := in.At
+		at := in.StepRef
 		at.Instance = &record.Instance{Index: i}
 		if i%gathered == 0 {
 			heartbeat.Show(ctx, func() any {
 				return protocol.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
 			})
 			var err error
-			if some, err = e.readInstances(ctx, in.At, i, min(i+gathered, in.Of)); err != nil {
+			if some, err = e.readInstances(ctx, in.StepRef, i, min(i+gathered, in.Of)); err != nil {
 				return err
 			}
 		}

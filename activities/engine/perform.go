@@ -29,10 +29,10 @@ func (e *Engine) Judging(
 		if done.Rows, err = rowsOf(ctx, e.Store, in.Kind, out); err != nil { // they are counted by nobody then
 			activity.GetLogger(ctx).Warn("the rows of a cleaning are not known", "error", err)
 		}
-		if in.Judge == nil {
+		if in.End == nil {
 			return done, nil
 		}
-		if done.Judged, err = e.foresee(ctx, in, out); err != nil { // the workflow asks again, and hears why
+		if done.Verdict, err = e.preEvaluate(ctx, in, out); err != nil { // the workflow asks again, and hears why
 			activity.GetLogger(ctx).Warn("the step is not judged yet", "error", err)
 		}
 		return done, nil
@@ -55,16 +55,16 @@ func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.Step
 	return outputs.Rows, err
 }
 
-// foresee judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
+// preEvaluate judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
 // step again, and that is what counts. So a step that publishes is not judged here; nor does nil say anything of one.
-func (e *Engine) foresee(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.Judged, error) {
-	end := *in.Judge
+func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.StepVerdict, error) {
+	end := *in.End
 	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out
 	sub, err := e.Submission(ctx, end.Submission)
 	if err != nil || len(sub.Program.Publishes(end.Step)) > 0 {
 		return nil, err
 	}
-	record, word, err := e.weigh(ctx, end)
+	record, word, err := e.evaluate(ctx, end)
 	if err != nil {
 		return nil, err
 	}

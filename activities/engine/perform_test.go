@@ -18,7 +18,7 @@ import (
 )
 
 // perform does the step `count` of a run as its activity would, next `use`.
-func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contract.Performed {
+func (b *bench) perform(run, outputs string, ends ...contract.StepEnd) contract.Performed {
 	b.Helper()
 	env := flowtest.Activities()
 	do := b.engine.Judging(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
@@ -32,7 +32,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.JudgeInput) contra
 	judge.Run, judge.Submission, next.Run, next.Submission = "", "", "", ""
 	value, err := env.ExecuteActivity(do, contract.PerformInput{
 		StepInput: record.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: spec.KindRun},
-		Judge:     &contract.JudgeInput{At: judge.At, Volatile: true, Next: []contract.ResolveInput{next}},
+		End:       &contract.StepEnd{StepRef: judge.StepRef, Volatile: true, Next: []contract.ResolveInput{next}},
 		Ends:      ends,
 	})
 	var done contract.Performed
@@ -51,7 +51,7 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 		b := newBench(t, counted)
 		b.begin("r1")
 		done := b.perform("r1", outputs)
-		if done.Judged == nil {
+		if done.Verdict == nil {
 			t.Fatalf("%s is not judged", outputs)
 		}
 		b.engine.behind.wait("r1")
@@ -63,25 +63,25 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 			t.Errorf("%s: resolved with %v, as if the step had ended", outputs, err)
 		}
 
-		end := contract.JudgeInput{
-			At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true, Output: done.StepOutput,
+		end := contract.StepEnd{
+			StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true, Output: done.StepOutput,
 			Next: []contract.ResolveInput{b.at("r1", "use")},
 		}
-		want, err := b.engine.Judge(t.Context(), end)
+		want, err := b.engine.Verdict(t.Context(), end)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(asJSON(t, want), asJSON(t, *done.Judged)); diff != "" {
+		if diff := cmp.Diff(asJSON(t, want), asJSON(t, *done.Verdict)); diff != "" {
 			t.Errorf("%s: the word (-want +got):\n%s", outputs, diff)
 		}
-		if passed := want.Status == spec.StatusSucceeded; passed != (len(done.Judged.Next) == 1 && done.Judged.Next[0] != nil) {
-			t.Errorf("%s: ended as %s, next %+v", outputs, want.Status, done.Judged.Next)
+		if passed := want.Status == spec.StatusSucceeded; passed != (len(done.Verdict.Next) == 1 && done.Verdict.Next[0] != nil) {
+			t.Errorf("%s: ended as %s, next %+v", outputs, want.Status, done.Verdict.Next)
 		}
 	}
 }
 
 // asJSON is the word as history has it.
-func asJSON(t *testing.T, word contract.Judged) string {
+func asJSON(t *testing.T, word contract.StepVerdict) string {
 	t.Helper()
 	raw, err := json.MarshalIndent(word, "", "  ")
 	if err != nil {
@@ -94,41 +94,41 @@ func TestNotJudgedWhereItWasDone(t *testing.T) {
 	const published = "outputs: {rows: {type: int}, data: {type: dataset, path: x}}}\n    publish: {data: things}"
 	b := newBench(t, strings.Replace(counted, "outputs: {rows: {type: int}}}", published, 1))
 	b.begin("r1")
-	if done := b.perform("r1", `{"rows": 20, "data": {"type": "dataset", "digest": "sha256:1", "bytes": 1, "files": 1}}`); done.Judged != nil {
-		t.Errorf("a step that publishes is judged: %+v", done.Judged)
+	if done := b.perform("r1", `{"rows": 20, "data": {"type": "dataset", "digest": "sha256:1", "bytes": 1, "files": 1}}`); done.Verdict != nil {
+		t.Errorf("a step that publishes is judged: %+v", done.Verdict)
 	}
-	if done := b.perform("r1", ""); done.Judged != nil {
-		t.Errorf("a step that failed is judged: %+v", done.Judged)
+	if done := b.perform("r1", ""); done.Verdict != nil {
+		t.Errorf("a step that failed is judged: %+v", done.Verdict)
 	}
 }
 
 // The records of earlier steps are written by who is asked for the next.
 func TestEndsAreRecordedOnTheWay(t *testing.T) {
 	b := newBench(t, counted)
-	for run, ask := range map[string]func(contract.JudgeInput) error{
-		"resolve": func(end contract.JudgeInput) error {
+	for run, ask := range map[string]func(contract.StepEnd) error{
+		"resolve": func(end contract.StepEnd) error {
 			in := b.at("resolve", "use")
-			in.Ends = []contract.JudgeInput{end}
+			in.Ends = []contract.StepEnd{end}
 			_, err := b.engine.Resolve(t.Context(), in)
 			return err
 		},
-		"judge": func(end contract.JudgeInput) error {
-			_, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-				At: b.at("judge", "use").At, Kind: spec.KindRun, Status: spec.StatusSkipped, Ends: []contract.JudgeInput{end},
+		"judge": func(end contract.StepEnd) error {
+			_, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+				StepRef: b.at("judge", "use").StepRef, Kind: spec.KindRun, Status: spec.StatusSkipped, Ends: []contract.StepEnd{end},
 			})
 			return err
 		},
-		"perform": func(end contract.JudgeInput) error {
+		"perform": func(end contract.StepEnd) error {
 			b.perform("perform", "", end)
 			return nil
 		},
-		"record": func(end contract.JudgeInput) error {
-			return b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}})
+		"record": func(end contract.StepEnd) error {
+			return b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.StepEnd{end}})
 		},
 	} {
 		b.begin(run)
-		end := contract.JudgeInput{
-			At: b.at(run, "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
+		end := contract.StepEnd{
+			StepRef: b.at(run, "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
 			Output: record.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
 		}
 		if err := ask(end); err != nil {
@@ -150,10 +150,10 @@ func TestNextIsResolvedForNow(t *testing.T) {
 	b.finish("r1", spec.StatusSucceeded)
 	b.begin("r2")
 	done := b.perform("r2", `{"rows": 20}`) // it began at the time of the other
-	if done.Judged == nil || len(done.Judged.Next) != 1 || done.Judged.Next[0] == nil {
-		t.Fatalf("judged %+v", done.Judged)
+	if done.Verdict == nil || len(done.Verdict.Next) != 1 || done.Verdict.Next[0] == nil {
+		t.Fatalf("judged %+v", done.Verdict)
 	}
-	if hit := done.Judged.Next[0].Hit; hit != "" {
+	if hit := done.Verdict.Next[0].Hit; hit != "" {
 		t.Errorf("a result of long ago is taken over, from %s", hit)
 	}
 }

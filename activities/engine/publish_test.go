@@ -22,13 +22,13 @@ steps:
     gate: "true"
     publish: {data: letters}
 `)
-	end := func(run, from, digest string, now time.Time) contract.Judged {
+	end := func(run, from, digest string, now time.Time) contract.StepVerdict {
 		t.Helper()
 		b.begin(run)
-		at := b.at(run, "make").At
+		at := b.at(run, "make").StepRef
 		at.Now = now
-		word, err := b.engine.Judge(t.Context(), contract.JudgeInput{
-			At: at, Kind: spec.KindRun, Status: spec.StatusSucceeded, ReusedFrom: from,
+		word, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: at, Kind: spec.KindRun, Status: spec.StatusSucceeded, ReusedFrom: from,
 			Output: record.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
 		})
 		if err != nil {

@@ -33,10 +33,10 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	for _, end := range in.Ends {
 		var rec record.StepRecord
-		err := e.Store.GetJSON(ctx, record.Key(end.At), &rec)
+		err := e.Store.GetJSON(ctx, record.Key(end.StepRef), &rec)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 			end.Volatile = false
-			_, err = e.Judge(ctx, end)
+			_, err = e.Verdict(ctx, end)
 		}
 		if err != nil {
 			return err
@@ -47,9 +47,9 @@ func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 
 // catchUp writes the records of steps that ended before what is to be done now. Steps judged by the worker that did them are recorded
 // only so: what a worker does that was given up for dead must change nothing, and what a workflow hands on is in its history.
-func (e *Engine) catchUp(ctx context.Context, ends []contract.JudgeInput) error {
+func (e *Engine) catchUp(ctx context.Context, ends []contract.StepEnd) error {
 	for _, end := range ends {
-		if _, err := e.Judge(ctx, end); err != nil {
+		if _, err := e.Verdict(ctx, end); err != nil {
 			return fmt.Errorf("record the end of %s: %w", end.ID(), err)
 		}
 	}

@@ -23,11 +23,11 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, counted)
 			b.begin("r1")
-			end := contract.JudgeInput{
-				At: b.at("r1", "count").At, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
+			end := contract.StepEnd{
+				StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
 				Output: record.StepOutput{Outputs: []byte(`{"rows": 20}`)},
 			}
-			if _, err := b.engine.Judge(t.Context(), end); err != nil {
+			if _, err := b.engine.Verdict(t.Context(), end); err != nil {
 				t.Fatal(err)
 			}
 			b.engine.behind.wait("r1")
@@ -43,16 +43,16 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); fault.TypeOf(err) != fault.Lost {
 				t.Fatalf("resolved with %v, want it lost", err)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); fault.TypeOf(err) != fault.Lost {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.StepRef{end.StepRef}}); fault.TypeOf(err) != fault.Lost {
 				t.Fatalf("made durable with %v, want it lost", err)
 			}
-			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.JudgeInput{end}}); err != nil {
+			if err := b.engine.Record(t.Context(), contract.RecordInput{Ends: []contract.StepEnd{end}}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, b.record("r1", "count")); diff != "" {
 				t.Errorf("made again (-want +got):\n%s", diff)
 			}
-			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.At{end.At}}); err != nil {
+			if err := b.engine.Sync(t.Context(), contract.SyncInput{Run: "r1", Ends: []record.StepRef{end.StepRef}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := b.engine.Resolve(t.Context(), b.at("r1", "use")); err != nil {

@@ -30,7 +30,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if err != nil {
 		return contract.Resolved{}, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, known)
+	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, known)
 	if err != nil {
 		return contract.Resolved{}, err
 	}
@@ -75,7 +75,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		return out, err
 	}
 	if kinds[node.Kind].asks {
-		out.Ask, err = question(sub, in.At, resolved.Spec)
+		out.Ask, err = question(sub, in.StepRef, resolved.Spec)
 	}
 	return out, err
 }
@@ -103,7 +103,7 @@ func (e *Engine) stepInput(
 }
 
 // question is what an approval step asks, and whom.
-func question(sub *Submitted, at record.At, spec json.RawMessage) (*contract.ApprovalInput, error) {
+func question(sub *Submitted, at record.StepRef, spec json.RawMessage) (*contract.ApprovalInput, error) {
 	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
 	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
 		return nil, fault.New(fault.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
@@ -135,7 +135,7 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	if err != nil {
 		return contract.Expanded{}, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, nil)
+	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, nil)
 	if err != nil {
 		return contract.Expanded{}, err
 	}

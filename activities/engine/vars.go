@@ -39,7 +39,7 @@ func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
 // vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
 // runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
 func (e *Engine) vars(
-	ctx context.Context, sub *Submitted, at record.At, now record.Situation, known map[string]spec.StepResult,
+	ctx context.Context, sub *Submitted, at record.StepRef, now record.RunContext, known map[string]spec.StepResult,
 ) (spec.Node, spec.Vars, error) {
 	record, err := e.record(ctx, at.Run)
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *Engine) upstream(
 }
 
 // instance reads what an instance of a fanned-out step is about.
-func (e *Engine) instance(ctx context.Context, at record.At) (*spec.Instance, error) {
+func (e *Engine) instance(ctx context.Context, at record.StepRef) (*spec.Instance, error) {
 	switch {
 	case at.Instance == nil:
 		return nil, nil
@@ -118,7 +118,7 @@ func (e *Engine) instance(ctx context.Context, at record.At) (*spec.Instance, er
 	case at.Instance.Index == 0:
 		return &spec.Instance{}, nil
 	}
-	before := record.At{Run: at.Run, Step: at.Step, Instance: &record.Instance{Index: at.Instance.Index - 1}}
+	before := record.StepRef{Run: at.Run, Step: at.Step, Instance: &record.Instance{Index: at.Instance.Index - 1}}
 	var rec record.StepRecord
 	if err := e.Store.GetJSON(ctx, record.Key(before), &rec); err != nil {
 		return nil, fmt.Errorf("the iteration before: %w", err)
@@ -137,7 +137,7 @@ func (e *Engine) list(ctx context.Context, digest string) ([]spec.Instance, erro
 	})
 }
 
-func facts(record record.RunRecord, now record.Situation) spec.RunFacts {
+func facts(record record.RunRecord, now record.RunContext) spec.RunFacts {
 	return spec.RunFacts{
 		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
 		CostUSD: now.CostUSD, CostUnknown: now.CostUnknown, Status: now.Status, Failed: now.Failed,

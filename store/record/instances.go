@@ -42,7 +42,7 @@ func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit 
 
 // LoadInstance reads the record of one instance; one that has not ended is pending.
 func LoadInstance(ctx context.Context, s *store.Store, run, step string, index int) (StepRecord, error) {
-	at := At{Run: run, Step: step, Instance: &Instance{Index: index}}
+	at := StepRef{Run: run, Step: step, Instance: &Instance{Index: index}}
 	record := StepRecord{Step: step, Index: index, Status: spec.StatusPending}
 	if err := s.GetJSON(ctx, Key(at), &record); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return record, fmt.Errorf("the record of %s: %w", at.ID(), err)

@@ -20,7 +20,7 @@ func TestLoadInstances(t *testing.T) {
 		if i == 3 || i == 10 {
 			status = spec.StatusFailed
 		}
-		at := At{Run: "r", Step: "fit", Instance: &Instance{Index: i}}
+		at := StepRef{Run: "r", Step: "fit", Instance: &Instance{Index: i}}
 		if err := s.PutJSON(t.Context(), Key(at), StepRecord{Step: "fit", Index: i, Status: status}, store.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ func StepKey(run, step string) string { return store.RunsPrefix + run + "/steps/
 
 // Key is where the record of a step, or of an instance of one, is. Instances lie apart: there may be many, and whoever lists
 // runs does not want them.
-func Key(at At) string {
+func Key(at StepRef) string {
 	if at.Instance == nil {
 		return StepKey(at.Run, at.Step)
 	}

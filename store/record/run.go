@@ -57,8 +57,8 @@ type RunOutput struct {
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
-// At names what a local activity of the engine is about: a step of a run, or an instance of one.
-type At struct {
+// StepRef names what a local activity of the engine is about: a step of a run, or an instance of one.
+type StepRef struct {
 	Run        string `json:"run,omitempty"`
 	Submission string `json:"submission,omitempty"`
 	Step       string `json:"step"`
@@ -75,7 +75,7 @@ type Instance struct {
 }
 
 // ID is how the step or the instance is called in workflow IDs, folders and logs: fit, or fit.3.
-func (a At) ID() string {
+func (a StepRef) ID() string {
 	if a.Instance == nil {
 		return a.Step
 	}
@@ -100,8 +100,8 @@ func ChildRun(run, step string, attempt int) string {
 	return id
 }
 
-// Situation is what steps that run after the end of the main ones may ask for.
-type Situation struct {
+// RunContext is what steps that run after the end of the main ones may ask for.
+type RunContext struct {
 	Status  spec.Status       `json:"status,omitempty"`
 	Failed  []spec.FailedStep `json:"failed,omitempty"`
 	CostUSD float64           `json:"cost_usd,omitempty"`

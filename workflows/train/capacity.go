@@ -35,7 +35,7 @@ const acquiringPhase = "acquiring: "
 var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOnDemand: "on-demand"}
 
 // acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
-func (t *train) acquire(ctx workflow.Context, l *life) error {
+func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "acquiring")
 	if next := t.carried.Next; next != nil {
 		t.carried.Next = nil
@@ -72,7 +72,7 @@ func (t *train) acquire(ctx workflow.Context, l *life) error {
 }
 
 // take makes a gang that was got the generation's.
-func (l *life) take(got contract.Acquired) {
+func (l *generation) take(got contract.Acquired) {
 	l.gang = got.Gang
 	l.nodes = make([]nodeState, len(got.Gang.Nodes))
 	g := &l.current
@@ -156,21 +156,21 @@ func (t *train) missedReason() string {
 	return fmt.Sprintf("it was not done by its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// scout looks for spot while the gang runs on on-demand, where the step may buy either. What it gets is the next generation's gang:
+// spotWatcher looks for spot while the gang runs on on-demand, where the step may buy either. What it gets is the next generation's gang:
 // the one that runs is left only when there is something to leave it for.
-type scout struct {
+type spotWatcher struct {
 	asked bool // for anything
 	ended bool
 	found *contract.Acquired
 }
 
 // lookOut starts the scout.
-func (l *life) lookOut(ctx workflow.Context) {
+func (l *generation) lookOut(ctx workflow.Context) {
 	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == spec.CapacitySpot })
 	if l.current.Capacity != spec.CapacityOnDemand || !spot {
 		return
 	}
-	l.scout = &scout{}
+	l.scout = &spotWatcher{}
 	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
 		defer func() { l.scout.ended = true }()
 		for pause := firstLook; ; {
@@ -185,7 +185,7 @@ func (l *life) lookOut(ctx workflow.Context) {
 }
 
 // looked considers a move, and tries it while it is worth one. It reports whether the scout's work is done.
-func (l *life) looked(ctx workflow.Context) bool {
+func (l *generation) looked(ctx workflow.Context) bool {
 	for {
 		choice, err := l.choose(ctx)
 		if err != nil || ctx.Err() != nil {
@@ -214,11 +214,11 @@ func (l *life) looked(ctx workflow.Context) bool {
 }
 
 // moves reports whether the gang is to be left for another.
-func (l *life) moves() bool { return l.scout != nil && l.scout.found != nil }
+func (l *generation) moves() bool { return l.scout != nil && l.scout.found != nil }
 
-// recall waits for the end of the scout, whose context is over. What it got is the next generation's when the gang was left for it, and
+// cancelProbe waits for the end of the scout, whose context is over. What it got is the next generation's when the gang was left for it, and
 // else given back.
-func (l *life) recall(ctx workflow.Context, end trainEnd) {
+func (l *generation) cancelProbe(ctx workflow.Context, end trainEnd) {
 	if l.scout == nil {
 		return
 	}

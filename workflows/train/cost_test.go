@@ -14,7 +14,7 @@ import (
 
 // The step is tried again by whether a worker was lost, so that must be seen in the error.
 func TestCostHidesNoLostWorker(t *testing.T) {
-	tr := &train{carried: contract.TrainCarried{Generations: []spec.Generation{{CostUSD: 7}}}}
+	tr := &train{carried: contract.TrainContinuation{Generations: []spec.Generation{{CostUSD: 7}}}}
 	if err := tr.withCost(temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)); !durable.WorkerLost(err) {
 		t.Errorf("%v does not say that a worker was lost", err)
 	}

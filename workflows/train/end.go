@@ -42,7 +42,7 @@ func (e trainEnd) message() string {
 
 // classify says from all ranks how the generation ended. What explains the others goes first: where a node is lost its peers' errors
 // are its consequence, and a rank killed by a signal makes the others exit with an error of their own.
-func (l *life) classify() trainEnd {
+func (l *generation) classify() trainEnd {
 	end := trainEnd{}
 	for i := range l.nodes {
 		end.ran = end.ran || l.nodes[i].started
@@ -69,35 +69,35 @@ func (l *life) classify() trainEnd {
 }
 
 // exitedZero reports whether the ranks of every node ended with 0.
-func (l *life) exitedZero() bool {
+func (l *generation) exitedZero() bool {
 	return l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) })
 }
 
 // cutShort reports whether ranks that ended with 0 were told to before their last step: an exit code of 0 is also what a script leaves with
 // that saves and returns when it is stopped. Where nobody says how many steps there are, a stop is taken for one; the next generation goes
 // on from the last checkpoint, and ends at once when nothing is left to do.
-func (l *life) cutShort() bool {
+func (l *generation) cutShort() bool {
 	zero := l.nodes[0].result
 	told := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })
 	return told && zero.Short(l.plan.TotalSteps) || zero.Unfinished != ""
 }
 
-func (l *life) wasCanceled(end *trainEnd) bool {
+func (l *generation) wasCanceled(end *trainEnd) bool {
 	end.how, end.reason = spec.EndCanceled, "canceled"
 	return l.canceled
 }
 
-func (l *life) wasLate(end *trainEnd) bool {
+func (l *generation) wasLate(end *trainEnd) bool {
 	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", fault.Timeout
 	return l.late
 }
 
-func (l *life) wasBroke(end *trainEnd) bool {
+func (l *generation) wasBroke(end *trainEnd) bool {
 	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", fault.Budget
 	return l.broke
 }
 
-func (l *life) wasOverdue(end *trainEnd) bool {
+func (l *generation) wasOverdue(end *trainEnd) bool {
 	if l.overdue {
 		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), fault.Timeout
 	}
@@ -105,7 +105,7 @@ func (l *life) wasOverdue(end *trainEnd) bool {
 }
 
 // wasRefused: an agent or the step's spec is wrong, which no further try mends.
-func (l *life) wasRefused(end *trainEnd) bool {
+func (l *generation) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.Invalid {
 			end.how, end.reason, end.errType = spec.EndUserError, fault.Message(err), fault.Invalid
@@ -115,7 +115,7 @@ func (l *life) wasRefused(end *trainEnd) bool {
 	return false
 }
 
-func (l *life) wasUnusable(end *trainEnd) bool {
+func (l *generation) wasUnusable(end *trainEnd) bool {
 	for i := range l.nodes {
 		if why := l.nodes[i].unusable; why != "" {
 			end.how, end.reason, end.errType, end.unusable = spec.EndNodeLost, why, "", true
@@ -126,7 +126,7 @@ func (l *life) wasUnusable(end *trainEnd) bool {
 	return false
 }
 
-func (l *life) wasLost(end *trainEnd) bool {
+func (l *generation) wasLost(end *trainEnd) bool {
 	end.how, end.errType = spec.EndNodeLost, ""
 	for i := range l.nodes {
 		n := &l.nodes[i]
@@ -143,7 +143,7 @@ func (l *life) wasLost(end *trainEnd) bool {
 }
 
 // first returns the node whose ranks ended first of those that cond holds for, or -1.
-func (l *life) first(cond func(protocol.RanksEnded) bool) int {
+func (l *generation) first(cond func(protocol.RanksEnded) bool) int {
 	at := -1
 	for i := range l.nodes {
 		n := &l.nodes[i]
@@ -168,13 +168,13 @@ func failedBefore(a, b protocol.RanksEnded) bool {
 }
 
 // rank is the number of the rank that node i tells of, among all ranks.
-func (l *life) rank(i int) int {
+func (l *generation) rank(i int) int {
 	r := l.nodes[i].result
 	return i*max(1, r.Ranks) + r.Local
 }
 
 // starved: a rank was killed for want of memory, which the same program will want again.
-func (l *life) starved(end *trainEnd) bool {
+func (l *generation) starved(end *trainEnd) bool {
 	i := l.first(func(r protocol.RanksEnded) bool { return r.OverMemory != "" })
 	if i < 0 {
 		return false
@@ -185,7 +185,7 @@ func (l *life) starved(end *trainEnd) bool {
 	return true
 }
 
-func (l *life) hung(end *trainEnd) bool {
+func (l *generation) hung(end *trainEnd) bool {
 	i := l.first(func(r protocol.RanksEnded) bool { return r.Hung })
 	if i < 0 {
 		return false
@@ -195,7 +195,7 @@ func (l *life) hung(end *trainEnd) bool {
 	return true
 }
 
-func (l *life) crashed(end *trainEnd) bool {
+func (l *generation) crashed(end *trainEnd) bool {
 	i := l.first(func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped })
 	if i < 0 {
 		return false
@@ -206,7 +206,7 @@ func (l *life) crashed(end *trainEnd) bool {
 	return true
 }
 
-func (l *life) userFailed(end *trainEnd) bool {
+func (l *generation) userFailed(end *trainEnd) bool {
 	end.how, end.errType = spec.EndUserError, fault.User
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.User {
@@ -227,7 +227,7 @@ func (l *life) userFailed(end *trainEnd) bool {
 
 // unfinished says what node 0 lacks that ended with 0 by itself. Where the nodes were being told to stop, its ranks have agreed to that with
 // their peers, and left before they were told themselves.
-func (l *life) unfinished() string {
+func (l *generation) unfinished() string {
 	if len(l.nodes) == 0 || l.left() {
 		return ""
 	}
@@ -236,7 +236,7 @@ func (l *life) unfinished() string {
 
 // failed reports whether a rank failed by itself. Where ranks were told to stop one may have agreed to it with its peers, and exited so,
 // before it was told itself.
-func (l *life) failed(r protocol.RanksEnded) bool {
+func (l *generation) failed(r protocol.RanksEnded) bool {
 	if r.Code == exitStopped && (l.left() || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
 		return false
 	}
@@ -244,7 +244,7 @@ func (l *life) failed(r protocol.RanksEnded) bool {
 }
 
 // nodeFailed: a node could not do its part, and says why.
-func (l *life) nodeFailed(end *trainEnd) bool {
+func (l *generation) nodeFailed(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil {
 			end.how, end.errType, end.reason = spec.EndCrashed, fault.Infrastructure, fmt.Sprintf("node %d: %s", i, fault.Message(err))
@@ -255,7 +255,7 @@ func (l *life) nodeFailed(end *trainEnd) bool {
 }
 
 // wasNoticed: stopped on a notice. Unless every rank said that it has left a checkpoint the node counts as lost, for its work is.
-func (l *life) wasNoticed(end *trainEnd) bool {
+func (l *generation) wasNoticed(end *trainEnd) bool {
 	if l.notice == nil {
 		return false
 	}
@@ -276,7 +276,7 @@ func (l *life) wasNoticed(end *trainEnd) bool {
 }
 
 // wasStopped: told to stop by somebody else than this workflow, and gone in peace.
-func (l *life) wasStopped(end *trainEnd) bool {
+func (l *generation) wasStopped(end *trainEnd) bool {
 	if !end.ran || !l.exitedZero() {
 		return false
 	}
@@ -289,7 +289,7 @@ func (l *life) wasStopped(end *trainEnd) bool {
 }
 
 // wasMoved: stopped because there is a cheaper gang to go on with. What a rank did not save is done again, and that is all.
-func (l *life) wasMoved(end *trainEnd) bool {
+func (l *generation) wasMoved(end *trainEnd) bool {
 	if !l.moves() {
 		return false
 	}

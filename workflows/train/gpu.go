@@ -22,7 +22,7 @@ const (
 )
 
 // notes takes a notice of this generation, the first of each cause.
-func (l *life) notes(ctx workflow.Context, notice protocol.Notice) {
+func (l *generation) notes(ctx workflow.Context, notice protocol.Notice) {
 	if notice.Generation != l.current.Index {
 		return
 	}
@@ -40,10 +40,12 @@ func (l *life) notes(ctx workflow.Context, notice protocol.Notice) {
 }
 
 // left reports whether the nodes are told to stop, as far as that is no failure.
-func (l *life) left() bool { return l.notice != nil || l.fault != nil || l.idle != nil || l.moves() }
+func (l *generation) left() bool {
+	return l.notice != nil || l.fault != nil || l.idle != nil || l.moves()
+}
 
 // wasFaulty: a GPU broke, whatever the ranks made of it. That is nobody's fault, and the next generation goes without it.
-func (l *life) wasFaulty(end *trainEnd) bool {
+func (l *generation) wasFaulty(end *trainEnd) bool {
 	node, why := -1, ""
 	if l.fault != nil {
 		node, why = l.fault.Node, l.fault.Reason
@@ -61,7 +63,7 @@ func (l *life) wasFaulty(end *trainEnd) bool {
 }
 
 // wasIdle: stopped because the GPUs were hardly used.
-func (l *life) wasIdle(end *trainEnd) bool {
+func (l *generation) wasIdle(end *trainEnd) bool {
 	if l.idle == nil {
 		return false
 	}
@@ -71,7 +73,7 @@ func (l *life) wasIdle(end *trainEnd) bool {
 }
 
 // avoid has the next gangs go without the machines whose GPUs broke.
-func (l *life) avoid() {
+func (l *generation) avoid() {
 	for i, n := range l.nodes {
 		broke := n.result.Fault != "" || l.fault != nil && l.fault.Node == i
 		if machine := l.gang.Nodes[i].Machine; broke && machine != "" && !slices.Contains(l.carried.Avoid, machine) {
@@ -82,7 +84,7 @@ func (l *life) avoid() {
 }
 
 // gpus is what the GPUs of all nodes did, as far as these could say.
-func (l *life) gpus() spec.GPUUse {
+func (l *generation) gpus() spec.GPUUse {
 	var sum spec.GPUUse
 	known, weight := 0, 0.0
 	for _, n := range l.nodes {

@@ -77,7 +77,7 @@ func (t *train) goOn(ctx workflow.Context) error {
 type train struct {
 	in      contract.TrainInput
 	plan    contract.TrainPlan
-	carried contract.TrainCarried
+	carried contract.TrainContinuation
 	budget  *durable.RetryBudget
 	notices workflow.ReceiveChannel
 
@@ -101,7 +101,7 @@ func (t *train) key() training.Key {
 func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	t.current = spec.Generation{Index: len(t.carried.Generations) + 1, StartedAt: workflow.Now(ctx)}
 	t.nodes = nil
-	l := &life{train: t}
+	l := &generation{train: t}
 	if err := t.seal(ctx, l); err != nil {
 		return trainEnd{}, t.abandon(ctx, err)
 	}
@@ -120,7 +120,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	end := l.live(ctx)
 	l.avoid()
 	t.current.GPUs = l.gpus()
-	l.recall(ctx, end)
+	l.cancelProbe(ctx, end)
 	err := t.release(ctx, t.key(), t.current.Pool)
 	t.close(ctx, end)
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 }
 
 // seal opens the generation, and closes the account of the one before: what it did beyond the sealed step is lost.
-func (t *train) seal(ctx workflow.Context, l *life) error {
+func (t *train) seal(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "sealing")
 	var out contract.SealOutput
 	in := contract.SealInput{Key: t.key(), Unusable: t.carried.Unusable}

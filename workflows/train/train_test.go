@@ -48,7 +48,7 @@ type stage struct {
 	unpriced, unpricedSpot bool
 	// timeout of the step, and what an earlier history hands over.
 	timeout time.Duration
-	carried contract.TrainCarried
+	carried contract.TrainContinuation
 	// falls: the only node goes once its ranks have run.
 	falls bool
 	// deadline of the step, that ends it: so long after its start.
@@ -344,14 +344,14 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	}
 	s = &stage{timeout: 5 * time.Minute}
 	env := s.environment(t)
-	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
+	s.carried = contract.TrainContinuation{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
 	err := s.train(t, env, spec.Retry{Attempts: 1})
 	if fault.TypeOf(err) != fault.Timeout || !strings.Contains(fault.Message(err), "waited for nodes") || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout that tells of the wait", err, s.acquired)
 	}
 	s = &stage{timeout: 5 * time.Minute}
 	env = s.environment(t)
-	s.carried = contract.TrainCarried{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
+	s.carried = contract.TrainContinuation{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
 	retry := spec.Retry{Attempts: 2, Errors: []string{fault.Timeout}, Backoff: spec.Duration(time.Millisecond)}
 	if err := s.train(t, env, retry); err != nil || s.acquired != 1 {
 		t.Errorf("the next attempt ended with %v after %d tries, want a success with time of its own", err, s.acquired)

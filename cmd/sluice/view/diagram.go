@@ -25,9 +25,9 @@ func label(s PlanStep) []string {
 	}
 	lines := []string{cut(s.ID, labelWidth), kind}
 	switch p := s.Outlook.Prospect; p {
-	case engine.ProspectCached, engine.ProspectChanged, engine.ProspectSkipped:
+	case engine.ActionReuse, engine.ActionRunChanged, engine.ActionSkip:
 		lines[1] += separator + string(p)
-	case engine.ProspectRuns, engine.ProspectNotRun: // what a graph shows anyway
+	case engine.ActionRun, engine.ActionNone: // what a graph shows anyway
 	}
 	if s.When != "" {
 		lines = append(lines, cut("when "+human.Line(string(s.When)), labelWidth))

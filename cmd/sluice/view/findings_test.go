@@ -68,12 +68,12 @@ func TestDiagrams(t *testing.T) {
 		{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
 		{ID: "report", Kind: spec.KindRun, Section: spec.SectionFinally},
 	}
-	plan := NewPlan(p, graph, engine.Forecast{Seconds: 190, CostUSD: 1.5, Steps: map[string]engine.Outlook{
-		"mail":   {Prospect: engine.ProspectCached, From: "spam-1"},
-		"fit":    {Prospect: engine.ProspectChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
-		"score":  {Prospect: engine.ProspectRuns, After: []string{"fit"}},
-		"page":   {Prospect: engine.ProspectNotRun, Reason: "it runs when a step fails"},
-		"report": {Prospect: engine.ProspectCached, From: "spam-1", Reason: "its gate would ask a person"},
+	plan := NewPlan(p, graph, engine.Plan{Seconds: 190, CostUSD: 1.5, Steps: map[string]engine.StepPlan{
+		"mail":   {Prospect: engine.ActionReuse, From: "spam-1"},
+		"fit":    {Prospect: engine.ActionRunChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
+		"score":  {Prospect: engine.ActionRun, After: []string{"fit"}},
+		"page":   {Prospect: engine.ActionNone, Reason: "it runs when a step fails"},
+		"report": {Prospect: engine.ActionReuse, From: "spam-1", Reason: "its gate would ask a person"},
 	}})
 	golden(t, "plan-sections", func(w io.Writer) error { return Theme{}.Plan(w, plan) })
 	golden(t, "plan-mermaid", func(w io.Writer) error { return Mermaid(w, plan) })

@@ -43,14 +43,14 @@ type PlanStep struct {
 	Timeout spec.Duration     `json:"timeout,omitempty"`
 	Publish map[string]string `json:"publish,omitempty"`
 	// Outlook is what a run would do with the step, where that is known.
-	Outlook Outlook `json:"outlook,omitzero"`
+	Outlook StepPlan `json:"outlook,omitzero"`
 }
 
 // sections are the parts of a pipeline in the order they run.
 var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
 // NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
-func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast engine.Forecast) Plan {
+func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast engine.Plan) Plan {
 	plan := Plan{
 		Name: p.Name, Params: p.Params, Given: forecast.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
 	}

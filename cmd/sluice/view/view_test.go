@@ -168,7 +168,7 @@ func TestPlan(t *testing.T) {
 		{ID: "score", Kind: spec.KindEvaluate, Needs: map[string]spec.Need{"fit": spec.NeedPassed, "mail": spec.NeedPassed}, After: []string{"fit", "mail"}},
 		{ID: "page", Kind: spec.KindRun, Needs: map[string]spec.Need{"mail": spec.NeedFailed}, After: []string{"mail"}},
 	}
-	forecast := engine.Forecast{Given: map[string]string{"n": "2", "size": "large"}}
+	forecast := engine.Plan{Given: map[string]string{"n": "2", "size": "large"}}
 	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, forecast)) })
 }
 

@@ -73,20 +73,20 @@ take over now that the files were edited, with that run's parameters.
 
 // foresee compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
 // that says so.
-func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Forecast, error) {
+func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, req, against)
 	if err != nil {
-		return nil, engine.Forecast{}, err
+		return nil, engine.Plan{}, err
 	}
 	if against != "" {
 		run, err := control.FindRun(ctx, s, against)
 		if err != nil {
-			return nil, engine.Forecast{}, err
+			return nil, engine.Plan{}, err
 		}
 		against = run.Run
 	}
-	program, forecast, err := control.Forecast(ctx, s, kit.StateDir(cmd), req, against)
+	program, forecast, err := control.Plan(ctx, s, kit.StateDir(cmd), req, against)
 	var missing *control.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)

@@ -45,7 +45,7 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 	}
 	for name, f := range map[string]any{
 		contract.BeginActivity: engine.Begin, contract.ResolveActivity: engine.Resolve, contract.ExpandActivity: engine.Expand,
-		contract.JudgeActivity: engine.Judge, contract.GatherActivity: engine.Gather, contract.FinishActivity: engine.Finish,
+		contract.VerdictActivity: engine.Verdict, contract.GatherActivity: engine.Gather, contract.FinishActivity: engine.Finish,
 		contract.ChildActivity: engine.Child, contract.SyncActivity: engine.Sync, contract.RecordActivity: engine.Record,
 		contract.RunActivity: engine.Judging(step),
 	} {

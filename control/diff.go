@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// differs says in words what a submission was made of otherwise than an earlier one: files, parameters, the environment. Empty: nothing.
-func (s *Session) differs(ctx context.Context, earlier, now string) ([]string, error) {
+// diffSubmissions says in words what a submission was made of otherwise than an earlier one: files, parameters, the environment. Empty: nothing.
+func (s *Session) diffSubmissions(ctx context.Context, earlier, now string) ([]string, error) {
 	was, err := record.LoadSubmission(ctx, s.Store, earlier)
 	if err != nil {
 		return nil, err

@@ -18,15 +18,15 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// Judge ends a step or an instance: it judges the gate, publishes what passed and writes the record, in this order, so that a record
+// Verdict ends a step or an instance: it judges the gate, publishes what passed and writes the record, in this order, so that a record
 // that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
 // with a second call.
-func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Judged, error) {
+func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.StepVerdict, error) {
 	if err := e.catchUp(ctx, in.Ends); err != nil {
-		return contract.Judged{}, err
+		return contract.StepVerdict{}, err
 	}
 	in.Ends = nil
-	record, word, err := e.weigh(ctx, in)
+	record, word, err := e.evaluate(ctx, in)
 	if err != nil || word.Status == spec.StatusHold {
 		return word, err
 	}
@@ -48,12 +48,12 @@ func (e *Engine) Judge(ctx context.Context, in contract.JudgeInput) (contract.Ju
 	return word, nil
 }
 
-// weigh makes a step's record, and the word on it.
-func (e *Engine) weigh(ctx context.Context, in contract.JudgeInput) (record.StepRecord, contract.Judged, error) {
-	var word contract.Judged
+// evaluate makes a step's record, and the word on it.
+func (e *Engine) evaluate(ctx context.Context, in contract.StepEnd) (record.StepRecord, contract.StepVerdict, error) {
+	var word contract.StepVerdict
 	record, err := e.recordOf(ctx, in)
 	if err == nil && in.Status == spec.StatusSucceeded {
-		word, err = e.judge(ctx, in, &record)
+		word, err = e.evaluateGate(ctx, in, &record)
 	}
 	if err != nil || word.Status == spec.StatusHold {
 		return record, word, err
@@ -76,22 +76,22 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 }
 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
-func (e *Engine) keep(ctx context.Context, in contract.JudgeInput, rec record.StepRecord) error {
+func (e *Engine) keep(ctx context.Context, in contract.StepEnd, rec record.StepRecord) error {
 	opts := store.WriteOptions{Volatile: in.Volatile}
 	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
 		opts.Also = cacheKey(in.Key)
 	}
-	return e.Store.PutJSON(ctx, record.Key(in.At), kept{rec, cached{in.At}}, opts)
+	return e.Store.PutJSON(ctx, record.Key(in.StepRef), keptVerdict{rec, cached{in.StepRef}}, opts)
 }
 
-// kept is a step's record as it is stored: it is the entry of the step cache too.
-type kept struct {
+// keptVerdict is a step's record as it is stored: it is the entry of the step cache too.
+type keptVerdict struct {
 	record.StepRecord
 	cached
 }
 
 // recordOf is a step's record before its gate was judged.
-func (e *Engine) recordOf(ctx context.Context, in contract.JudgeInput) (record.StepRecord, error) {
+func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.StepRecord, error) {
 	rec := record.StepRecord{
 		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
 		StartedAt: in.Now, EndedAt: in.EndedAt, Attempts: in.Attempts, ReusedFrom: in.ReusedFrom, Key: in.Key,
@@ -139,22 +139,22 @@ func costOf(outputs json.RawMessage) fault.Costs {
 	return cost
 }
 
-// judge applies the step's gate to its outputs.
-func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *record.StepRecord) (word contract.Judged, err error) {
+// evaluateGate applies the step's gate to its outputs.
+func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *record.StepRecord) (word contract.StepVerdict, err error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return word, err
 	}
-	node, vars, err := e.vars(ctx, sub, in.At, in.Situation, nil)
+	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, nil)
 	if err != nil {
 		return word, err
 	}
 	if kinds[in.Kind].cleans {
-		if record.Outputs, err = e.compare(ctx, sub, in.At, vars, record.Outputs); err != nil {
+		if record.Outputs, err = e.compare(ctx, sub, in.StepRef, vars, record.Outputs); err != nil {
 			return word, err
 		}
 	}
-	record.Checks, record.Verdict = sub.Program.Judge(in.Step, record.Outputs, vars)
+	record.Checks, record.Verdict = sub.Program.EvaluateGate(in.Step, record.Outputs, vars)
 	said := decisions(in, record.Checks)
 	if open := undecided(record.Checks, said); record.Verdict == spec.VerdictHold && open >= 0 {
 		word.Status = spec.StatusHold
@@ -175,7 +175,7 @@ func (e *Engine) judge(ctx context.Context, in contract.JudgeInput, record *reco
 }
 
 // decisions are what people said of the conditions of a gate, by the condition's place.
-func decisions(in contract.JudgeInput, checks []spec.Check) map[int]record.Decision {
+func decisions(in contract.StepEnd, checks []spec.Check) map[int]record.Decision {
 	said := map[int]record.Decision{}
 	keep := func(d record.Decision) {
 		at := d.Check - 1
@@ -239,7 +239,7 @@ func holds(c spec.Check) bool { return c.Verdict == spec.VerdictFail && c.OnFail
 const holdPass = "pass"
 
 // hold is what a person is asked about the condition of a gate that is at a place.
-func hold(sub *Submitted, in contract.JudgeInput, c spec.Check, at int) *contract.ApprovalInput {
+func hold(sub *Submitted, in contract.StepEnd, c spec.Check, at int) *contract.ApprovalInput {
 	ask := &contract.ApprovalInput{Run: in.Run, Step: in.ID(), Seen: refusal(c), Users: users(sub, c.Hold.Who), Check: at + 1}
 	ask.Approval.Who = c.Hold.Who
 	if c.Hold.Timeout > 0 {
@@ -254,9 +254,9 @@ func hold(sub *Submitted, in contract.JudgeInput, c spec.Check, at int) *contrac
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
 // that are registered, and the words for it in the step's record.
 func (e *Engine) publish(
-	ctx context.Context, sub *Submitted, in contract.JudgeInput, vars spec.Vars, outputs json.RawMessage,
+	ctx context.Context, sub *Submitted, in contract.StepEnd, vars spec.Vars, outputs json.RawMessage,
 ) (done []record.Version, words []string, err error) {
-	at := in.At
+	at := in.StepRef
 	names := sub.Program.Publishes(at.Step)
 	if len(names) == 0 {
 		return nil, nil, nil

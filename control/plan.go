@@ -16,43 +16,43 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Forecast says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
+// Plan says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
 // that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the
 // parameters are wrong.
-func Forecast(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, engine.Forecast, error) {
+func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
 	if against != "" {
 		run, err := record.LoadRun(ctx, s, against)
 		if err != nil {
-			return nil, engine.Forecast{}, err
+			return nil, engine.Plan{}, err
 		}
 		given, err := paramsOf(ctx, s, run.RunRecord)
 		if err != nil {
-			return nil, engine.Forecast{}, err
+			return nil, engine.Plan{}, err
 		}
 		req.Params = merged(given, req.Params)
 	}
 	program, sub, err := load(req)
 	if err != nil {
-		return nil, engine.Forecast{}, err
+		return nil, engine.Plan{}, err
 	}
 	if _, bad := program.Params(req.Params); bad.HasErrors() {
-		return program, engine.Forecast{}, &LintError{bad}
+		return program, engine.Plan{}, &LintError{bad}
 	}
-	in := engine.ForecastInput{Submission: packed(sub), Program: program, Now: time.Now()}
+	in := engine.PlanInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !connect.ClusterNamed() { // there it is done elsewhere
 		in.Python, in.Platform = (&script.Interpreter{Env: state.PythonOf(stateDir)}).Digest, new(trtexec.Finder).Platform
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
-		return program, engine.Forecast{}, err
+		return program, engine.Plan{}, err
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
 	folder, err := workspaceOf(dir, stateDir, keyFiles(program.Environment()))
 	if err != nil {
-		return program, engine.Forecast{}, err
+		return program, engine.Plan{}, err
 	}
-	if in.Files, err = store.ListTree(ctx, dir, folder.leavesOut); err != nil {
-		return program, engine.Forecast{}, irregular(err)
+	if in.Files, err = store.ListTree(ctx, dir, folder.ignores); err != nil {
+		return program, engine.Plan{}, notAFile(err)
 	}
 	forecast, err := engine.NewForecast(ctx, s, in)
 	forecast.Given = req.Params

@@ -8,19 +8,19 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// Outlook is what a run would do with a step.
-type Outlook struct {
-	engine.Outlook
+// StepPlan is what a run would do with a step.
+type StepPlan struct {
+	engine.StepPlan
 	// Detail says why, or from where, in one line.
 	Detail string `json:"-"`
 }
 
-func newOutlook(o engine.Outlook) Outlook {
+func newOutlook(o engine.StepPlan) StepPlan {
 	var parts []string
 	switch {
-	case o.Prospect == engine.ProspectCached && o.Reason == "":
+	case o.Prospect == engine.ActionReuse && o.Reason == "":
 		parts = append(parts, "with the outputs of "+o.From)
-	case o.Prospect == engine.ProspectCached:
+	case o.Prospect == engine.ActionReuse:
 		parts = append(parts, "with the outputs of "+o.From+", but "+o.Reason)
 	case len(o.Changed) > 0:
 		changed := strings.Join(o.Changed, ", ")
@@ -39,7 +39,7 @@ func newOutlook(o engine.Outlook) Outlook {
 	if o.Seconds > 0 {
 		parts = append(parts, "about "+estimate(o.Seconds, o.CostUSD))
 	}
-	return Outlook{Outlook: o, Detail: strings.Join(parts, separator)}
+	return StepPlan{StepPlan: o, Detail: strings.Join(parts, separator)}
 }
 
 // estimate writes a time and, where there is any, a cost.
@@ -53,15 +53,15 @@ func estimate(seconds, usd float64) string {
 // dollars writes a sum to the cent.
 func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
 
-func outlookStyle(p engine.Prospect) string {
+func outlookStyle(p engine.Action) string {
 	switch p {
-	case engine.ProspectCached:
+	case engine.ActionReuse:
 		return green
-	case engine.ProspectChanged:
+	case engine.ActionRunChanged:
 		return yellow
-	case engine.ProspectRuns:
+	case engine.ActionRun:
 		return cyan
-	case engine.ProspectSkipped, engine.ProspectNotRun:
+	case engine.ActionSkip, engine.ActionNone:
 	}
 	return faint
 }

@@ -47,8 +47,8 @@ const (
 	lossLimit = 2 * time.Second
 )
 
-// life is one generation while it lasts. Its coroutines note what they see; live waits for what matters.
-type life struct {
+// generation is one generation while it lasts. Its coroutines note what they see; live waits for what matters.
+type generation struct {
 	*train
 	seal checkpoint.Seal
 	gang training.Gang
@@ -63,8 +63,8 @@ type life struct {
 	broke    bool // the step has cost what it may
 	overdue  bool // the step's deadline has passed, and it is to stop then
 
-	began int    // length of the history when the ranks were started
-	scout *scout // nil where there is nothing to look out for
+	began int          // length of the history when the ranks were started
+	scout *spotWatcher // nil where there is nothing to look out for
 }
 
 // nodeState is what is known of one node of a gang.
@@ -80,7 +80,7 @@ type nodeState struct {
 }
 
 // live prepares the nodes, runs the ranks until the first reason to end, stops those that still run and says how it ended.
-func (l *life) live(ctx workflow.Context) trainEnd {
+func (l *generation) live(ctx workflow.Context) trainEnd {
 	// What runs on the nodes is ended by Stop, gracefully, and not by a cancel of this workflow.
 	nodes, drop := workflow.NewDisconnectedContext(ctx)
 	defer drop()
@@ -91,15 +91,15 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 	for i := range l.nodes {
 		workflow.Go(nodes, func(ctx workflow.Context) { l.prepare(ctx, i) })
 	}
-	l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.prepared }) })
-	if !l.broken() {
+	l.await(ctx, func() bool { return l.mustEnd() || l.all(func(n *nodeState) bool { return n.prepared }) })
+	if !l.mustEnd() {
 		l.enter(ctx, "running")
 		l.began = workflow.GetInfo(ctx).GetCurrentHistoryLength()
 		for i := range l.nodes {
 			workflow.Go(nodes, func(ctx workflow.Context) { l.run(ctx, i) })
 		}
 		l.lookOut(nodes)
-		l.await(ctx, func() bool { return l.broken() || l.all(func(n *nodeState) bool { return n.ended }) })
+		l.await(ctx, func() bool { return l.mustEnd() || l.all(func(n *nodeState) bool { return n.ended }) })
 	}
 	if l.pending() {
 		l.enter(ctx, "stopping")
@@ -110,7 +110,7 @@ func (l *life) live(ctx workflow.Context) trainEnd {
 }
 
 // ending says how the generation ended. Histories of older versions took every exit code of 0 for a finish.
-func (l *life) ending(ctx workflow.Context) trainEnd {
+func (l *generation) ending(ctx workflow.Context) trainEnd {
 	end := l.classify()
 	if end.ran && l.exitedZero() && l.cutShort() && !durable.Since(ctx, changeStopIsNoFinish) {
 		end.how, end.reason, end.errType = spec.EndFinished, "", ""
@@ -119,7 +119,7 @@ func (l *life) ending(ctx workflow.Context) trainEnd {
 }
 
 // await waits for cond, a cancel of the workflow, or the first of the limits of time and money.
-func (l *life) await(ctx workflow.Context, cond func() bool) {
+func (l *generation) await(ctx workflow.Context, cond func() bool) {
 	first := l.firstLimit(ctx)
 	var err error
 	ok := true
@@ -142,7 +142,7 @@ type limit struct {
 }
 
 // firstLimit is the limit that is reached first, or nil.
-func (l *life) firstLimit(ctx workflow.Context) *limit {
+func (l *generation) firstLimit(ctx workflow.Context) *limit {
 	var limits []limit
 	if left, ok := l.affords(ctx); ok {
 		limits = append(limits, limit{"budget", left, &l.broke})
@@ -160,8 +160,8 @@ func (l *life) firstLimit(ctx workflow.Context) *limit {
 	return &first
 }
 
-// broken reports whether there is a reason to end the generation before all ranks have finished.
-func (l *life) broken() bool {
+// mustEnd reports whether there is a reason to end the generation before all ranks have finished.
+func (l *generation) mustEnd() bool {
 	if l.canceled || l.late || l.broke || l.overdue || l.loss != nil || l.left() {
 		return true
 	}
@@ -173,7 +173,7 @@ func (l *life) broken() bool {
 // finished reports whether ranks ended with 0.
 func finished(r protocol.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
 
-func (l *life) all(cond func(*nodeState) bool) bool {
+func (l *generation) all(cond func(*nodeState) bool) bool {
 	for i := range l.nodes {
 		if !cond(&l.nodes[i]) {
 			return false
@@ -183,12 +183,12 @@ func (l *life) all(cond func(*nodeState) bool) bool {
 }
 
 // pending reports whether ranks may still run on a node that can be reached.
-func (l *life) pending() bool {
+func (l *generation) pending() bool {
 	return !l.all(func(n *nodeState) bool { return !n.started || n.ended || n.gone })
 }
 
 // watch notes the loss of nodes as the pool sees it.
-func (l *life) watch(ctx workflow.Context) {
+func (l *generation) watch(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "watch", func(ctx workflow.Context) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: 365 * 24 * time.Hour,
@@ -212,7 +212,7 @@ func (l *life) watch(ctx workflow.Context) {
 }
 
 // hear notes the notices that nodes of this generation are to be left. Notices for others come late and mean nothing.
-func (l *life) hear(ctx workflow.Context) {
+func (l *generation) hear(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "notices", func(ctx workflow.Context) {
 		over := false
 		for !over {
@@ -229,7 +229,7 @@ func (l *life) hear(ctx workflow.Context) {
 }
 
 // prepare makes one node ready.
-func (l *life) prepare(ctx workflow.Context, i int) {
+func (l *generation) prepare(ctx workflow.Context, i int) {
 	node := &l.nodes[i]
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              l.gang.Nodes[i].Queue,
@@ -252,7 +252,7 @@ func (l *life) prepare(ctx workflow.Context, i int) {
 }
 
 // run runs one node's ranks to their end. When the node falls silent, Attach asks whether it is really gone.
-func (l *life) run(ctx workflow.Context, i int) {
+func (l *generation) run(ctx workflow.Context, i int) {
 	node := &l.nodes[i]
 	node.started = true
 	in := protocol.RunRanksInput{
@@ -288,17 +288,17 @@ func (l *life) run(ctx workflow.Context, i int) {
 }
 
 // hasMany reports whether many events have been added to the history since the ranks were started.
-func (l *life) hasMany(ctx workflow.Context) bool {
+func (l *generation) hasMany(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistoryLength()-l.began >= manyEvents+10*len(l.nodes)
 }
 
 // isSpared reports whether what can be left out of the history is to be, for it has become long.
-func (l *life) isSpared(ctx workflow.Context) bool {
+func (l *generation) isSpared(ctx workflow.Context) bool {
 	return l.hasMany(ctx) && durable.Since(ctx, durable.ChangeLong)
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.
-func (l *life) stop(ctx workflow.Context) {
+func (l *generation) stop(ctx workflow.Context) {
 	grace := l.grace(ctx)
 	for i := range l.nodes {
 		if node := &l.nodes[i]; node.started && !node.ended && !node.gone {
@@ -310,7 +310,7 @@ func (l *life) stop(ctx workflow.Context) {
 	}
 }
 
-func (l *life) stopNode(ctx workflow.Context, i int, grace time.Duration) {
+func (l *generation) stopNode(ctx workflow.Context, i int, grace time.Duration) {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              l.gang.Nodes[i].Queue,
 		ScheduleToStartTimeout: pollLimit,
@@ -325,7 +325,7 @@ func (l *life) stopNode(ctx workflow.Context, i int, grace time.Duration) {
 }
 
 // grace is how long the ranks may take to end.
-func (l *life) grace(ctx workflow.Context) time.Duration {
+func (l *generation) grace(ctx workflow.Context) time.Duration {
 	switch {
 	case l.canceled || l.late || l.broke:
 		return cancelStop
@@ -341,7 +341,7 @@ func (l *life) grace(ctx workflow.Context) time.Duration {
 }
 
 // waitForLoss gives the pool time to say that a node is gone, where ranks failed in a way that this would explain.
-func (l *life) waitForLoss(ctx workflow.Context) {
+func (l *generation) waitForLoss(ctx workflow.Context) {
 	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool {
 		return n.ended && (n.err != nil || l.failed(n.result) || n.result.Signal != 0 && !n.result.Stopped)
 	})

@@ -7,14 +7,14 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// behind does writes that nobody waits for until Sync. What is not written when the process ends can be made again: see Restore.
-type behind struct {
+// writeBehind does writes that nobody waits for until Sync. What is not written when the process ends can be made again: see Restore.
+type writeBehind struct {
 	mu   sync.Mutex
 	open map[string]*sync.WaitGroup // by run
 }
 
 // do runs write in the background.
-func (b *behind) do(ctx context.Context, run string, write func(context.Context) error) {
+func (b *writeBehind) do(ctx context.Context, run string, write func(context.Context) error) {
 	b.mu.Lock()
 	if b.open == nil {
 		b.open = map[string]*sync.WaitGroup{}
@@ -35,7 +35,7 @@ func (b *behind) do(ctx context.Context, run string, write func(context.Context)
 }
 
 // wait returns when all writes of a run are done.
-func (b *behind) wait(run string) {
+func (b *writeBehind) wait(run string) {
 	b.mu.Lock()
 	group := b.open[run]
 	delete(b.open, run)

@@ -19,9 +19,9 @@ import (
 // may have ended the lock.
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
-// enter takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
+// acquireGroup takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
 // to wait, or it was cancelled while it waited. errLongHistory says that it is to go on waiting in a new history.
-func (r *run) enter(ctx workflow.Context) (out *record.RunOutput, err error) {
+func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
 		return nil, nil
@@ -31,7 +31,7 @@ func (r *run) enter(ctx workflow.Context) (out *record.RunOutput, err error) {
 		taken, err := r.lock(ctx)
 		switch {
 		case err != nil:
-			return r.turnedAway(ctx, err)
+			return r.rejected(ctx, err)
 		case !taken:
 			return nil, nil
 		}
@@ -44,11 +44,11 @@ func (r *run) enter(ctx workflow.Context) (out *record.RunOutput, err error) {
 		}
 		switch {
 		case err != nil:
-			return r.turnedAway(ctx, err)
+			return r.rejected(ctx, err)
 		case held:
 			return nil, nil
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
-			return r.turnedAway(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
+			return r.rejected(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
 		case by != "":
 			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
@@ -94,7 +94,7 @@ func (*run) answer(ctx workflow.Context) (held bool, by string) {
 // run that holds it when there will be no turn.
 func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by string, err error) {
 	conflict := r.begun.Concurrency.OnConflict
-	want := contract.Want{
+	want := contract.LockRequest{
 		Run: r.in.Run, Evict: conflict == spec.OnConflictCancelOther, Skip: conflict == spec.OnConflictSkip, Child: r.isChild(ctx),
 	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
@@ -115,22 +115,22 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	return held, by, err
 }
 
-// turnedAway ends a run that was cancelled while it waited, or that cannot get a turn.
-func (r *run) turnedAway(ctx workflow.Context, err error) (*record.RunOutput, error) {
+// rejected ends a run that was cancelled while it waited, or that cannot get a turn.
+func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
 		out = record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
-	r.leave(closing)
+	r.releaseGroup(closing)
 	if failed := r.close(closing, &out); failed != nil {
 		return &out, failed
 	}
 	return &out, err
 }
 
-// leave gives the lock back, and waits until the lock has heard it: what is still to be sent when a workflow ends never is.
-func (r *run) leave(ctx workflow.Context) {
+// releaseGroup gives the lock back, and waits until the lock has heard it: what is still to be sent when a workflow ends never is.
+func (r *run) releaseGroup(ctx workflow.Context) {
 	if r.begun.Concurrency.Group == "" {
 		return
 	}

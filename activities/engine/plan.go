@@ -20,21 +20,21 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Prospect is what a run would do with a step.
-type Prospect string
+// Action is what a run would do with a step.
+type Action string
 
 // The prospects.
 const (
-	ProspectRuns    Prospect = "runs"
-	ProspectChanged Prospect = "changed" // runs, since what it would do has changed since it was last done
-	ProspectCached  Prospect = "cached"
-	ProspectSkipped Prospect = "skipped"
-	ProspectNotRun  Prospect = "not run"
+	ActionRun        Action = "runs"
+	ActionRunChanged Action = "changed" // runs, since what it would do has changed since it was last done
+	ActionReuse      Action = "cached"
+	ActionSkip       Action = "skipped"
+	ActionNone       Action = "not run"
 )
 
-// Outlook is what a run would do with a step, as far as that can be told before it starts.
-type Outlook struct {
-	Prospect Prospect `json:"state"`
+// StepPlan is what a run would do with a step, as far as that can be told before it starts.
+type StepPlan struct {
+	Prospect Action `json:"state"`
 	// From is the run whose result would be taken over, or that Changed compares with.
 	From string `json:"from,omitempty"`
 	// Changed are the parts of what the step would do that have changed: keys of its spec, inputs.NAME, env.NAME, files.
@@ -53,18 +53,18 @@ type Outlook struct {
 	CostUSD float64 `json:"cost_usd,omitempty"`
 }
 
-// Forecast is what a run would do.
-type Forecast struct {
+// Plan is what a run would do.
+type Plan struct {
 	// Given are the parameters that were given for it, by hand or by the run it is against.
 	Given map[string]string
-	Steps map[string]Outlook
+	Steps map[string]StepPlan
 	// Seconds and CostUSD are estimates of the whole run, of those steps that have run before.
 	Seconds float64
 	CostUSD float64
 }
 
-// ForecastInput is a run that may be started.
-type ForecastInput struct {
+// PlanInput is a run that may be started.
+type PlanInput struct {
 	record.Submission
 	Program *dsl.Program
 	// Files of the workspace, which need not be in the store.
@@ -83,14 +83,14 @@ const futureRun = "future"
 
 // NewForecast says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
 // advance where it would be taken over, so that those after it can be looked at in their turn.
-func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecast, error) {
+func NewForecast(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
 	f := &forecaster{
-		ForecastInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
-		out: Forecast{Steps: map[string]Outlook{}},
+		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
+		out: Plan{Steps: map[string]StepPlan{}},
 	}
 	f.engine.Python, f.engine.Platform = in.Python, in.Platform
 	var err error
-	if f.past, err = loadPast(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
+	if f.past, err = loadHistory(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
 		return f.out, err
 	}
 	if err := f.begin(ctx); err != nil {
@@ -119,14 +119,14 @@ func NewForecast(ctx context.Context, s *store.Store, in ForecastInput) (Forecas
 
 // forecaster is the state of one forecast.
 type forecaster struct {
-	ForecastInput
+	PlanInput
 	engine *Engine
 	sub    *Submitted
 	nodes  map[string]spec.Node
-	past   *past
+	past   *history
 	// known are the ends of steps that can be told in advance.
 	known map[string]record.StepRecord
-	out   Forecast
+	out   Plan
 }
 
 // begin settles what Begin would settle, in the engine's memory.
@@ -151,29 +151,29 @@ func (f *forecaster) begin(ctx context.Context) error {
 }
 
 // look says what would become of a step.
-func (f *forecaster) look(ctx context.Context, node spec.Node) (Outlook, error) {
+func (f *forecaster) look(ctx context.Context, node spec.Node) (StepPlan, error) {
 	switch {
 	case node.Section == spec.SectionOnFailure:
-		return Outlook{Prospect: ProspectNotRun, Reason: "it runs when a step fails"}, nil
+		return StepPlan{Prospect: ActionNone, Reason: "it runs when a step fails"}, nil
 	case node.Section == spec.SectionFinally:
-		return Outlook{Prospect: ProspectRuns, Reason: "last, whatever happened"}, nil
+		return StepPlan{Prospect: ActionRun, Reason: "last, whatever happened"}, nil
 	}
 	if open := f.open(node); len(open) > 0 {
-		return Outlook{Prospect: ProspectRuns, After: open}, nil
+		return StepPlan{Prospect: ActionRun, After: open}, nil
 	}
 	if look, isOut := f.admit(node); isOut {
 		return look, nil
 	}
-	_, vars, err := f.engine.vars(ctx, f.sub, record.At{Run: futureRun, Step: node.ID}, record.Situation{}, nil)
+	_, vars, err := f.engine.vars(ctx, f.sub, record.StepRef{Run: futureRun, Step: node.ID}, record.RunContext{}, nil)
 	if err != nil {
-		return Outlook{}, err
+		return StepPlan{}, err
 	}
 	switch holds, values, err := f.Program.When(node.ID, vars); {
 	case err != nil:
-		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
+		return StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}, nil
 	case !holds:
 		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
-		return Outlook{Prospect: ProspectSkipped, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
+		return StepPlan{Prospect: ActionSkip, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
 	}
 	switch node.Fan {
 	case spec.FanNone:
@@ -194,21 +194,21 @@ func (f *forecaster) open(node spec.Node) []string {
 }
 
 // admit reports whether the known ends of the steps that node needs keep it from running.
-func (f *forecaster) admit(node spec.Node) (look Outlook, isOut bool) {
+func (f *forecaster) admit(node spec.Node) (look StepPlan, isOut bool) {
 	for _, id := range node.After {
 		need := node.Needs[id]
 		end := need.Met(f.known[id].Status, f.nodes[id].ContinueOnError)
 		if end == spec.StatusPending {
 			continue
 		}
-		look = Outlook{Prospect: ProspectNotRun, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
+		look = StepPlan{Prospect: ActionNone, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
 		if end == spec.StatusSkipped {
-			look.Prospect = ProspectSkipped
+			look.Prospect = ActionSkip
 		}
 		f.settle(node, record.StepRecord{Status: end})
 		return look, true
 	}
-	return Outlook{}, false
+	return StepPlan{}, false
 }
 
 // settle notes an end that is known in advance, for the steps after it.
@@ -219,12 +219,12 @@ func (f *forecaster) settle(node spec.Node, record record.StepRecord) {
 }
 
 // plain looks at a step that runs once.
-func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
+func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
 	one, err := f.one(ctx, node, vars, nil)
 	if err != nil || one.hit == nil {
 		return one.look, err
 	}
-	look := Outlook{Prospect: ProspectCached, From: one.hit.run}
+	look := StepPlan{Prospect: ActionReuse, From: one.hit.run}
 	rec := one.hit.record
 	rec.Outputs, err = record.LoadOutputs(ctx, f.engine.Store, record.StepOutput{Outputs: rec.Outputs, OutputsRef: rec.OutputsRef})
 	if err != nil {
@@ -237,8 +237,8 @@ func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) 
 }
 
 // judge applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
-func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *record.StepRecord, look *Outlook) bool {
-	checks, verdict := f.Program.Judge(node.ID, record.Outputs, vars)
+func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *record.StepRecord, look *StepPlan) bool {
+	checks, verdict := f.Program.EvaluateGate(node.ID, record.Outputs, vars)
 	if verdict == spec.VerdictHold {
 		look.Reason = "its gate would ask a person"
 		return false
@@ -253,30 +253,30 @@ func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *record.StepRe
 // single is what was found of one execution of a step.
 type single struct {
 	hit  *hit
-	look Outlook // without a hit
+	look StepPlan // without a hit
 }
 
 // one looks for the result of one execution.
 func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
-	in := contract.ResolveInput{At: record.At{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
+	in := contract.ResolveInput{StepRef: record.StepRef{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
 		in.Instance = &record.Instance{Index: instance.Index}
 	}
 	resolved, err := f.Program.Resolve(node.ID, vars)
 	if err != nil { // it would be the run's failure, not the forecast's
-		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}}, nil
+		return single{look: StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}}, nil
 	}
 	parts, err := f.engine.parts(ctx, f.sub, node, resolved)
 	if err != nil {
 		return single{}, err
 	}
 	if f.Python == nil {
-		if err := f.past.addParts(ctx, in.At, parts, partPython); err != nil {
+		if err := f.past.addParts(ctx, in.StepRef, parts, partPython); err != nil {
 			return single{}, err
 		}
 	}
 	if f.Platform == nil {
-		if err := f.past.addParts(ctx, in.At, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
+		if err := f.past.addParts(ctx, in.StepRef, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
 			return single{}, err
 		}
 	}
@@ -285,9 +285,9 @@ func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, in
 		return single{hit: h}, err
 	}
 	if kinds[node.Kind].asks {
-		return single{look: Outlook{Prospect: ProspectRuns, Reason: "it asks a person"}}, nil
+		return single{look: StepPlan{Prospect: ActionRun, Reason: "it asks a person"}}, nil
 	}
-	look, err := f.past.compare(ctx, in.At, resolved.Cache, key, parts)
+	look, err := f.past.compare(ctx, in.StepRef, resolved.Cache, key, parts)
 	if err == nil && slices.Contains(look.Changed, "files") {
 		look.Files, err = f.edited(ctx, look.From, resolved.Files)
 	}
@@ -329,16 +329,16 @@ func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]
 }
 
 // fan looks at each instance of a step with a matrix or a foreach.
-func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
+func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
 	all, err := f.Program.Expand(node.ID, vars)
 	switch {
 	case err != nil:
-		return Outlook{Prospect: ProspectRuns, Reason: "it would fail: " + err.Error()}, nil
+		return StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}, nil
 	case len(all) == 0:
 		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
-		return Outlook{Prospect: ProspectSkipped, Reason: "it has no instances: its list is empty"}, nil
+		return StepPlan{Prospect: ActionSkip, Reason: "it has no instances: its list is empty"}, nil
 	}
-	look := Outlook{Prospect: ProspectCached, Of: len(all)}
+	look := StepPlan{Prospect: ActionReuse, Of: len(all)}
 	outputs := []json.RawMessage{}
 	isKnown := true
 	for i := range all {
@@ -356,7 +356,7 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (O
 			continue
 		}
 		look.Cached++
-		if look.Prospect == ProspectCached {
+		if look.Prospect == ActionReuse {
 			look.From = one.hit.run
 		}
 		record, here := one.hit.record, vars
@@ -380,8 +380,8 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (O
 }
 
 // repeat looks at one iteration after the other, as long as each would be taken over.
-func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (Outlook, error) {
-	look := Outlook{Prospect: ProspectCached}
+func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+	look := StepPlan{Prospect: ActionReuse}
 	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
 		one, err := f.one(ctx, node, vars, &instance)

@@ -7,10 +7,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Judge evaluates a step's gate over its outputs; of a step that fans out, over those of the instance v names. The verdict is pass
+// EvaluateGate evaluates a step's gate over its outputs; of a step that fans out, over those of the instance v names. The verdict is pass
 // only when every check holds; a check that cannot be evaluated makes it error, never pass. It is hold when a person may let pass all
 // that does not hold. Without a gate there are no checks and the verdict is pass.
-func (p *Program) Judge(id string, outputs json.RawMessage, v spec.Vars) ([]spec.Check, spec.Verdict) {
+func (p *Program) EvaluateGate(id string, outputs json.RawMessage, v spec.Vars) ([]spec.Check, spec.Verdict) {
 	s, err := p.step(id)
 	if err != nil {
 		return []spec.Check{{Verdict: spec.VerdictError, Error: err.Error()}}, spec.VerdictError

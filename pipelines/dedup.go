@@ -11,13 +11,13 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&surviveFn{})
+	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&dedupFn{})
 	register.Iter1[[]byte]()
 	register.Emitter2[string, []byte]()
 }
 
-// surviveFn decides, in each group of marks, which row of each key stays. It emits the places of those rows by unit.
-type surviveFn struct {
+// dedupFn decides, in each group of marks, which row of each key stays. It emits the places of those rows by unit.
+type dedupFn struct {
 	// Rule is the name of the Deduplicate, Work the work folder, and Workers how many groups are worked on at a time.
 	Rule, Work string
 	Workers    int
@@ -33,15 +33,15 @@ type survivors struct {
 }
 
 // Setup finds the session.
-func (f *surviveFn) Setup(context.Context) { f.session = sessionOf(f.Work) }
+func (f *dedupFn) Setup(context.Context) { f.session = sessionOf(f.Work) }
 
 // StartBundle starts the workers.
-func (f *surviveFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
+func (f *dedupFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
 	f.workers.start(ctx, f.Workers)
 }
 
 // ProcessElement hands the marks of one group to a worker, and emits what others have finished.
-func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+func (f *dedupFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	refs, err := spill.Collect(packed)
 	if err != nil {
 		return f.session.failed(err)
@@ -55,14 +55,14 @@ func (f *surviveFn) ProcessElement(ctx context.Context, group string, packed fun
 }
 
 // FinishBundle waits for the workers and emits the rest.
-func (f *surviveFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
+func (f *dedupFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
 	err := f.workers.wait()
 	f.emit(ctx, emit)
 	return err
 }
 
 // emit emits what is done.
-func (f *surviveFn) emit(ctx context.Context, emit func(string, []byte)) {
+func (f *dedupFn) emit(ctx context.Context, emit func(string, []byte)) {
 	for _, stay := range f.workers.take() {
 		for _, p := range stay.kept {
 			emit(p.Key, p.Data)
@@ -72,7 +72,7 @@ func (f *surviveFn) emit(ctx context.Context, emit func(string, []byte)) {
 }
 
 // survive decides for one group. Memory: the mark of each key that is held of a part of it.
-func (f *surviveFn) survive(ctx context.Context, group string, refs []spill.Reference) (stay survivors, err error) {
+func (f *dedupFn) survive(ctx context.Context, group string, refs []spill.Reference) (stay survivors, err error) {
 	done, err := f.session.turn(ctx)
 	if err != nil {
 		return stay, err

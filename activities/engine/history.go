@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// pastRuns is how many of a pipeline's runs a forecast looks at.
-	pastRuns = 20
-	// pastTimes is how many executions of a step an estimate is made of.
-	pastTimes = 5
+	// historyRuns is how many of a pipeline's runs a forecast looks at.
+	historyRuns = 20
+	// historyTimes is how many executions of a step an estimate is made of.
+	historyTimes = 5
 )
 
-// past is what earlier runs of a pipeline did.
-type past struct {
+// history is what earlier runs of a pipeline did.
+type history struct {
 	store *store.Store
 	// last is the newest execution of each step that says what it was made of, and where it was.
 	last map[string]record.StepRecord
@@ -31,9 +31,9 @@ type past struct {
 	workspaces map[string][]artifact.File
 }
 
-// loadPast reads the newest runs of a pipeline. With against, steps are compared with that run alone.
-func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*past, error) {
-	p := &past{
+// loadHistory reads the newest runs of a pipeline. With against, steps are compared with that run alone.
+func loadHistory(ctx context.Context, s *store.Store, pipeline, against string) (*history, error) {
+	p := &history{
 		store: s, last: map[string]record.StepRecord{}, in: map[string]string{}, done: map[string][]record.StepRecord{},
 		workspaces: map[string][]artifact.File{},
 	}
@@ -49,7 +49,7 @@ func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*p
 		return nil, err
 	}
 	runs = slices.DeleteFunc(runs, func(r record.RunRecord) bool { return r.Pipeline != pipeline })
-	for _, r := range runs[:min(pastRuns, len(runs))] {
+	for _, r := range runs[:min(historyRuns, len(runs))] {
 		run, err := record.LoadRun(ctx, s, r.Run)
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*p
 			p.remember(run)
 		}
 		for _, step := range run.Steps {
-			if step.Status == spec.StatusSucceeded && step.ReusedFrom == "" && len(p.done[step.Step]) < pastTimes {
+			if step.Status == spec.StatusSucceeded && step.ReusedFrom == "" && len(p.done[step.Step]) < historyTimes {
 				p.done[step.Step] = append(p.done[step.Step], step)
 			}
 		}
@@ -67,7 +67,7 @@ func loadPast(ctx context.Context, s *store.Store, pipeline, against string) (*p
 }
 
 // remember keeps those steps of a run that no newer one had.
-func (p *past) remember(run record.Run) {
+func (p *history) remember(run record.Run) {
 	for _, step := range run.Steps {
 		if _, newer := p.in[step.Step]; !newer && (step.Key != "" || step.Of > 0) {
 			p.last[step.Step], p.in[step.Step] = step, run.Run
@@ -76,7 +76,7 @@ func (p *past) remember(run record.Run) {
 }
 
 // files are those of the workspace that a run was given.
-func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
+func (p *history) files(ctx context.Context, run string) ([]artifact.File, error) {
 	if files, known := p.workspaces[run]; known {
 		return files, nil
 	}
@@ -94,7 +94,7 @@ func (p *past) files(ctx context.Context, run string) ([]artifact.File, error) {
 }
 
 // record is the newest execution of a step, or of an instance of one; nil when there is none.
-func (p *past) record(ctx context.Context, at record.At) (*record.StepRecord, error) {
+func (p *history) record(ctx context.Context, at record.StepRef) (*record.StepRecord, error) {
 	last, known := p.last[at.Step]
 	switch {
 	case !known:
@@ -111,7 +111,7 @@ func (p *past) record(ctx context.Context, at record.At) (*record.StepRecord, er
 }
 
 // addParts adds to the parts of a key some of those that the step was last done with.
-func (p *past) addParts(ctx context.Context, at record.At, parts map[string]string, names ...string) error {
+func (p *history) addParts(ctx context.Context, at record.StepRef, parts map[string]string, names ...string) error {
 	last, err := p.record(ctx, at)
 	for _, name := range names {
 		if last != nil && last.Parts[name] != "" {
@@ -122,33 +122,33 @@ func (p *past) addParts(ctx context.Context, at record.At, parts map[string]stri
 }
 
 // compare says why a step, or an instance of one, would be done, and not taken over.
-func (p *past) compare(ctx context.Context, at record.At, cache spec.Cache, key string, parts map[string]string) (Outlook, error) {
+func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cache, key string, parts map[string]string) (StepPlan, error) {
 	last, err := p.record(ctx, at)
 	if err != nil {
-		return Outlook{}, err
+		return StepPlan{}, err
 	}
 	if last == nil {
-		return Outlook{Prospect: ProspectRuns, Reason: "it was not done before"}, nil
+		return StepPlan{Prospect: ActionRun, Reason: "it was not done before"}, nil
 	}
 	run := p.in[at.Step]
 	switch {
 	case last.Key != key && last.Parts != nil:
-		return Outlook{Prospect: ProspectChanged, From: run, Changed: differing(last.Parts, parts)}, nil
+		return StepPlan{Prospect: ActionRunChanged, From: run, Changed: differing(last.Parts, parts)}, nil
 	case last.Status != spec.StatusSucceeded:
-		return Outlook{Prospect: ProspectRuns, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
+		return StepPlan{Prospect: ActionRun, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
 	case !cache.Enabled:
-		return Outlook{Prospect: ProspectRuns, Reason: "its results are not cached"}, nil
+		return StepPlan{Prospect: ActionRun, Reason: "its results are not cached"}, nil
 	case cache.MaxAge > 0:
-		return Outlook{Prospect: ProspectRuns, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
+		return StepPlan{Prospect: ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
 	}
-	return Outlook{Prospect: ProspectRuns, Reason: "the result of " + run + " is gone"}, nil
+	return StepPlan{Prospect: ActionRun, Reason: "the result of " + run + " is gone"}, nil
 }
 
 // estimate says how long a step that would be done took before, and what it cost: the middle of the last times. Of a fanned-out step,
 // which takes less time where instances are taken over, it is the longest.
-func (p *past) estimate(node spec.Node, look *Outlook) {
+func (p *history) estimate(node spec.Node, look *StepPlan) {
 	done := p.done[node.ID]
-	if len(done) == 0 || look.Prospect != ProspectRuns && look.Prospect != ProspectChanged {
+	if len(done) == 0 || look.Prospect != ActionRun && look.Prospect != ActionRunChanged {
 		return
 	}
 	seconds, cost := make([]float64, len(done)), make([]float64, len(done))
