@@ -1,4 +1,4 @@
-// Package dsl is the pipeline language: load, check, plan, resolve, judge, schema. It is pure: it sees the bytes it is given and
+// Package dsl is the pipeline language: load, check, plan, resolve, evaluate, schema. It is pure: it sees the bytes it is given and
 // nothing else. The spec structs in this package are the only truth; the JSON Schema, the reference page and the CEL types are
 // generated from them.
 //

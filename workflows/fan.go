@@ -71,9 +71,9 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		end.Status, end.ErrorType = spec.StatusFailed, fault.Gate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
 	}
-	word := r.gather(ctx, end)
-	word.CostUSD, word.CostUnknown = done.CostUSD, done.CostUnknown
-	return word
+	verdict := r.gather(ctx, end)
+	verdict.CostUSD, verdict.CostUnknown = done.CostUSD, done.CostUnknown
+	return verdict
 }
 
 // stopped is how many instances have neither passed nor failed, since the lane that had them was canceled.
@@ -170,10 +170,10 @@ func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.St
 		},
 		Summary: "gather " + end.Step,
 	})
-	var word contract.StepVerdict
-	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &word); err != nil {
-		word = contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
+	var verdict contract.StepVerdict
+	if err := workflow.ExecuteActivity(ctx, contract.GatherActivity, end).Get(ctx, &verdict); err != nil {
+		verdict = contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
-	concludeStep(ctx, end.Step, word)
-	return word
+	concludeStep(ctx, end.Step, verdict)
+	return verdict
 }

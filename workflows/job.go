@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// job is one execution of a step, or of one instance of a fanned-out step: resolved, performed as often as its retries allow, judged
+// job is one execution of a step, or of one instance of a fanned-out step: resolved, performed as often as its retries allow, evaluated
 // and, where its gate holds it, decided on by a person.
 type job struct {
 	in       contract.ResolveInput
@@ -26,7 +26,7 @@ type job struct {
 	held func(workflow.Context, *contract.ApprovalInput)
 	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
 	journal *journal
-	// verdict is the judgement by who did the step; asked are the steps that were to be resolved with it.
+	// verdict is the verdict by who did the step; asked are the steps that were to be resolved with it.
 	verdict *contract.StepVerdict
 	asked   []contract.ResolveInput
 	// resolved is what the job is to do, where that is known already.
@@ -34,7 +34,7 @@ type job struct {
 	// tries is what was tried in an earlier history. When this one is long before the next try, that is left to another: postponed says so.
 	tries     contract.Tries
 	postponed bool
-	// next lists the steps to resolve together with the judgement, and ahead takes what came of each of them, if anything.
+	// next lists the steps to resolve together with the verdict, and ahead takes what came of each of them, if anything.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
 	// turns are those of the history's jobs that wait for the ID of a child.
@@ -124,42 +124,42 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	}
 }
 
-// conclude returns the judge's word. A gate that holds makes it wait for a person first. It runs also after a cancel.
+// conclude has the end of the job evaluated. A gate that holds makes it wait for a person first. It runs also after a cancel.
 func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.StepVerdict {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
 	end.CostUSD, end.CostUnknown, end.Volatile = j.cost.USD, j.cost.Unknown, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
-		word, written, err := j.evaluate(ctx, recording, end)
+		verdict, written, err := j.evaluate(ctx, recording, end)
 		if err != nil {
 			return contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 		}
-		if word.Status != spec.StatusHold {
+		if verdict.Status != spec.StatusHold {
 			if len(j.asked) > 0 {
-				j.ahead(j.asked, word.Next)
+				j.ahead(j.asked, verdict.Next)
 			}
 			if j.journal != nil {
 				j.journal.add(end, written)
 			}
-			countStep(ctx, j.node.Kind, word)
-			concludeStep(ctx, j.in.ID(), word)
-			return word
+			countStep(ctx, j.node.Kind, verdict)
+			concludeStep(ctx, j.in.ID(), verdict)
+			return verdict
 		}
-		decision, err := j.ask(ctx, *word.Hold)
+		decision, err := j.ask(ctx, *verdict.Hold)
 		if err != nil {
 			fail(ctx, &end, err)
 			continue
 		}
-		decision.Check = word.Hold.Check
+		decision.Check = verdict.Hold.Check
 		if end.Decision != nil {
 			end.Earlier = append(end.Earlier, *end.Decision)
 		}
-		end.Decision = &decision // of one condition; the judge may ask about another
+		end.Decision = &decision // of one condition; another may hold the step next
 	}
 }
 
-// evaluate takes the word of who did the step, or has the step judged, which writes its record.
-func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (word contract.StepVerdict, written bool, err error) {
+// evaluate takes the verdict of who did the step, or has the step evaluated, which writes its record.
+func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (verdict contract.StepVerdict, written bool, err error) {
 	if j.verdict != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
 		return *j.verdict, false, nil
 	}
@@ -167,11 +167,11 @@ func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (w
 		end.Next = j.follow(ctx)
 	}
 	end.Ends = j.journal.takeUnwritten()
-	err = j.lookup(recording, contract.VerdictActivity, "judge "+end.ID(), end, &word)
-	return word, true, err
+	err = j.lookup(recording, contract.VerdictActivity, "judge "+end.ID(), end, &verdict)
+	return verdict, true, err
 }
 
-// follow lists the steps that are to be resolved with the judgement, the same each time.
+// follow lists the steps that are to be resolved with the verdict, the same each time.
 func (j *job) follow(ctx workflow.Context) []contract.ResolveInput {
 	if j.asked == nil && j.next != nil {
 		j.asked = j.next(ctx)

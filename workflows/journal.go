@@ -10,7 +10,7 @@ import (
 
 // A step's record is read by the steps after it. Waiting for the disk at each would take a third of the time of a chain of short
 // steps, and is not needed: what the record is made of is in history. So records are written without waiting, are made durable
-// together before anybody relies on the store alone, and are made again when the machine has died in between. A step that was judged
+// together before anybody relies on the store alone, and are made again when the machine has died in between. A step that was evaluated
 // where it was done has no record yet: whatever activity comes next writes it along the way.
 
 // journal holds the ends of jobs whose records are not durable yet.

@@ -16,7 +16,7 @@ type kindInfo struct {
 	perform func(j *job, ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error)
 	// retriesItself is set for what its own workflow retries: the step is tried once.
 	retriesItself bool
-	// costsAtEnd is set for what costs something that is not known before the step is judged, so that nothing is resolved ahead.
+	// costsAtEnd is set for what costs something that is not known before the step is evaluated, so that nothing is resolved ahead.
 	costsAtEnd bool
 	// failsEmpty is set for what hands nothing on when it fails: of a child run that failed only the cost is kept.
 	failsEmpty bool

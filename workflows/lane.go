@@ -111,7 +111,7 @@ func (l *lane) take() (index int) {
 	return index
 }
 
-// resolveNext names an instance that can be resolved together with the judgement of another. Whoever is free first does it.
+// resolveNext names an instance that can be resolved together with the verdict of another. Whoever is free first does it.
 func (l *lane) resolveNext(ctx workflow.Context) []contract.ResolveInput {
 	if !l.goesOn(ctx) || l.in.Next >= l.in.To {
 		return nil
@@ -142,8 +142,8 @@ func (l *lane) goesOn(ctx workflow.Context) bool {
 // work does one instance after the other.
 func (l *lane) work(ctx workflow.Context) {
 	for l.goesOn(ctx) {
-		if word := l.instance(ctx, l.take()); word.Status != "" {
-			l.count(ctx, word)
+		if verdict := l.instance(ctx, l.take()); verdict.Status != "" {
+			l.count(ctx, verdict)
 		}
 	}
 	if l.workers--; l.workers > 0 {
@@ -179,7 +179,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 		delete(l.resolved, index)
 	}
 	delete(l.in.Tries, index)
-	word := j.do(ctx)
+	verdict := j.do(ctx)
 	if j.postponed {
 		if l.in.Tries == nil {
 			l.in.Tries = map[int]contract.Tries{}
@@ -187,23 +187,23 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 		l.in.Tries[index], l.in.Left = j.tries, append(l.in.Left, index)
 	}
 	l.running = slices.DeleteFunc(l.running, func(s *contract.StepState) bool { return s == state })
-	return word
+	return verdict
 }
 
 // count adds an instance's end.
-func (l *lane) count(ctx workflow.Context, word contract.StepVerdict) {
-	l.out.CostUSD += word.CostUSD
-	l.out.CostUnknown = l.out.CostUnknown || word.CostUnknown
+func (l *lane) count(ctx workflow.Context, verdict contract.StepVerdict) {
+	l.out.CostUSD += verdict.CostUSD
+	l.out.CostUnknown = l.out.CostUnknown || verdict.CostUnknown
 	switch {
-	case word.Status == spec.StatusSucceeded:
+	case verdict.Status == spec.StatusSucceeded:
 		l.out.Passed++
-		l.out.Satisfied = word.Done
-	case word.Status == spec.StatusCanceled:
+		l.out.Satisfied = verdict.Done
+	case verdict.Status == spec.StatusCanceled:
 		l.out.Canceled++
-	case word.Status == spec.StatusSkipped && word.ErrorType != fault.TurnedAway:
+	case verdict.Status == spec.StatusSkipped && verdict.ErrorType != fault.TurnedAway:
 		l.out.LeftOut++
 	default:
-		l.out = l.out.Fail(word.Error, word.ErrorType, word.Status == spec.StatusDeclined)
+		l.out = l.out.Fail(verdict.Error, verdict.ErrorType, verdict.Status == spec.StatusDeclined)
 	}
 	l.in.Untold++
 	l.report(ctx)

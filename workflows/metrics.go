@@ -15,9 +15,9 @@ func countRun(ctx workflow.Context, status spec.Status) {
 }
 
 // countStep counts a step that has ended, and the conditions of its gate.
-func countStep(ctx workflow.Context, kind spec.Kind, word contract.StepVerdict) {
-	durable.Count(ctx, telemetry.StepsEnded, 1, map[string]string{"kind": string(kind), "status": string(word.Status)})
-	for _, check := range word.Checks {
+func countStep(ctx workflow.Context, kind spec.Kind, verdict contract.StepVerdict) {
+	durable.Count(ctx, telemetry.StepsEnded, 1, map[string]string{"kind": string(kind), "status": string(verdict.Status)})
+	for _, check := range verdict.Checks {
 		durable.Count(ctx, telemetry.GateChecks, 1, map[string]string{"verdict": string(check.Verdict)})
 	}
 }

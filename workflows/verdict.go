@@ -10,6 +10,6 @@ import (
 )
 
 // concludeStep is conclude for a step, or an instance of one.
-func concludeStep(ctx workflow.Context, id string, word contract.StepVerdict) {
-	durable.Conclude(ctx, id, string(word.Status), cmp.Or(word.Error, word.Summary))
+func concludeStep(ctx workflow.Context, id string, verdict contract.StepVerdict) {
+	durable.Conclude(ctx, id, string(verdict.Status), cmp.Or(verdict.Error, verdict.Summary))
 }

@@ -112,13 +112,13 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 		r.setVerdict(ctx, i, r.fan(ctx, i, j.in))
 		return true
 	}
-	word := j.do(ctx)
+	verdict := j.do(ctx)
 	if j.postponed {
 		j.state.Status, r.tries[node.ID] = spec.StatusPending, j.tries
 		return false
 	}
 	delete(r.tries, node.ID)
-	r.setVerdict(ctx, i, word)
+	r.setVerdict(ctx, i, verdict)
 	return true
 }
 
@@ -132,10 +132,10 @@ func (r *run) about(ctx workflow.Context, i int) contract.ResolveInput {
 	}
 }
 
-// maxAhead bounds the steps that are resolved together with the judgement of one.
+// maxAhead bounds the steps that are resolved together with the verdict of one.
 const maxAhead = 4
 
-// next lists the steps that nothing but the success of step i keeps from starting. Resolving them together with its judgement spares
+// next lists the steps that nothing but the success of step i keeps from starting. Resolving them together with its verdict spares
 // each a local activity of its own, which in a chain is half of them.
 func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	node := r.in.Graph[i]
@@ -198,36 +198,36 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 	}
 }
 
-// setVerdict takes over the judge's word on a step.
-func (r *run) setVerdict(ctx workflow.Context, i int, word contract.StepVerdict) {
+// setVerdict ends a step.
+func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdict) {
 	state := &r.steps[i]
-	state.Status, state.Summary, state.EndedAt = word.Status, word.Summary, workflow.Now(ctx)
-	if word.Error != "" {
-		state.Summary = word.Error
+	state.Status, state.Summary, state.EndedAt = verdict.Status, verdict.Summary, workflow.Now(ctx)
+	if verdict.Error != "" {
+		state.Summary = verdict.Error
 	}
 	switch {
 	case r.in.Graph[i].ContinueOnError:
-	case word.Status == spec.StatusFailed:
-		r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: word.Error, Type: word.ErrorType})
-	case word.Status == spec.StatusDeclined && r.declined == "":
-		r.declined = state.ID + ": " + word.Error
-	case word.Status == spec.StatusSkipped && word.ErrorType == fault.TurnedAway && r.skipped == "":
-		r.skipped = state.ID + ": " + word.Error
+	case verdict.Status == spec.StatusFailed:
+		r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: verdict.Error, Type: verdict.ErrorType})
+	case verdict.Status == spec.StatusDeclined && r.declined == "":
+		r.declined = state.ID + ": " + verdict.Error
+	case verdict.Status == spec.StatusSkipped && verdict.ErrorType == fault.TurnedAway && r.skipped == "":
+		r.skipped = state.ID + ": " + verdict.Error
 	}
-	if word.Status == spec.StatusFailed && kinds[state.Kind].rollsBack && word.ErrorType == fault.Gate {
-		r.notify(ctx, contract.EventRollback, state.ID+": "+word.Error)
+	if verdict.Status == spec.StatusFailed && kinds[state.Kind].rollsBack && verdict.ErrorType == fault.Gate {
+		r.notify(ctx, contract.EventRollback, state.ID+": "+verdict.Error)
 	}
-	r.charge(fault.Costs{USD: word.CostUSD, Unknown: word.CostUnknown})
-	if word.ErrorType == fault.Budget { // a step that was given what is left has spent it
+	r.charge(fault.Costs{USD: verdict.CostUSD, Unknown: verdict.CostUnknown})
+	if verdict.ErrorType == fault.Budget { // a step that was given what is left has spent it
 		r.stopOverBudget()
 	}
-	r.label(ctx, word)
+	r.label(ctx, verdict)
 	r.show(ctx, false)
 }
 
 // label makes the run findable in Temporal by what it published.
-func (r *run) label(ctx workflow.Context, word contract.StepVerdict) {
-	for _, v := range word.Published {
+func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
+	for _, v := range verdict.Published {
 		key, names := contract.SearchDataset, &r.datasets
 		if v.Type == artifact.Model {
 			key, names = contract.SearchModel, &r.models

@@ -161,11 +161,11 @@ type Expanded struct {
 }
 
 // PerformInput is what the activity of a step is given, when doing it takes no more than one: beside what is to be done, how a success
-// is judged by whoever did it, which spares the workflow a task of its own.
+// is evaluated by whoever did it, which spares the workflow a task of its own.
 type PerformInput struct {
 	record.StepInput
 	// End is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
-	// step judged.
+	// step evaluated.
 	End *StepEnd `json:"judge,omitempty"`
 	// Ends: as in ResolveInput.
 	Ends []StepEnd `json:"ends,omitempty"`
@@ -174,7 +174,7 @@ type PerformInput struct {
 // Performed is what that activity returns.
 type Performed struct {
 	record.StepOutput
-	// Verdict is the word on it, of which nothing is written yet. Nil when it was not judged.
+	// Verdict is the word on it, of which nothing is written yet. Nil when it was not evaluated.
 	Verdict *StepVerdict `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
 	Rows *spec.Rows `json:"rows,omitempty"`
@@ -201,7 +201,7 @@ type Tries struct {
 	CostUnknown bool      `json:"cost_unknown,omitempty"`
 }
 
-// StepEnd ends a step: it judges the gate, writes the step's record and publishes.
+// StepEnd ends a step: it evaluates the gate, writes the step's record and publishes.
 type StepEnd struct {
 	record.StepRef
 	record.RunContext

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is judged: the baseline
+// compare fills in how the dataset of a clean step differs from its baseline. That is done where the step is evaluated: the baseline
 // is the run's and not the step's, so a result that is taken over is compared again, and no cache key hangs on what was accepted since.
 func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.StepRef, vars spec.Vars, outputs json.RawMessage) (json.RawMessage, error) {
 	var out spec.CleanOutput

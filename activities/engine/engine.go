@@ -1,4 +1,4 @@
-// Package engine is the local activities that move a run on: they resolve steps, judge what came of them, take results from the cache, and
+// Package engine is the local activities that move a run on: they resolve steps, evaluate what came of them, take results from the cache, and
 // write the records.
 package engine
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
-// one left. Each instance has been judged by itself.
+// one left. Each instance has been evaluated by itself.
 func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.StepVerdict, error) {
 	rec, err := e.recordOf(ctx, in.StepEnd)
 	if err != nil {

@@ -33,7 +33,7 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
 		if of.cleans && key == "drift" {
-			continue // a dataset is compared when it is judged
+			continue // a dataset is compared when it is evaluated
 		}
 		var inputs map[string]json.RawMessage
 		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {

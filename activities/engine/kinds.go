@@ -23,7 +23,7 @@ type kind struct {
 	// hashKeys are the secrets that a step's hashes are made with, by what a person would call them. open is true when there may be more.
 	hashKeys func(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error)
 
-	// cleans: its dataset is made of rows that are counted, and is compared with an earlier one when it is judged.
+	// cleans: its dataset is made of rows that are counted, and is compared with an earlier one when it is evaluated.
 	cleans bool
 	// asks: it waits for a person.
 	asks bool

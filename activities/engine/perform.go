@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Judging makes of an activity that does a step one that also judges its success, and resolves what is next.
+// Judging makes of an activity that does a step one that also evaluates its success, and resolves what is next.
 func (e *Engine) Judging(
 	do func(context.Context, record.StepInput) (record.StepOutput, error),
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
@@ -55,8 +55,8 @@ func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.Step
 	return outputs.Rows, err
 }
 
-// preEvaluate judges a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
-// step again, and that is what counts. So a step that publishes is not judged here; nor does nil say anything of one.
+// preEvaluate evaluates a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
+// step again, and that is what counts. So a step that publishes is not evaluated here; nor does nil say anything of one.
 func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.StepVerdict, error) {
 	end := *in.End
 	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out
@@ -64,12 +64,12 @@ func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out 
 	if err != nil || len(sub.Program.Publishes(end.Step)) > 0 {
 		return nil, err
 	}
-	record, word, err := e.evaluate(ctx, end)
+	record, verdict, err := e.evaluate(ctx, end)
 	if err != nil {
 		return nil, err
 	}
-	if word.Status != spec.StatusSucceeded || len(end.Next) == 0 {
-		return &word, nil
+	if verdict.Status != spec.StatusSucceeded || len(end.Next) == 0 {
+		return &verdict, nil
 	}
 	known := map[string]spec.StepResult{}
 	if end.Instance == nil {
@@ -81,6 +81,6 @@ func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out 
 		next := &end.Next[i]
 		next.Run, next.Submission, next.Now = in.Run, in.Submission, time.Now() // it was named when this step began, which may be long ago
 	}
-	word.Next = e.resolveAll(ctx, end.Next, known)
-	return &word, nil
+	verdict.Next = e.resolveAll(ctx, end.Next, known)
+	return &verdict, nil
 }

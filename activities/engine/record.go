@@ -29,7 +29,7 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	return e.Store.Driver().Sync(ctx, keys)
 }
 
-// Record writes the records of steps that are not there. Their outputs are in history, and a judgement of the same is the same.
+// Record writes the records of steps that are not there. Their outputs are in history, and a verdict of the same is the same.
 func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	for _, end := range in.Ends {
 		var rec record.StepRecord
@@ -45,7 +45,7 @@ func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	return nil
 }
 
-// catchUp writes the records of steps that ended before what is to be done now. Steps judged by the worker that did them are recorded
+// catchUp writes the records of steps that ended before what is to be done now. Steps evaluated by the worker that did them are recorded
 // only so: what a worker does that was given up for dead must change nothing, and what a workflow hands on is in its history.
 func (e *Engine) catchUp(ctx context.Context, ends []contract.StepEnd) error {
 	for _, end := range ends {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// Verdict ends a step or an instance: it judges the gate, publishes what passed and writes the record, in this order, so that a record
+// Verdict ends a step or an instance: it evaluates the gate, publishes what passed and writes the record, in this order, so that a record
 // that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
 // with a second call.
 func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.StepVerdict, error) {
@@ -26,42 +26,42 @@ func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.Ste
 		return contract.StepVerdict{}, err
 	}
 	in.Ends = nil
-	record, word, err := e.evaluate(ctx, in)
-	if err != nil || word.Status == spec.StatusHold {
-		return word, err
+	record, verdict, err := e.evaluate(ctx, in)
+	if err != nil || verdict.Status == spec.StatusHold {
+		return verdict, err
 	}
 	if in.Volatile {
 		e.behind.do(ctx, in.Run, func(ctx context.Context) error { return e.keep(ctx, in, record) })
 	} else if err := e.keep(ctx, in, record); err != nil {
-		return word, err
+		return verdict, err
 	}
 	if in.Instance == nil {
 		result, err := e.resultOf(ctx, record)
 		if err != nil {
-			return word, err
+			return verdict, err
 		}
 		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
 	}
 	if record.Status == spec.StatusSucceeded {
-		word.Next = e.resolveAll(ctx, in.Next, nil)
+		verdict.Next = e.resolveAll(ctx, in.Next, nil)
 	}
-	return word, nil
+	return verdict, nil
 }
 
-// evaluate makes a step's record, and the word on it.
+// evaluate makes a step's record and verdict.
 func (e *Engine) evaluate(ctx context.Context, in contract.StepEnd) (record.StepRecord, contract.StepVerdict, error) {
-	var word contract.StepVerdict
+	var verdict contract.StepVerdict
 	record, err := e.recordOf(ctx, in)
 	if err == nil && in.Status == spec.StatusSucceeded {
-		word, err = e.evaluateGate(ctx, in, &record)
+		verdict, err = e.evaluateGate(ctx, in, &record)
 	}
-	if err != nil || word.Status == spec.StatusHold {
-		return record, word, err
+	if err != nil || verdict.Status == spec.StatusHold {
+		return record, verdict, err
 	}
-	word.Status, word.Error, word.ErrorType = record.Status, record.Error, record.ErrorType
-	word.Summary, word.Checks, word.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
-	word.CostUnknown = record.CostUnknown
-	return record, word, nil
+	verdict.Status, verdict.Error, verdict.ErrorType = record.Status, record.Error, record.ErrorType
+	verdict.Summary, verdict.Checks, verdict.CostUSD = cmp.Or(record.Summary, summary(record.Checks)), record.Checks, record.CostUSD
+	verdict.CostUnknown = record.CostUnknown
+	return record, verdict, nil
 }
 
 // resolveAll resolves steps ahead of their start. One that cannot be resolved now is left to an attempt of its own, which says why.
@@ -90,7 +90,7 @@ type keptVerdict struct {
 	cached
 }
 
-// recordOf is a step's record before its gate was judged.
+// recordOf is a step's record before its gate was evaluated.
 func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.StepRecord, error) {
 	rec := record.StepRecord{
 		Step: in.Step, Kind: in.Kind, Status: in.Status, Error: in.Error, ErrorType: in.ErrorType,
@@ -140,38 +140,38 @@ func costOf(outputs json.RawMessage) fault.Costs {
 }
 
 // evaluateGate applies the step's gate to its outputs.
-func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *record.StepRecord) (word contract.StepVerdict, err error) {
+func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *record.StepRecord) (verdict contract.StepVerdict, err error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
-		return word, err
+		return verdict, err
 	}
 	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, nil)
 	if err != nil {
-		return word, err
+		return verdict, err
 	}
 	if kinds[in.Kind].cleans {
 		if record.Outputs, err = e.compare(ctx, sub, in.StepRef, vars, record.Outputs); err != nil {
-			return word, err
+			return verdict, err
 		}
 	}
 	record.Checks, record.Verdict = sub.Program.EvaluateGate(in.Step, record.Outputs, vars)
 	said := decisions(in, record.Checks)
 	if open := undecided(record.Checks, said); record.Verdict == spec.VerdictHold && open >= 0 {
-		word.Status = spec.StatusHold
-		word.Hold = hold(sub, in, record.Checks[open], open)
-		return word, nil
+		verdict.Status = spec.StatusHold
+		verdict.Hold = hold(sub, in, record.Checks[open], open)
+		return verdict, nil
 	}
 	decide(record, said)
 	if record.Status != spec.StatusSucceeded {
-		return word, nil
+		return verdict, nil
 	}
 	if node.Fan == spec.FanRepeat && in.Instance != nil {
-		if word.Done, err = sub.Program.Until(in.Step, record.Outputs, vars); err != nil {
-			return word, fault.New(fault.Invalid, err.Error(), err)
+		if verdict.Done, err = sub.Program.Until(in.Step, record.Outputs, vars); err != nil {
+			return verdict, fault.New(fault.Invalid, err.Error(), err)
 		}
 	}
-	word.Published, record.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
-	return word, err
+	verdict.Published, record.Published, err = e.publish(ctx, sub, in, vars, record.Outputs)
+	return verdict, err
 }
 
 // decisions are what people said of the conditions of a gate, by the condition's place.
@@ -286,11 +286,11 @@ func (e *Engine) publish(
 			return nil, nil, err
 		case registered:
 			done = append(done, record.Version{Type: ref.Type, Name: names[output]})
-			word := string(ref.Type) + " " + names[output]
+			verdict := string(ref.Type) + " " + names[output]
 			if behind != "" {
-				word += " (" + behind + ")"
+				verdict += " (" + behind + ")"
 			}
-			words = append(words, word)
+			words = append(words, verdict)
 		}
 	}
 	return done, words, nil
