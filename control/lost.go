@@ -85,7 +85,7 @@ func (s *Session) closeRecord(ctx context.Context, run string, end record.RunOut
 // openRecords are those of a run and of its child runs, as far as they have not ended.
 func (s *Session) openRecords(ctx context.Context, run string) ([]record.RunRecord, error) {
 	all, err := store.RecordsIn[record.RunRecord](ctx, s.Store, store.RunsPrefix+run, func(key string) bool {
-		id, is := strings.CutSuffix(strings.TrimPrefix(key, store.RunsPrefix), "/run.json")
+		id, is := record.RunOf(key)
 		return is && (id == run || strings.HasPrefix(id, run+"."))
 	})
 	return slices.DeleteFunc(all, func(r record.RunRecord) bool { return r.Status != spec.StatusRunning }), err

@@ -18,6 +18,13 @@ import (
 // RunKey is where a run's record is in the store.
 func RunKey(run string) string { return store.RunsPrefix + run + "/run.json" }
 
+// RunOf is the run whose record has a key: the inverse of RunKey. A step may be called run, too.
+func RunOf(key string) (run string, ok bool) {
+	below, inRuns := strings.CutPrefix(key, store.RunsPrefix)
+	run, isRecord := strings.CutSuffix(below, "/run.json")
+	return run, inRuns && isRecord && !strings.Contains(run, "/")
+}
+
 // StepKey is where a step's record is.
 func StepKey(run, step string) string { return store.RunsPrefix + run + "/steps/" + step + ".json" }
 
@@ -62,7 +69,10 @@ func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
 
 // Runs reads the records of all runs, newest first.
 func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
-	all, err := store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix, func(key string) bool { return strings.HasSuffix(key, "/run.json") })
+	all, err := store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix, func(key string) bool {
+		_, ok := RunOf(key)
+		return ok
+	})
 	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
 	return all, err
 }

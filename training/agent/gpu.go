@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -285,13 +286,18 @@ func (u *gpuUse) sum() *spec.GPUUse {
 	return &use
 }
 
-// writeWhole makes a file with a value as JSON appear whole.
+// writeWhole makes a file with a value as JSON appear whole, also when the machine dies: it is read after a restart.
 func writeWhole(path string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+".tmp", raw, 0o600); err != nil {
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(path+".tmp", path)
