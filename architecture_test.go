@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,4 +138,48 @@ func TestDoorsAreOneWay(t *testing.T) {
 func top(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first
+}
+
+// maxKindFiles is how many files may name kinds of steps: the lists of kinds, and few besides. A new kind then is in few places.
+const maxKindFiles = 12
+
+// TestKindsAreInLists: what differs from kind to kind stands in lists that a test walks.
+func TestKindsAreInLists(t *testing.T) {
+	kind := regexp.MustCompile(`\bspec\.Kind[A-Z]`)
+	var naming []string
+	walk(t, func(name string) error {
+		source, err := os.ReadFile(name)
+		if kind.Match(source) {
+			naming = append(naming, name)
+		}
+		return err
+	})
+	if len(naming) > maxKindFiles || len(naming) < 4 {
+		t.Errorf("%d files name kinds of steps, %d may: %v", len(naming), maxKindFiles, naming)
+	}
+}
+
+// TestWhereToLook: what the table of ARCHITECTURE.md names is there.
+func TestWhereToLook(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\|[^|]*\\| ([a-z/]+\\.go) \\| `([A-Za-z]+)` \\|$").FindAllStringSubmatch(string(text), -1)
+	if len(rows) < 12 {
+		t.Errorf("the table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		file, err := parser.ParseFile(token.NewFileSet(), row[1], nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if !slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
+			f, ok := d.(*ast.FuncDecl)
+			return ok && f.Name.Name == row[2]
+		}) {
+			t.Errorf("%s has no function %s", row[1], row[2])
+		}
+	}
 }

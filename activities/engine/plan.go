@@ -84,7 +84,7 @@ const futureRun = "future"
 // NewForecast says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
 // advance where it would be taken over, so that those after it can be looked at in their turn.
 func NewForecast(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
-	f := &forecaster{
+	f := &planner{
 		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
 		out: Plan{Steps: map[string]StepPlan{}},
 	}
@@ -117,8 +117,8 @@ func NewForecast(ctx context.Context, s *store.Store, in PlanInput) (Plan, error
 	return f.out, nil
 }
 
-// forecaster is the state of one forecast.
-type forecaster struct {
+// planner is the state of one forecast.
+type planner struct {
 	PlanInput
 	engine *Engine
 	sub    *Submitted
@@ -130,7 +130,7 @@ type forecaster struct {
 }
 
 // begin settles what Begin would settle, in the engine's memory.
-func (f *forecaster) begin(ctx context.Context) error {
+func (f *planner) begin(ctx context.Context) error {
 	files := f.Files
 	if files == nil {
 		files = []artifact.File{}
@@ -151,7 +151,7 @@ func (f *forecaster) begin(ctx context.Context) error {
 }
 
 // look says what would become of a step.
-func (f *forecaster) look(ctx context.Context, node spec.Node) (StepPlan, error) {
+func (f *planner) look(ctx context.Context, node spec.Node) (StepPlan, error) {
 	switch {
 	case node.Section == spec.SectionOnFailure:
 		return StepPlan{Prospect: ActionNone, Reason: "it runs when a step fails"}, nil
@@ -189,12 +189,12 @@ func (f *forecaster) look(ctx context.Context, node spec.Node) (StepPlan, error)
 func seen(values map[string]any) string { return summary([]spec.Check{{Values: values}}) }
 
 // open lists the steps that node needs and of which the end is not known.
-func (f *forecaster) open(node spec.Node) []string {
+func (f *planner) open(node spec.Node) []string {
 	return slices.DeleteFunc(slices.Clone(node.After), func(id string) bool { _, known := f.known[id]; return known })
 }
 
 // admit reports whether the known ends of the steps that node needs keep it from running.
-func (f *forecaster) admit(node spec.Node) (look StepPlan, isOut bool) {
+func (f *planner) admit(node spec.Node) (look StepPlan, isOut bool) {
 	for _, id := range node.After {
 		need := node.Needs[id]
 		end := need.Met(f.known[id].Status, f.nodes[id].ContinueOnError)
@@ -212,14 +212,14 @@ func (f *forecaster) admit(node spec.Node) (look StepPlan, isOut bool) {
 }
 
 // settle notes an end that is known in advance, for the steps after it.
-func (f *forecaster) settle(node spec.Node, record record.StepRecord) {
+func (f *planner) settle(node spec.Node, record record.StepRecord) {
 	f.known[node.ID] = record
 	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
 	f.engine.results.put(&f.engine.mu, futureRun+"/"+node.ID, result)
 }
 
 // plain looks at a step that runs once.
-func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
 	one, err := f.one(ctx, node, vars, nil)
 	if err != nil || one.hit == nil {
 		return one.look, err
@@ -230,14 +230,14 @@ func (f *forecaster) plain(ctx context.Context, node spec.Node, vars spec.Vars) 
 	if err != nil {
 		return look, err
 	}
-	if f.judge(node, vars, &rec, &look) {
+	if f.evaluateGate(node, vars, &rec, &look) {
 		f.settle(node, rec)
 	}
 	return look, nil
 }
 
-// judge applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
-func (f *forecaster) judge(node spec.Node, vars spec.Vars, record *record.StepRecord, look *StepPlan) bool {
+// evaluateGate applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
+func (f *planner) evaluateGate(node spec.Node, vars spec.Vars, record *record.StepRecord, look *StepPlan) bool {
 	checks, verdict := f.Program.EvaluateGate(node.ID, record.Outputs, vars)
 	if verdict == spec.VerdictHold {
 		look.Reason = "its gate would ask a person"
@@ -257,7 +257,7 @@ type single struct {
 }
 
 // one looks for the result of one execution.
-func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
+func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
 	in := contract.ResolveInput{StepRef: record.StepRef{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
 		in.Instance = &record.Instance{Index: instance.Index}
@@ -298,7 +298,7 @@ func (f *forecaster) one(ctx context.Context, node spec.Node, vars spec.Vars, in
 const fewFiles = 5
 
 // edited names files of those that names mean which are not as a run had them; none when what it had is gone.
-func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]string, error) {
+func (f *planner) edited(ctx context.Context, run string, names []string) ([]string, error) {
 	then, err := f.past.files(ctx, run)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -329,7 +329,7 @@ func (f *forecaster) edited(ctx context.Context, run string, names []string) ([]
 }
 
 // fan looks at each instance of a step with a matrix or a foreach.
-func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
 	all, err := f.Program.Expand(node.ID, vars)
 	switch {
 	case err != nil:
@@ -361,7 +361,7 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (S
 		}
 		record, here := one.hit.record, vars
 		here.Instance = &all[i]
-		if !f.judge(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
+		if !f.evaluateGate(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
 			isKnown = false // whether the step passes depends on how many of its instances do
 			continue
 		}
@@ -380,7 +380,7 @@ func (f *forecaster) fan(ctx context.Context, node spec.Node, vars spec.Vars) (S
 }
 
 // repeat looks at one iteration after the other, as long as each would be taken over.
-func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
 	look := StepPlan{Prospect: ActionReuse}
 	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
@@ -392,7 +392,7 @@ func (f *forecaster) repeat(ctx context.Context, node spec.Node, vars spec.Vars)
 		look.From = one.hit.run
 		rec, here := one.hit.record, vars
 		here.Instance = &instance
-		if !f.judge(node, here, &rec, &look) || rec.Status != spec.StatusSucceeded {
+		if !f.evaluateGate(node, here, &rec, &look) || rec.Status != spec.StatusSucceeded {
 			return look, nil
 		}
 		done, err := f.Program.Until(node.ID, rec.Outputs, here)

@@ -66,7 +66,7 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, look, _ = rollout.Judge(stage, state, now, nil)
+		state, look, _ = rollout.EvaluateStage(stage, state, now, nil)
 	}
 	if got := look.Candidate.Requests + look.Stable.Requests; got != int64(sent) {
 		t.Errorf("the rollout was judged on %d requests; %d were answered", got, sent)

@@ -78,10 +78,10 @@ func (s Stage) Alpha() float64 { return orDefault(s.Tests.Errors.Alpha, defaultA
 // Checks evaluates the stage's CEL conditions on a look's values.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
 
-// Judge makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
+// EvaluateStage makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
 // with its samples is then judged by its checks, once: they decide between pass and abort. Judging them again and again until
 // they hold would let chance pass every candidate.
-func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, spec.Look, []spec.Check) {
+func EvaluateStage(stage Stage, state State, now stats.Snapshot, checks Checks) (State, spec.Look, []spec.Check) {
 	state = state.seen(stage, now)
 	counts := state.counts()
 	look := spec.Look{
@@ -105,7 +105,7 @@ func Judge(stage Stage, state State, now stats.Snapshot, checks Checks) (State, 
 		return state, look, nil
 	}
 	var made []spec.Check
-	look.Decision, look.Reason, made = judgeSamples(stage, look, checks)
+	look.Decision, look.Reason, made = evaluateSamples(stage, look, checks)
 	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
 	}
@@ -150,8 +150,8 @@ func (s State) counts() Counts {
 	return sum
 }
 
-// judgeSamples decides by the number of samples, the checks and the time.
-func judgeSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
+// evaluateSamples decides by the number of samples, the checks and the time.
+func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	samples, needed := look.Candidate.Requests, stage.Spec.MinSamples
 	if needed == 0 {
 		needed = defaultMinSamples
@@ -169,7 +169,7 @@ func judgeSamples(stage Stage, look spec.Look, checks Checks) (decision, reason 
 	}
 	switch {
 	case samples >= needed:
-		return judgeChecks(stage, look, checks)
+		return evaluateChecks(stage, look, checks)
 	case stage.Elapsed < maxWait:
 		return Hold, fmt.Sprintf("%d of %d %s", samples, needed, what), nil
 	case stage.Spec.OnNoData == Hold:
@@ -178,7 +178,7 @@ func judgeSamples(stage Stage, look spec.Look, checks Checks) (decision, reason 
 	return Abort, fmt.Sprintf("only %d of %d %s after %v", samples, needed, what, maxWait), nil
 }
 
-func judgeChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
+func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	if len(stage.Spec.Checks) > 0 {
 		made = checks(look.Candidate, look.Stable, look.Delta)
 	}

@@ -115,7 +115,7 @@ func TestDecisions(t *testing.T) {
 			checks := func(spec.SideCounts, spec.SideCounts, spec.Delta) []spec.Check {
 				return []spec.Check{{Expression: "x", Verdict: tc.verdict, Error: "broken"}}
 			}
-			_, look, made := Judge(tc.stage, State{}, tc.now, checks)
+			_, look, made := EvaluateStage(tc.stage, State{}, tc.now, checks)
 			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
 				t.Errorf("%s: %s, want %s: %s", look.Decision, look.Reason, tc.decision, tc.reason)
 			}
@@ -148,7 +148,7 @@ func TestGatewayRestarts(t *testing.T) {
 			}
 			more := counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond)
 			total, life = total.Plus(more), life.Plus(more)
-			state, look, _ = Judge(stage, state, snapshot(fmt.Sprint(epoch), life, life), nil)
+			state, look, _ = EvaluateStage(stage, state, snapshot(fmt.Sprint(epoch), life, life), nil)
 			raw, err := json.Marshal(state)
 			if err != nil {
 				t.Fatal(err)
@@ -177,7 +177,7 @@ func TestGatewaysOfSeveralWorkers(t *testing.T) {
 			i := rapid.IntRange(0, 2).Draw(t, "gateway")
 			gateways[i] = gateways[i].Plus(counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond))
 			seen[i] = gateways[i]
-			state, look, _ = Judge(stage, state, snapshot(fmt.Sprint(i), gateways[i], gateways[i]), nil)
+			state, look, _ = EvaluateStage(stage, state, snapshot(fmt.Sprint(i), gateways[i], gateways[i]), nil)
 			raw, err := json.Marshal(state)
 			if err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestStateOfAnEarlierBuild(t *testing.T) {
 	if err := json.Unmarshal([]byte(earlier), &state); err != nil {
 		t.Fatal(err)
 	}
-	_, look, _ := Judge(weightStage(0.5), state, snapshot("e", counts(30, 0, 0), counts(30, 0, 0)), nil)
+	_, look, _ := EvaluateStage(weightStage(0.5), state, snapshot("e", counts(30, 0, 0), counts(30, 0, 0)), nil)
 	if look.Candidate.Requests != 40 {
 		t.Errorf("%d requests, want 30 of the gateway that goes on and 10 of the one before", look.Candidate.Requests)
 	}
@@ -247,7 +247,7 @@ func simulate(rng *rand.Rand, candidateRate, stableRate float64) string {
 				}
 			}
 			var look spec.Look
-			state, look, _ = Judge(stage, state, snapshot("e", candidate, stable), nil)
+			state, look, _ = EvaluateStage(stage, state, snapshot("e", candidate, stable), nil)
 			if look.Decision == Abort {
 				return Abort
 			}
