@@ -54,7 +54,7 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 	if in.Files, err = store.ListTree(ctx, dir, folder.ignores); err != nil {
 		return program, engine.Plan{}, notAFile(err)
 	}
-	forecast, err := engine.NewForecast(ctx, s, in)
+	forecast, err := engine.NewPlan(ctx, s, in)
 	forecast.Given = req.Params
 	return program, forecast, err
 }

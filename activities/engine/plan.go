@@ -81,9 +81,9 @@ type PlanInput struct {
 // futureRun names the run that a forecast is about. It exists in the memory of the forecast's engine alone.
 const futureRun = "future"
 
-// NewForecast says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
+// NewPlan says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
 // advance where it would be taken over, so that those after it can be looked at in their turn.
-func NewForecast(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
+func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
 	f := &planner{
 		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
 		out: Plan{Steps: map[string]StepPlan{}},

@@ -50,7 +50,7 @@ take over now that the files were edited, with that run's parameters.
 			return err
 		}
 		req.PipelineFile = args[0]
-		program, forecast, err := foresee(cmd, req, against)
+		program, forecast, err := preEvaluate(cmd, req, against)
 		if err != nil {
 			return err
 		}
@@ -71,9 +71,9 @@ take over now that the files were edited, with that run's parameters.
 	return cmd
 }
 
-// foresee compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
+// preEvaluate compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
 // that says so.
-func foresee(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
+func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, req, against)
 	if err != nil {
