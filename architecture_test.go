@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,6 +33,7 @@ const maxCompilerLines = 6500
 type room struct {
 	files, lines int
 	imports      map[string]bool
+	others       map[string]bool // packages of other modules
 }
 
 // rooms reads the module's packages. Generated files count for nothing, nested modules are none of its.
@@ -81,12 +83,20 @@ func read(t *testing.T, all map[string]*room, name string) error {
 	}
 	r := all[path.Dir(name)]
 	if r == nil {
-		r = &room{imports: map[string]bool{}}
+		r = &room{imports: map[string]bool{}, others: map[string]bool{}}
 		all[path.Dir(name)] = r
 	}
 	for _, spec := range file.Imports {
-		if imported, err := strconv.Unquote(spec.Path.Value); err == nil && strings.HasPrefix(imported, module) {
-			r.imports[strings.TrimPrefix(imported, module)] = true
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return err
+		}
+		host, _, _ := strings.Cut(imported, "/")
+		switch below, ours := strings.CutPrefix(imported, module); {
+		case ours:
+			r.imports[below] = true
+		case strings.Contains(host, "."): // the standard library's have none
+			r.others[imported] = true
 		}
 	}
 	if ast.IsGenerated(file) {
@@ -138,6 +148,51 @@ func TestDoorsAreOneWay(t *testing.T) {
 func top(name string) string {
 	first, _, _ := strings.Cut(name, "/")
 	return first
+}
+
+// TestImports: each package imports what imports.txt has for it, and nothing else. A new package, and a new tie, has to be placed there.
+func TestImports(t *testing.T) {
+	text, err := os.ReadFile("imports.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := rooms(t)
+	placed := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		name, may, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if strings.HasPrefix(name, "#") {
+			continue
+		}
+		ours, others, both := strings.Cut(may, "|")
+		r := all[name]
+		if !ok || !both || r == nil || placed[name] {
+			t.Errorf("imports.txt: this is no line of a package, or its second: %s", line)
+			continue
+		}
+		placed[name] = true
+		if want := slices.Sorted(maps.Keys(r.imports)); !slices.Equal(want, strings.Fields(ours)) {
+			t.Errorf("imports.txt: %s imports %s", name, strings.Join(want, " "))
+		}
+		modules := strings.Fields(others)
+		isOf := func(imported, module string) bool {
+			return imported == module || strings.HasPrefix(imported, module+"/")
+		}
+		for imported := range r.others {
+			if !slices.ContainsFunc(modules, func(m string) bool { return isOf(imported, m) }) {
+				t.Errorf("imports.txt: %s imports %s", name, imported)
+			}
+		}
+		for _, m := range modules {
+			if imported := slices.Collect(maps.Keys(r.others)); !slices.ContainsFunc(imported, func(i string) bool { return isOf(i, m) }) {
+				t.Errorf("imports.txt: %s imports nothing of %s", name, m)
+			}
+		}
+	}
+	for name := range all {
+		if !placed[name] {
+			t.Errorf("imports.txt has no line for %s", name)
+		}
+	}
 }
 
 // maxKindFiles is how many files may name kinds of steps: the lists of kinds, and few besides. A new kind then is in few places.
