@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -61,13 +62,24 @@ type part struct {
 func Program() (string, error) { return rig.Program("kube", "kube") }
 
 // Start starts a cluster without nodes. The users that are named can be asked for with As; they may do nothing until a role says so.
-func Start(ctx context.Context, users ...string) (_ *Cluster, err error) {
+func Start(ctx context.Context, users ...string) (*Cluster, error) {
 	program, err := Program()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	for {
+		c, err := start(ctx, program, users)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+			return c, err
+		}
+		// Somebody took a port after freePorts: so many processes start at once in the tests of a module.
+	}
+}
+
+// start is Start on ports that may be taken before they are listened on.
+func start(ctx context.Context, program string, users []string) (_ *Cluster, err error) {
 	c := &Cluster{users: map[string]string{"admin": token()}}
 	for _, name := range users {
 		c.users[name] = token()
@@ -138,6 +150,8 @@ func (c *Cluster) startServer(ctx context.Context, program, etcd string, port in
 			break
 		}
 		select {
+		case <-c.parts[0].Done():
+			return errors.New("etcd has ended")
 		case <-c.parts[len(c.parts)-1].Done():
 			return errors.New("the API server has ended")
 		case <-ctx.Done():
