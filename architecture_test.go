@@ -195,6 +195,42 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// without is what packages, with all that they need of the module, must not link: reports are read where no Temporal is, and the agent is
+// small and static.
+var without = map[string][]string{
+	"cmd/sluice-agent":    {"github.com/google/cel-go", "github.com/apache/beam", "go.temporal.io/server", "github.com/yalue/onnxruntime_go"},
+	"report":              {"go.temporal.io"},
+	"pipelines":           {"go.temporal.io"},
+	"training/protocol":   {"go.temporal.io"},
+	"training/policy":     {"go.temporal.io"},
+	"training/checkpoint": {"go.temporal.io"},
+	"store/registry":      {"go.temporal.io", "github.com/google/cel-go"},
+}
+
+// TestWithout: what nothing should link is linked by nothing below it either.
+func TestWithout(t *testing.T) {
+	all := rooms(t)
+	for name, others := range without {
+		if all[name] == nil {
+			t.Errorf("there is no package %s", name)
+			continue
+		}
+		below := []string{name}
+		for i := 0; i < len(below); i++ {
+			for imported := range all[below[i]].others {
+				if slices.ContainsFunc(others, func(m string) bool { return strings.HasPrefix(imported, m) }) {
+					t.Errorf("%s links %s, by %s", name, imported, below[i])
+				}
+			}
+			for imported := range all[below[i]].imports {
+				if !slices.Contains(below, imported) {
+					below = append(below, imported)
+				}
+			}
+		}
+	}
+}
+
 // maxKindFiles is how many files may name kinds of steps: the lists of kinds, and few besides. A new kind then is in few places.
 const maxKindFiles = 12
 

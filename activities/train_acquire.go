@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -32,10 +33,19 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 	text.Store("asking for nodes")
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: text.Load().(string), Share: -1} })
 	heard := time.Now() // of any pool
+	left := false       // the environment for the agents
 	over := time.NewTimer(in.Patience)
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
-		got, err := t.askAll(ctx, in)
+		var got contract.Acquired
+		var err error
+		if !left {
+			err = t.leaveEnvironment(ctx, in)
+			left = err == nil
+		}
+		if left {
+			got, err = t.askAll(ctx, in)
+		}
 		switch typ := fault.TypeOf(err); {
 		case typ == fault.Preempted:
 			heard = time.Now()
@@ -53,6 +63,15 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 			return contract.Acquired{}, ctx.Err()
 		}
 	}
+}
+
+// leaveEnvironment leaves for the agents, which are started next, where secrets come from.
+func (t *Trainings) leaveEnvironment(ctx context.Context, in contract.AcquireInput) error {
+	sub, err := t.Engine.Submission(ctx, in.Submission)
+	if err != nil {
+		return err
+	}
+	return checkpoint.PutEnvironment(ctx, t.Store, in.Request.Key, sub.Program.Environment())
 }
 
 // askAll asks for each offer once. When none is to be had the error tells why of each, and is of the type that gives the most hope.

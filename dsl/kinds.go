@@ -124,15 +124,6 @@ func isA[S spec.Spec](s *step) bool {
 	return ok
 }
 
-// Kinds are all that this version has.
-func Kinds() []spec.Kind {
-	all := make([]spec.Kind, len(kinds))
-	for i, k := range kinds {
-		all[i] = k.kind
-	}
-	return all
-}
-
 func kindNames() []string {
 	names := make([]string, len(kinds))
 	for i, k := range kinds {

@@ -3,31 +3,12 @@ package dsl
 import (
 	"path"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// includeOptions are those of a requirements file by which pip reads another file.
-var includeOptions = []string{"--requirement", "--constraint", "-r", "-c"}
-
-// Included returns the files that a requirements file includes, as it is seen from the same folder as that.
-func Included(name string, text []byte) []string {
-	var all []string
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		for _, option := range includeOptions {
-			rest, is := strings.CutPrefix(line, option)
-			if words := strings.Fields(strings.TrimLeft(rest, " \t=")); is && len(words) > 0 {
-				all = append(all, path.Join(path.Dir(name), words[0]))
-				break
-			}
-		}
-	}
-	return all
-}
 
 // readRequirements notes which files a requirements file includes, which a result depends on as it does on that, and reports those that
 // a run would lack; at is what names the requirements file.
@@ -43,7 +24,7 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 		if err != nil {
 			continue // whoever installs it says why
 		}
-		for _, name := range Included(seen[i], data) {
+		for _, name := range spec.Included(seen[i], data) {
 			if slices.Contains(seen, name) {
 				continue
 			}

@@ -15,6 +15,9 @@ const (
 	KindPipeline Kind = "pipeline"
 )
 
+// Kinds are all of them.
+var Kinds = []Kind{KindClean, KindTrain, KindEvaluate, KindCompile, KindRollout, KindRun, KindApproval, KindPipeline}
+
 // Spec is the resolved body under a step's kind key.
 type Spec interface {
 	Kind() Kind

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -167,7 +166,7 @@ var (
 
 var (
 	ends           = []spec.Status{spec.StatusSucceeded, spec.StatusDeclined, spec.StatusFailed, spec.StatusCanceled, spec.StatusSkipped}
-	kinds          = dsl.Kinds()
+	kinds          = spec.Kinds
 	generationEnds = []spec.GenerationEnd{
 		spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
 		spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,

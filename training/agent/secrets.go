@@ -4,48 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 
-	"github.com/sluiceml/sluice/dsl"
-	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
 // secrets finds the values of the step's secrets, on this node, and names the variables that hold any.
 func (n *node) secrets(ctx context.Context, in record.StepInput) (secret.Values, []string, error) {
-	env, err := n.environment(ctx, in.Submission)
+	env, err := checkpoint.GetEnvironment(ctx, n.store, keyOf(in, 0))
 	if err != nil {
-		return secret.Values{}, nil, err
+		return secret.Values{}, nil, fault.New(fault.Infrastructure, "read where secrets come from: "+err.Error(), err)
 	}
 	values, err := n.resolver.Resolve(ctx, env, in.Secrets)
 	return values, secret.Variables(env), secret.Typed(err)
-}
-
-// environment reads the environment that the step was submitted with.
-func (n *node) environment(ctx context.Context, submission string) (*spec.Environment, error) {
-	blob, err := n.store.Blob(ctx, submission)
-	if err != nil {
-		return nil, fault.New(fault.Infrastructure, "read the submission: "+err.Error(), err)
-	}
-	var sub record.Submission
-	err = errors.Join(json.NewDecoder(io.LimitReader(blob, maxSpec)).Decode(&sub), blob.Close())
-	if err != nil {
-		return nil, fault.New(fault.Infrastructure, "read the submission: "+err.Error(), err)
-	}
-	if len(sub.Environment) == 0 {
-		return spec.DefaultEnvironment(), nil
-	}
-	env, diags := dsl.LoadEnvironment(document.File{Name: sub.EnvFile, Source: sub.Environment})
-	if env == nil {
-		return nil, fault.New(fault.Invalid, "this version of sluice-agent refuses the environment:\n"+diags.Text(false), nil)
-	}
-	return env, nil
 }
 
 // leaks reports whether a line of metrics tells a secret. Its numbers count whole: a short secret may lie within any.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,14 +36,9 @@ func secretive(t *testing.T, secrets map[string]string) (*node, record.StepInput
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(record.Submission{
-		EnvFile: "e.yaml", Environment: []byte("sluice: environment/v1\nname: test\nsecrets: {token: {env: DEEP_TOKEN}, nowhere: {env: NOT_SET_AT_ALL}}\n"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	submission, _, err := s.PutBlob(t.Context(), bytes.NewReader(raw))
-	if err != nil {
+	in := record.StepInput{Run: "r", Step: "s", Kind: spec.KindTrain, Secrets: secrets, Workspace: workspace}
+	env := &spec.Environment{Name: "test", Secrets: map[string]spec.SecretSource{"token": {Env: "DEEP_TOKEN"}, "nowhere": {Env: "NOT_SET_AT_ALL"}}}
+	if err := checkpoint.PutEnvironment(t.Context(), s, keyOf(in, 1), env); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -52,7 +46,7 @@ func secretive(t *testing.T, secrets map[string]string) (*node, record.StepInput
 		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
 		store:  s, log: slog.Default(), resolver: secret.NewResolver(), stallFloor: stallFloor,
 	}
-	return n, record.StepInput{Run: "r", Step: "s", Kind: spec.KindTrain, Secrets: secrets, Submission: submission, Workspace: workspace}
+	return n, in
 }
 
 // lay prepares a generation that runs a script.
@@ -155,8 +149,8 @@ func TestSecretIsMissing(t *testing.T) {
 		}
 	}
 	n, in := secretive(t, nil)
-	in.Submission = "sha256:" + strings.Repeat("0", 64)
+	in.Step = "another"
 	if _, err := n.lay(t, in, "true"); fault.TypeOf(err) != fault.Infrastructure {
-		t.Errorf("without a submission: %v", err)
+		t.Errorf("without an environment: %v", err)
 	}
 }

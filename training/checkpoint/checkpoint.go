@@ -9,6 +9,7 @@
 //	g<g>/step-<n>.json   a commit of generation g; its files are in the part of the store with the name of this folder and g<g>/step-<n>
 //	g<g>/progress.json   how far generation g is known to have come
 //	seal/<g>             what generation g resumes from
+//	environment.json     where the values of the training's secrets come from
 package checkpoint
 
 import (
