@@ -246,7 +246,7 @@ type StepVerdict struct {
 	Hold *ApprovalInput `json:"hold,omitempty"`
 	// Published are the versions that the step published.
 	Published []record.Version `json:"published,omitempty"`
-	// Next are the resolved steps of JudgeInput.Next, nil for those that have to be resolved by themselves.
+	// Next are the resolved steps of StepEnd.Next, nil for those that have to be resolved by themselves.
 	Next []*Resolved `json:"next,omitempty"`
 	// Done: a repeated step needs no further iteration.
 	Done bool `json:"done,omitempty"`

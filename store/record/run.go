@@ -82,7 +82,7 @@ func (a StepRef) ID() string {
 	return a.Step + "." + strconv.Itoa(a.Instance.Index)
 }
 
-// SplitStep is the inverse of At.ID: a step, and the instance's index, or -1.
+// SplitStep is the inverse of StepRef.ID: a step, and the instance's index, or -1.
 func SplitStep(id string) (step string, index int) {
 	step, number, isInstance := strings.Cut(id, ".")
 	if n, err := strconv.Atoi(number); isInstance && err == nil {
@@ -210,7 +210,7 @@ type StepRecord struct {
 	// Matrix or Item is what an instance is about.
 	Matrix json.RawMessage `json:"matrix,omitempty"`
 	Item   json.RawMessage `json:"item,omitempty"`
-	// Decision and Earlier are those of JudgeInput.
+	// Decision and Earlier are those of the step's end.
 	Decision *Decision  `json:"decision,omitempty"`
 	Earlier  []Decision `json:"earlier_decisions,omitempty"`
 	CostUSD  float64    `json:"cost_usd,omitempty"`
