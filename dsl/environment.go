@@ -25,8 +25,8 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 		src.Errorf(root, "type", "", "%s", err)
 		return nil
 	}
-	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", poolDrivers)
-	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", targetDrivers)
+	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", reflect.TypeFor[spec.Pool]())
+	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", reflect.TypeFor[spec.Target]())
 	spec.SetDefaults(reflect.ValueOf(env))
 	checkStore(src, root, env)
 	checkPools(src, root, env)

@@ -1,22 +1,29 @@
 package dsl
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// poolDrivers are the keys of which a pool has one.
-var poolDrivers = []string{"local", "kubernetes", "ec2"}
-
-// targetDrivers are the keys of which a target has one.
-var targetDrivers = []string{"embedded", "kserve"}
+// driverKeys are the keys of a pool or a target that name a driver: those that point to a struct. It has one of them.
+func driverKeys(of reflect.Type) (keys []string) {
+	for _, key := range spec.KeysOf(of) {
+		if key.Type.Kind() == reflect.Pointer {
+			keys = append(keys, key.Name)
+		}
+	}
+	return keys
+}
 
 // eachDriver reports pools or targets that have no driver, or two.
-func eachDriver(src *document.Source, root *yaml.Node, section, what, example string, drivers []string) {
+func eachDriver(src *document.Source, root *yaml.Node, section, what, example string, of reflect.Type) {
+	drivers := driverKeys(of)
 	for key, body := range document.Entries(root, section) {
 		if body.Kind != yaml.MappingNode {
 			continue
