@@ -110,12 +110,15 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal(text, &before); err != nil && !*update {
 		t.Fatal(err)
 	}
-	diff := cmp.Diff(before.Digests, now.Digests)
-	switch {
+	known := map[string]string{}
+	for name := range before.Digests {
+		known[name] = now.Digests[name]
+	}
+	switch diff := cmp.Diff(before.Digests, known); {
 	case before.Version == now.Version && diff != "":
 		t.Errorf("the transforms make something else of the same spec and rows: raise Version in pipelines/version.go, lest results of "+
 			"before be taken over, then run this test with -update (-before +now):\n%s", diff)
-	case before.Version != now.Version && *update:
+	case *update:
 		text, err := json.MarshalIndent(now, "", "  ")
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +126,8 @@ func TestVersion(t *testing.T) {
 		if err := os.WriteFile(golden, append(text, '\n'), 0o666); err != nil {
 			t.Fatal(err)
 		}
-	case before.Version != now.Version:
-		t.Errorf("%s is of version %s: run this test with -update", golden, before.Version)
+	case cmp.Diff(before, now) != "": // another version, or cleanings that are new
+		t.Errorf("%s is of other cleanings or of another version: run this test with -update", golden)
 	}
 }
 
