@@ -63,8 +63,9 @@ test: setup build flink moto kube prometheus s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers
+test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers; and the recipes of CONTRIBUTING.md
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'AtScale|TestScale|TestCrowd|TestChaos'
+	SLUICE_TEST_LONG=1 go test -count=1 -timeout 20m -v . -run TestRecipes
 
 .PHONY: test-cluster
 test-cluster: setup build prometheus ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
