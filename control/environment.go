@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/connect/state"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
@@ -15,14 +14,14 @@ import (
 // EnvironmentStore returns the URL of the store that the environment of a request asks for; empty when it asks for none. It is an error
 // when a run of it would be kept elsewhere: open runs and records belong together, so a state folder has one store, the first it was used
 // with.
-func EnvironmentStore(state string, req SubmitRequest) (string, error) {
+func EnvironmentStore(state string, req *SubmitRequest) (string, error) {
 	url, _, err := environmentStore(state, req)
 	return url, err
 }
 
 // SettleStore makes the store that the environment of a request asks for that of a state folder which nothing has been kept for yet. The
 // error is that of EnvironmentStore, or says why the store cannot be used.
-func SettleStore(ctx context.Context, stateDir string, req SubmitRequest) error {
+func SettleStore(ctx context.Context, stateDir string, req *SubmitRequest) error {
 	url, isNew, err := environmentStore(stateDir, req)
 	if err != nil || !isNew {
 		return err
@@ -34,19 +33,15 @@ func SettleStore(ctx context.Context, stateDir string, req SubmitRequest) error 
 }
 
 // environmentStore also reports whether nothing was kept for the state folder so far.
-func environmentStore(stateDir string, req SubmitRequest) (url string, isNew bool, err error) {
+func environmentStore(stateDir string, req *SubmitRequest) (url string, isNew bool, err error) {
 	if req.EnvFile == "" {
 		return "", false, nil
 	}
-	_, file, err := ReadDocuments(req.PipelineFile, req.EnvFile)
+	program, _, err := req.load()
 	if err != nil {
 		return "", false, err
 	}
-	environment, diags := dsl.LoadEnvironment(file)
-	if environment == nil {
-		return "", false, &LintError{diags}
-	}
-	want := environment.Store.URL
+	want := program.Environment().Store.URL
 	have, err := state.StoreURL(stateDir)
 	switch {
 	case err != nil || want == "" || want == have:

@@ -20,11 +20,11 @@ func TestSettleStore(t *testing.T) {
 		"none.yaml":   "sluice: environment/v1\nname: none\n",
 		"broken.yaml": "sluice: environment/v1\nname: broken\nstore: {url: \"s3://acme?endpoint=http://127.0.0.1:1\"}\n",
 	})
-	request := func(env string) SubmitRequest {
+	request := func(env string) *SubmitRequest {
 		if env == "" {
-			return SubmitRequest{PipelineFile: pipeline}
+			return &SubmitRequest{PipelineFile: pipeline}
 		}
-		return SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), env)}
+		return &SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), env)}
 	}
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "hidden")

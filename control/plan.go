@@ -31,7 +31,7 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 		}
 		req.Params = merged(given, req.Params)
 	}
-	program, sub, err := load(req)
+	program, sub, err := req.load()
 	if err != nil {
 		return nil, engine.Plan{}, err
 	}

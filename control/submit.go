@@ -40,6 +40,14 @@ type SubmitRequest struct {
 	Only []string
 	// NoCache turns the step cache off.
 	NoCache bool
+
+	loaded *loaded
+}
+
+// loaded are the documents of a request, which are read and compiled once: what was checked is what is run.
+type loaded struct {
+	program    *dsl.Program
+	submission record.Submission
 }
 
 // Submitted is a run that was started or found open.
@@ -70,10 +78,15 @@ type LintError struct{ Diagnostics document.Diagnostics }
 
 func (e *LintError) Error() string { return e.Diagnostics.Text(false) }
 
-// Compile reads and checks a pipeline, its environment and the parameters given. The error is a *LintError when the files can be read
-// and are wrong.
-func Compile(req SubmitRequest) (*dsl.Program, record.Submission, error) {
-	program, sub, err := load(req)
+// Compile reads and checks a request's pipeline, its environment and the parameters given. The error is a *LintError when the files can be
+// read and are wrong.
+func Compile(req *SubmitRequest) error {
+	_, _, err := req.compile()
+	return err
+}
+
+func (req *SubmitRequest) compile() (*dsl.Program, record.Submission, error) {
+	program, sub, err := req.load()
 	if err != nil {
 		return nil, sub, err
 	}
@@ -83,24 +96,28 @@ func Compile(req SubmitRequest) (*dsl.Program, record.Submission, error) {
 	return program, sub, nil
 }
 
-// load is Compile without a look at the parameters.
-func load(req SubmitRequest) (*dsl.Program, record.Submission, error) {
-	sub := record.Submission{File: req.PipelineFile, Params: req.Params}
-	pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
-	if err != nil {
-		return nil, sub, err
+// load is compile without a look at the parameters.
+func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
+	if req.loaded == nil {
+		pipeline, environment, err := ReadDocuments(req.PipelineFile, req.EnvFile)
+		if err != nil {
+			return nil, record.Submission{}, err
+		}
+		folder, err := OpenFolder(req.PipelineFile, environment)
+		if err != nil {
+			return nil, record.Submission{}, err
+		}
+		program, diags := dsl.Compile(pipeline, environment, folder)
+		if program == nil {
+			return nil, record.Submission{}, &LintError{diags}
+		}
+		req.loaded = &loaded{program, record.Submission{
+			File: req.PipelineFile, Pipeline: pipeline.Source, EnvFile: environment.Name, Environment: environment.Source,
+		}}
 	}
-	sub.EnvFile = environment.Name
-	sub.Pipeline, sub.Environment = pipeline.Source, environment.Source
-	folder, err := OpenFolder(req.PipelineFile, environment)
-	if err != nil {
-		return nil, sub, err
-	}
-	program, diags := dsl.Compile(pipeline, environment, folder)
-	if program == nil {
-		return nil, sub, &LintError{diags}
-	}
-	return program, sub, nil
+	sub := req.loaded.submission
+	sub.Params = req.Params
+	return req.loaded.program, sub, nil
 }
 
 // Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already
@@ -125,7 +142,7 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 
 // prepare makes the input of a run of what a request names.
 func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.RunInput, workspace Snapshot, err error) {
-	program, sub, err := Compile(req)
+	program, sub, err := req.compile()
 	if err != nil {
 		return in, workspace, err
 	}

@@ -45,7 +45,7 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := SubmitRequest{PipelineFile: file}
-	program, _, err := load(req)
+	program, _, err := req.load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,5 +103,25 @@ func TestReuse(t *testing.T) {
 		if _, err := reuse(graph, bad.from, bad.only, false); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no step `x`") {
 			t.Errorf("%+v: %v, want an error that names the step there is not", bad, err)
 		}
+	}
+}
+
+// TestCompileOnce: what was checked is what is run, whatever becomes of the files meanwhile.
+func TestCompileOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pipeline.yaml")
+	write := func(source string) {
+		if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sluice: pipeline/v1\nname: first\nsteps: {a: {run: {command: [echo]}}}\n")
+	req := SubmitRequest{PipelineFile: file}
+	if err := Compile(&req); err != nil {
+		t.Fatal(err)
+	}
+	write("nothing that compiles")
+	program, sub, err := req.compile()
+	if err != nil || program.Pipeline().Name != "first" || !strings.Contains(string(sub.Pipeline), "name: first") {
+		t.Errorf("%v, %+v", err, sub)
 	}
 }

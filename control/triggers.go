@@ -17,7 +17,7 @@ func (s *Session) Schedules() *schedule.Schedules {
 // PlanTriggers compares the triggers that a pipeline declares with those on the server. It changes nothing there. The parameters of the
 // request are those of all triggers; what a trigger gives itself comes first.
 func (s *Session) PlanTriggers(ctx context.Context, req SubmitRequest) (schedule.Plan, error) {
-	program, sub, err := load(req)
+	program, sub, err := req.load()
 	if err != nil {
 		return schedule.Plan{}, err
 	}

@@ -55,10 +55,10 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 			return err
 		}
 		req.PipelineFile = args[0]
-		if _, _, err := control.Compile(req); err != nil {
+		if err := control.Compile(&req); err != nil {
 			return err // before anything is started
 		}
-		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), req); err != nil {
+		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), &req); err != nil {
 			return err
 		}
 		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {

@@ -52,7 +52,7 @@ A trigger runs the pipeline, its environment and its folder as they are now. Pau
 			return err
 		}
 		req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env, Params: params}
-		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), req); err != nil {
+		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), &req); err != nil {
 			return err
 		}
 		return withServer(cmd, func(s *control.Session) error {

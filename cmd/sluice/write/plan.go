@@ -75,7 +75,7 @@ take over now that the files were edited, with that run's parameters.
 // that says so.
 func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
 	ctx := cmd.Context()
-	s, err := plannedStore(cmd, req, against)
+	s, err := plannedStore(cmd, &req, against)
 	if err != nil {
 		return nil, engine.Plan{}, err
 	}
@@ -95,7 +95,7 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 }
 
 // plannedStore opens the store that a run would be kept in; an empty one when nothing was ever run.
-func plannedStore(cmd *cobra.Command, req control.SubmitRequest, against string) (*store.Store, error) {
+func plannedStore(cmd *cobra.Command, req *control.SubmitRequest, against string) (*store.Store, error) {
 	url, err := control.EnvironmentStore(kit.StateDir(cmd), req)
 	if err != nil {
 		return nil, err
