@@ -22,4 +22,4 @@ go test -count=1 -p 2 -timeout 20m "${whole[@]}" </dev/null
 go test -count=1 -timeout 20m ./integration </dev/null
 
 # Without a cache of workflows each of their tasks is replayed from the beginning, as after the loss of a worker.
-SLUICE_TEST_NO_CACHE=1 go test -count=1 -timeout 5m ./integration -run 'TestEnds|TestCancelAtScale' </dev/null
+SLUICE_TEST_NO_CACHE=1 go test -count=1 -timeout 5m ./integration -run 'TestEnds|TestCancelAtScale|TestNothingRunsAtScale' </dev/null
