@@ -5,9 +5,9 @@ import (
 	"iter"
 )
 
-// Temporal's errors are told by what they can, so that nobody has to link Temporal to read one.
+// Temporal's errors are recognized by their methods, so that reading one does not require linking Temporal.
 type (
-	// carried is an Error that has come through Temporal.
+	// carried is an application error of Temporal's: an Error that has come through it.
 	carried interface {
 		error
 		Type() string
@@ -16,7 +16,7 @@ type (
 		Unwrap() error
 		detailed
 	}
-	// detailed is that, or the end that somebody asked for, which has no type.
+	// detailed is an error with details: an application error, or a cancellation, which has no type.
 	detailed interface {
 		HasDetails() bool
 		Details(values ...any) error
@@ -27,7 +27,8 @@ type (
 	}
 )
 
-// As returns what has a type in err, looking through what wraps it: an Error, or what Temporal has made of one, whose outputs Outputs reads.
+// As returns the first error in err's tree that has a type: an Error, or what Temporal has made of one. Of the latter it leaves out the
+// outputs; see Outputs.
 func As(err error) (*Error, bool) {
 	switch e := typed(err).(type) {
 	case *Error:

@@ -5,6 +5,7 @@ package boundary
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"go.temporal.io/sdk/interceptor"
@@ -70,11 +71,16 @@ func Failure(err error) error {
 	switch e := err.(type) {
 	case *fault.Error:
 		return application(e)
+	case *temporal.ApplicationError: // it has a type of its own, which counts
+		return err
 	case interface{ Unwrap() error }:
 		made, text := within(err.Error(), e.Unwrap())
 		return &wrapError{text, made[0]}
 	case interface{ Unwrap() []error }:
 		made, text := within(err.Error(), e.Unwrap()...)
+		if strings.HasSuffix(fmt.Sprintf("%T", err), ".wrapErrors") {
+			return &wrapErrors{text, made}
+		}
 		return &joinError{text, made}
 	}
 	return err
@@ -110,13 +116,19 @@ type (
 		text string
 		err  error
 	}
+	wrapErrors struct {
+		text string
+		errs []error
+	}
 	joinError struct {
 		text string
 		errs []error
 	}
 )
 
-func (w *wrapError) Error() string   { return w.text }
-func (w *wrapError) Unwrap() error   { return w.err }
-func (j *joinError) Error() string   { return j.text }
-func (j *joinError) Unwrap() []error { return j.errs }
+func (w *wrapError) Error() string    { return w.text }
+func (w *wrapError) Unwrap() error    { return w.err }
+func (w *wrapErrors) Error() string   { return w.text }
+func (w *wrapErrors) Unwrap() []error { return w.errs }
+func (j *joinError) Error() string    { return j.text }
+func (j *joinError) Unwrap() []error  { return j.errs }

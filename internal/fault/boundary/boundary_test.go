@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/failure/v1"
@@ -90,6 +91,7 @@ func (r rule) cases() map[string]error {
 		"joined":                  r.new(fault.Preempted, errors.Join(user, away).Error(), errors.Join(user, away)),
 		"joined, untyped":         errors.Join(user, disk, away),
 		"wrapped":                 fmt.Errorf("step ship: %w", away),
+		"two are wrapped":         fmt.Errorf("step ship: %w; then %w", user, away),
 		"wrapped twice":           fmt.Errorf("run r: %w", fmt.Errorf("step ship: %w (in lane 2)", user)),
 		"wrapped in one":          r.new(fault.Invalid, "run r", fmt.Errorf("step ship: %w", user)),
 		"of a canceled":           r.new(fault.Timeout, "the step ends", canceled),
@@ -142,6 +144,17 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// TestFailureOfTemporal: an error that has been made Temporal's keeps its own type and what the SDK goes by, whatever its cause.
+func TestFailureOfTemporal(t *testing.T) {
+	err := fmt.Errorf("step ship: %w", temporal.NewApplicationErrorWithOptions("refused", fault.Gate, temporal.ApplicationErrorOptions{
+		NonRetryable: true, NextRetryDelay: time.Minute, Cause: fault.New(fault.Infrastructure, "the store is away", nil),
+	}))
+	var app *temporal.ApplicationError
+	if !errors.As(Failure(err), &app) || app.Type() != fault.Gate || !app.NonRetryable() || app.NextRetryDelay() != time.Minute {
+		t.Errorf("%#v", app)
+	}
+}
+
 func orNothing(f *failure.Failure) *failure.Failure {
 	if f == nil {
 		return &failure.Failure{}
@@ -178,7 +191,7 @@ func compare(t *testing.T, got, want error) {
 	}
 }
 
-// Temporal's errors are told from each other by what they can.
+// Temporal's errors are told from each other by their methods.
 func TestTypeOfTemporal(t *testing.T) {
 	for _, err := range []error{
 		temporal.NewCanceledError(), temporal.NewCanceledError("why"), temporal.NewCanceledError(7),
