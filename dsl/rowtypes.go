@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-// maxShapes bounds the shapes of rows that are told apart: a document that has more is no person's.
+// maxShapes bounds the shapes of rows that are told apart. No document that a person wrote has more.
 const maxShapes = 500
 
 // rowTyper follows the rows of one cleaning.

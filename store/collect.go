@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// contents are where no records are. Blobs are collected; models and parts are removed by the target or the commit whose they are.
+// contents are the prefixes without records. Blobs are collected; models and parts are removed by the target or the commit that owns them.
 var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix}
 
 // digestIn finds the digests in a record.

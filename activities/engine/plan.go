@@ -23,7 +23,7 @@ import (
 // Action is what a run would do with a step.
 type Action string
 
-// The prospects.
+// What a run may do with a step.
 const (
 	ActionRun        Action = "runs"
 	ActionRunChanged Action = "changed" // runs, since what it would do has changed since it was last done

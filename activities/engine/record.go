@@ -11,7 +11,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Sync makes the records of steps durable that Verdict wrote without waiting for the disk. It fails with ErrLost when one is not there.
+// Sync makes the records of steps durable that Verdict wrote without waiting for the disk. It fails with a fault of type lost when one
+// is not there.
 func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	e.behind.wait(in.Run)
 	keys := make([]string, len(in.Ends))

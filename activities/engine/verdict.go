@@ -286,11 +286,11 @@ func (e *Engine) publish(
 			return nil, nil, err
 		case registered:
 			done = append(done, record.Version{Type: ref.Type, Name: names[output]})
-			verdict := string(ref.Type) + " " + names[output]
+			published := string(ref.Type) + " " + names[output]
 			if behind != "" {
-				verdict += " (" + behind + ")"
+				published += " (" + behind + ")"
 			}
-			words = append(words, verdict)
+			words = append(words, published)
 		}
 	}
 	return done, words, nil

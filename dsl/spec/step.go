@@ -15,7 +15,7 @@ const (
 	KindPipeline Kind = "pipeline"
 )
 
-// Kinds are all of them.
+// Kinds lists all kinds of steps.
 var Kinds = []Kind{KindClean, KindTrain, KindEvaluate, KindCompile, KindRollout, KindRun, KindApproval, KindPipeline}
 
 // Spec is the resolved body under a step's kind key.

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// maxShapeFields bounds the fields of rows that are followed: a document that has more is no person's.
+// maxShapeFields bounds the fields of rows that are followed. No document that a person wrote has more.
 const maxShapeFields = 1000
 
 // RowChecker is the config of a transform that cannot take rows of any shape.
