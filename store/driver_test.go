@@ -8,13 +8,12 @@ import (
 
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/storetest"
 )
 
 func TestDrivers(t *testing.T) {
 	for name, address := range addresses {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) store.Driver { return open(t, address(t)).Driver() })
+			conformance(t, func(t *testing.T) store.Driver { return open(t, address(t)).Driver() })
 		})
 	}
 }
@@ -27,7 +26,7 @@ func TestRealBucket(t *testing.T) {
 		t.Skip("SLUICE_TEST_BUCKET names no bucket")
 	}
 	where, options, _ := strings.Cut(address, "?")
-	storetest.Run(t, func(t *testing.T) store.Driver {
+	conformance(t, func(t *testing.T) store.Driver {
 		return open(t, where+"/"+rand.Text()+"?"+options).Driver()
 	})
 }

@@ -1,5 +1,4 @@
-// Package storetest is the suite that every store driver passes.
-package storetest
+package store_test
 
 import (
 	"bytes"
@@ -21,8 +20,8 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Run checks the contract written on store.Driver. open returns an empty store's driver each time.
-func Run(t *testing.T, open func(t *testing.T) store.Driver) {
+// conformance checks the contract written on store.Driver, which every driver fulfils. empty returns an empty store's driver each time.
+func conformance(t *testing.T, empty func(t *testing.T) store.Driver) {
 	tests := []struct {
 		name string
 		run  func(t *testing.T, d store.Driver)
@@ -30,7 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Driver) {
 		{"ReadsWhatWasWritten", readsWhatWasWritten},
 		{"Replaces", replaces},
 		{"WritesAlso", writesAlso},
-		{"IfAbsent", ifAbsent},
+		{"IfAbsent", writesIfAbsent},
 		{"OneOfManyWritersWins", oneOfManyWritersWins},
 		{"FailedWriteLeavesNothing", failedWriteLeavesNothing},
 		{"Absent", absent},
@@ -41,7 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Driver) {
 		{"BehavesLikeAMap", behavesLikeAMap},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+		t.Run(test.name, func(t *testing.T) { test.run(t, empty(t)) })
 	}
 }
 
@@ -99,7 +98,7 @@ func writesAlso(t *testing.T, d store.Driver) {
 	}
 }
 
-func ifAbsent(t *testing.T, d store.Driver) {
+func writesIfAbsent(t *testing.T, d store.Driver) {
 	opts := store.WriteOptions{IfAbsent: true}
 	if err := d.Write(t.Context(), "a/b/k", strings.NewReader("first"), opts); err != nil {
 		t.Fatal(err)
