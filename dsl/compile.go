@@ -43,8 +43,8 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	if len(variants.Content) == 0 {
 		c.src.Errorf(variants, "variant", "such as fp32: {onnx: {}}", "there are no variants to build")
 	}
-	for i := 0; i+1 < len(variants.Content); i += 2 {
-		if name, body := variants.Content[i], variants.Content[i+1]; body.Kind == yaml.MappingNode {
+	for name, body := range document.Entries(variants) {
+		if body.Kind == yaml.MappingNode {
 			c.checkVariant(name, body)
 		}
 	}

@@ -29,8 +29,7 @@ func eachDriver(src *document.Source, root *yaml.Node, section, what, example st
 			continue
 		}
 		first := ""
-		for i := 0; i+1 < len(body.Content); i += 2 {
-			driver := body.Content[i]
+		for driver := range document.Entries(body) {
 			switch {
 			case !slices.Contains(drivers, driver.Value):
 			case first == "":

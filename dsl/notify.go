@@ -39,15 +39,12 @@ func (c *checker) checkNotify() {
 
 func (c *checker) checkEmail(key, n *yaml.Node) {
 	to := document.Lookup(n, "to")
-	items := []*yaml.Node{to}
-	if to != nil && to.Kind == yaml.SequenceNode {
-		items = to.Content
-	}
+	items := document.Items(to)
 	if to != nil && len(items) == 0 {
 		c.src.Errorf(to, "required", "write `to: NAME@HOST`", "the list of addresses is empty")
 	}
 	for _, item := range items {
-		if item = document.Unalias(item); item != nil && item.Kind == yaml.ScalarNode && !mailAddress.MatchString(item.Value) {
+		if item.Kind == yaml.ScalarNode && !mailAddress.MatchString(item.Value) {
 			c.src.Errorf(item, "address", "write NAME@HOST", "%q is not an address", item.Value)
 		}
 	}

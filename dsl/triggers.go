@@ -46,9 +46,9 @@ func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...str
 		return ""
 	}
 	var found []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if slices.Contains(keys, n.Content[i].Value) {
-			found = append(found, n.Content[i])
+	for key := range document.Entries(n) {
+		if slices.Contains(keys, key.Value) {
+			found = append(found, key)
 		}
 	}
 	switch len(found) {
@@ -66,8 +66,8 @@ func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...str
 
 // meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
 func meantOneOf(n *yaml.Node, keys []string) bool {
-	for i := 0; i < len(n.Content); i += 2 {
-		if word := n.Content[i].Value; nearest.To(word, keys) != "" || slices.Contains(keys, decode.ForeignWord(word)) {
+	for key := range document.Entries(n) {
+		if nearest.To(key.Value, keys) != "" || slices.Contains(keys, decode.ForeignWord(key.Value)) {
 			return true
 		}
 	}
@@ -135,12 +135,8 @@ func (c *checker) checkCron(n *yaml.Node) {
 		c.src.Errorf(at, "cron", "write an expression, such as 0 3 * * *", "the list of times is empty")
 		return
 	}
-	items := []*yaml.Node{at}
-	if at.Kind == yaml.SequenceNode {
-		items = at.Content
-	}
-	for _, item := range items {
-		if item = document.Unalias(item); item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
+	for _, item := range document.Items(at) {
+		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
 			continue
 		}
 		parsed, err := cron.Parse(item.Value)

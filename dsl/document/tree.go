@@ -139,10 +139,25 @@ func visitScalars(n *yaml.Node, yield func(*yaml.Node) bool) bool {
 	return true
 }
 
-// Entries ranges over the entries of the mapping under a key.
-func Entries(n *yaml.Node, name string) func(yield func(key, val *yaml.Node) bool) {
+// Items are those of a list, with what aliases stand for; what is no list is the only item of one.
+func Items(n *yaml.Node) []*yaml.Node {
+	switch n = Unalias(n); {
+	case n == nil:
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		return []*yaml.Node{n}
+	}
+	items := make([]*yaml.Node, len(n.Content))
+	for i, item := range n.Content {
+		items[i] = Unalias(item)
+	}
+	return items
+}
+
+// Entries ranges over the entries of the mapping at a path, with what aliases stand for; where there is no mapping, over none.
+func Entries(n *yaml.Node, path ...any) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, val *yaml.Node) bool) {
-		m := Lookup(n, name)
+		m := Lookup(n, path...)
 		for i := 0; m != nil && m.Kind == yaml.MappingNode && i+1 < len(m.Content); i += 2 {
 			if !yield(m.Content[i], Unalias(m.Content[i+1])) {
 				return

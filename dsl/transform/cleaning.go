@@ -96,15 +96,8 @@ func ReadsInputs(body *yaml.Node) bool {
 		if typ := document.Lookup(n, "type"); typ != nil && IsReader(typ.Value) {
 			key = "path"
 		}
-		path := document.Lookup(n, "config", key)
-		if path == nil {
-			continue
-		}
-		paths := []*yaml.Node{path}
-		if path.Kind == yaml.SequenceNode {
-			paths = path.Content
-		}
-		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(document.Unalias(n).Value, "${inputs.") }) {
+		paths := document.Items(document.Lookup(n, "config", key))
+		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(n.Value, "${inputs.") }) {
 			return false
 		}
 	}

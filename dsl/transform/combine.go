@@ -79,13 +79,12 @@ func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	if len(combine.Content) == 0 {
 		r.Errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
 	}
-	for i := 0; i+1 < len(combine.Content); i += 2 {
-		name, of := combine.Content[i], combine.Content[i+1]
+	for name, of := range document.Entries(combine) {
 		if taken[name.Value] {
 			r.Errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
 		}
 		if fn := document.Lookup(of, "fn"); fn != nil && slices.Contains(valueFns, fn.Value) && document.Lookup(of, "value") == nil {
-			r.Errorf(document.Unalias(of), "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
+			r.Errorf(of, "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)
 		}
 	}
 }
@@ -101,20 +100,16 @@ func (Combine) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
 			out = out.with(n.Value, t)
 		}
 	}
-	combine := document.Lookup(config, "combine")
-	if combine == nil || combine.Kind != yaml.MappingNode {
-		return out
-	}
-	for i := 0; i+1 < len(combine.Content); i += 2 {
+	for name, of := range document.Entries(config, "combine") {
 		t := cel.DynType
-		switch fn := document.Lookup(combine.Content[i+1], "fn"); {
+		switch fn := document.Lookup(of, "fn"); {
 		case fn == nil:
 		case fn.Value == "count":
 			t = cel.IntType
 		case fn.Value == "group":
 			t = cel.ListType(cel.DynType)
 		}
-		out = out.with(combine.Content[i].Value, t)
+		out = out.with(name.Value, t)
 	}
 	return out
 }

@@ -45,14 +45,12 @@ func (MapToFields) Shape(in Shape, config *yaml.Node, computed ExprTypes) Shape 
 			out = out.without(n.Value)
 		}
 	}
-	if fields := document.Lookup(config, "fields"); fields != nil && fields.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(fields.Content); i += 2 {
-			t := computed[document.Unalias(fields.Content[i+1])]
-			if t == nil {
-				t = cel.DynType // it could not be read, which was reported
-			}
-			out = out.with(fields.Content[i].Value, t)
+	for name, n := range document.Entries(config, "fields") {
+		t := computed[n]
+		if t == nil {
+			t = cel.DynType // it could not be read, which was reported
 		}
+		out = out.with(name.Value, t)
 	}
 	if len(out.Fields) == 0 && out.Rest == nil {
 		return anyRow // no such rows are meant, which was reported

@@ -3,6 +3,7 @@ package transform
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -28,17 +29,11 @@ func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
 // memberNodes are those of the transforms in a clean step or a group, and of those beside its chain.
 func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
 	for _, key := range []string{"source", "transforms", "sink", "extra_transforms"} {
-		var found []*yaml.Node
-		switch at := document.Lookup(body, key); {
-		case at == nil:
-		case at.Kind == yaml.SequenceNode:
-			found = slices.Clone(at.Content)
-		case key == "source" || key == "sink":
-			found = []*yaml.Node{at}
+		at := document.Lookup(body, key)
+		if strings.HasSuffix(key, "transforms") && at != nil && at.Kind != yaml.SequenceNode {
+			at = nil // reported where it stands
 		}
-		for i := range found {
-			found[i] = document.Unalias(found[i])
-		}
+		found := document.Items(at)
 		if key == "extra_transforms" {
 			return chain, found
 		}
@@ -74,24 +69,18 @@ func readWiring(n *yaml.Node) (w wiring) {
 func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		at := document.Lookup(transform, "input")
-		if at == nil {
+		for name, n := range document.Entries(at) {
+			if !yield(name.Value, n) {
+				return
+			}
+		}
+		if at == nil || at.Kind == yaml.MappingNode {
 			return
 		}
-		switch at.Kind {
-		case yaml.SequenceNode:
-			for _, n := range at.Content {
-				if !yield("", document.Unalias(n)) {
-					return
-				}
+		for _, n := range document.Items(at) {
+			if !yield("", n) {
+				return
 			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(at.Content); i += 2 {
-				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
-					return
-				}
-			}
-		default:
-			yield("", at)
 		}
 	}
 }
@@ -100,15 +89,12 @@ func inputNodes(transform *yaml.Node) iter.Seq2[string, *yaml.Node] {
 func outputNodes(group *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		at := document.Lookup(group, "output")
-		switch {
-		case at == nil:
-		case at.Kind == yaml.ScalarNode:
+		if at != nil && at.Kind == yaml.ScalarNode {
 			yield("", at)
-		case at.Kind == yaml.MappingNode:
-			for i := 0; i+1 < len(at.Content); i += 2 {
-				if !yield(at.Content[i].Value, document.Unalias(at.Content[i+1])) {
-					return
-				}
+		}
+		for name, n := range document.Entries(at) {
+			if !yield(name.Value, n) {
+				return
 			}
 		}
 	}
@@ -200,8 +186,8 @@ func inputNames(group *yaml.Node) []string {
 // keysOf yields those keys of a mapping that are among some.
 func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
 	return func(yield func(*yaml.Node) bool) {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i]; slices.Contains(names, key.Value) && !yield(key) {
+		for key := range document.Entries(n) {
+			if slices.Contains(names, key.Value) && !yield(key) {
 				return
 			}
 		}

@@ -131,13 +131,13 @@ func (ValidateWithSchema) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape 
 	if others := document.Lookup(schema, "additionalProperties"); others != nil && others.Value == "false" && document.Lookup(schema, "patternProperties") == nil {
 		out = Shape{Fields: map[string]*cel.Type{}}
 	}
-	for i := 0; i+1 < len(properties.Content); i += 2 {
-		name, t := properties.Content[i].Value, in.typeOf(properties.Content[i].Value)
+	for key, property := range document.Entries(properties) {
+		name, t := key.Value, in.typeOf(key.Value)
 		switch {
 		case t == nil: // no row can have it
 			continue
 		case t.Kind() == types.DynKind && required[name]:
-			t = schemaType(properties.Content[i+1])
+			t = schemaType(property)
 		}
 		out = out.with(name, t)
 	}

@@ -25,14 +25,14 @@ func (Split) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 		return
 	}
 	var sum float64
-	for i := 1; i < len(parts.Content); i += 2 {
-		checkPlainName(r, parts.Content[i-1], "a folder of the dataset")
-		share, err := spec.ParseShare(parts.Content[i].Value)
+	for name, part := range document.Entries(parts) {
+		checkPlainName(r, name, "a folder of the dataset")
+		share, err := spec.ParseShare(part.Value)
 		if err != nil {
 			return // reported where it stands
 		}
 		if share <= 0 {
-			r.Errorf(parts.Content[i], "share", "", "`%s` must have more than 0%%", parts.Content[i-1].Value)
+			r.Errorf(part, "share", "", "`%s` must have more than 0%%", name.Value)
 		}
 		sum += float64(share)
 	}
