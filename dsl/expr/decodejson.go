@@ -128,35 +128,30 @@ func numbers(v any) any {
 	return v
 }
 
-func decodeScalar(t *cel.Type, raw json.RawMessage) (v ref.Val, err error) {
-	switch t.Kind() {
-	case types.BoolKind:
-		var b bool
-		err = json.Unmarshal(raw, &b)
-		v = types.Bool(b)
-	case types.IntKind:
-		var n int64
-		err = json.Unmarshal(raw, &n)
-		v = types.Int(n)
-	case types.DoubleKind:
-		var f float64
-		err = json.Unmarshal(raw, &f)
-		v = types.Double(f)
-	case types.StringKind:
-		var s string
-		err = json.Unmarshal(raw, &s)
-		v = types.String(s)
-	case types.DurationKind:
-		var d spec.Duration
-		err = json.Unmarshal(raw, &d)
-		v = types.Duration{Duration: time.Duration(d)}
-	case types.TimestampKind:
-		var at time.Time
-		err = json.Unmarshal(raw, &at)
-		v = types.Timestamp{Time: at}
-	default:
+// scalars read the JSON of what is neither an object, a list nor a map.
+var scalars = map[types.Kind]func(raw json.RawMessage) (ref.Val, error){
+	types.BoolKind:      scalar(func(b bool) ref.Val { return types.Bool(b) }),
+	types.IntKind:       scalar(func(n int64) ref.Val { return types.Int(n) }),
+	types.DoubleKind:    scalar(func(f float64) ref.Val { return types.Double(f) }),
+	types.StringKind:    scalar(func(s string) ref.Val { return types.String(s) }),
+	types.DurationKind:  scalar(func(d spec.Duration) ref.Val { return types.Duration{Duration: time.Duration(d)} }),
+	types.TimestampKind: scalar(func(at time.Time) ref.Val { return types.Timestamp{Time: at} }),
+}
+
+func scalar[T any](value func(T) ref.Val) func(json.RawMessage) (ref.Val, error) {
+	return func(raw json.RawMessage) (ref.Val, error) {
+		var v T
+		err := json.Unmarshal(raw, &v)
+		return value(v), err
+	}
+}
+
+func decodeScalar(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
+	read := scalars[t.Kind()]
+	if read == nil {
 		return nil, fmt.Errorf("a %s cannot be read from JSON", t)
 	}
+	v, err := read(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no %s", bytes.TrimSpace(raw), t)
 	}
