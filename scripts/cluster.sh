@@ -24,6 +24,7 @@ if [[ "$(cat "$dir/.from" 2>/dev/null)" == "$made" ]]; then
 fi
 echo "cluster: building Temporal's server and what goes with it (five minutes on two cores)" >&2
 mkdir -p "$dir"
+rm -f "$dir/.from" # half of the programs are no cluster
 build() { # program, package
     echo "cluster: $1" >&2
     go build -ldflags '-s -w' -o "$dir/$1" "$2"

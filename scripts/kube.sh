@@ -12,6 +12,7 @@ if [[ -x $kube && "$(cat "$kube.from" 2>/dev/null)" == "$made" ]]; then
 fi
 echo "kube: building a Kubernetes control plane for tests (five minutes on two cores)" >&2
 mkdir -p "${kube%/*}"
+rm -f "$kube.from"
 version="$(go list -m -f '{{.Version}}' k8s.io/kubernetes)"
 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" -o "$kube" .
 echo "$made" >"$kube.from"
