@@ -1,11 +1,9 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -156,7 +154,7 @@ func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.R
 	if workspace, err = s.pack(ctx, req, program, &sub); err != nil {
 		return in, workspace, err
 	}
-	in.Submission, err = s.keep(ctx, sub)
+	in.Submission, err = record.WriteBlob(ctx, s.Store, sub)
 	return in, workspace, err
 }
 
@@ -221,18 +219,6 @@ func notAFile(err error) error {
 		return fault.New(fault.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
 	}
 	return err
-}
-
-// keep stores a submission and returns its digest.
-func (s *Session) keep(ctx context.Context, sub record.Submission) (digest string, err error) {
-	raw, err := json.Marshal(sub)
-	if err != nil {
-		return "", fmt.Errorf("encode the submission: %w", err)
-	}
-	if digest, _, err = s.Store.PutBlob(ctx, bytes.NewReader(raw)); err != nil {
-		return "", fmt.Errorf("store the submission: %w", err)
-	}
-	return digest, nil
 }
 
 // RerunRequest says what to do again.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/schedule"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // Schedules are the triggers on the server.
@@ -41,7 +42,7 @@ func (s *Session) PlanTriggers(ctx context.Context, req SubmitRequest) (schedule
 		}
 		sub.Params = params
 		run := contract.RunInput{Name: pipeline.Name, Graph: program.Graph()}
-		if run.Submission, err = s.keep(ctx, sub); err != nil {
+		if run.Submission, err = record.WriteBlob(ctx, s.Store, sub); err != nil {
 			return schedule.Plan{}, err
 		}
 		trigger, err := schedule.Declare(name, spec, run)

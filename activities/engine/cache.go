@@ -16,7 +16,7 @@ import (
 )
 
 // explain keeps the parts of a key for the step's record.
-func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(&e.mu, key, parts) }
+func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(key, parts) }
 
 // hit is an earlier result of what a step is about to do.
 type hit struct {

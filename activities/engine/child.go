@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 
@@ -44,11 +41,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 			return contract.RunInput{}, fault.New(fault.Invalid, "the child pipeline "+file+" cannot be read: "+err.Error(), err)
 		}
 	}
-	raw, err := json.Marshal(child)
-	if err != nil {
-		return contract.RunInput{}, fmt.Errorf("encode the submission of %s: %w", in.Step, err)
-	}
-	digest, _, err := e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	digest, err := record.WriteBlob(ctx, e.Store, child)
 	if err != nil {
 		return contract.RunInput{}, err
 	}

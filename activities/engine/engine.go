@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"sync"
 
 	"go.temporal.io/sdk/activity"
 
@@ -42,7 +41,6 @@ type Engine struct {
 	Secrets *secret.Resolver
 
 	behind    writeBehind
-	mu        sync.Mutex
 	programs  *recent[*Submitted]
 	results   *recent[spec.StepResult]
 	accepted  *recent[map[string]spec.StepResult]
@@ -77,7 +75,7 @@ type Submitted struct {
 // Submission loads and compiles what was submitted under a digest. It was checked when it was submitted; that it no longer
 // compiles means that another version of Sluice is running now.
 func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, error) {
-	return e.programs.get(&e.mu, digest, func() (*Submitted, error) {
+	return e.programs.get(digest, func() (*Submitted, error) {
 		var sub Submitted
 		var err error
 		if sub.Submission, err = record.LoadSubmission(ctx, e.Store, digest); err != nil {

@@ -39,7 +39,7 @@ func (e *Engine) Fingerprint(ctx context.Context, value string) (string, error) 
 		return "", fmt.Errorf("the salt of the store: %w", err)
 	}
 	seen := sha256.Sum256(slices.Concat(s, []byte(value))) // in this process's memory alone
-	return e.fingerprints.get(&e.mu, string(seen[:]), func() (string, error) {
+	return e.fingerprints.get(string(seen[:]), func() (string, error) {
 		sum, err := pbkdf2.Key(sha256.New, value, s, fingerprintRounds, 16)
 		return hex.EncodeToString(sum), err
 	})

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +35,7 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 	if err != nil {
 		return contract.StepVerdict{}, err
 	}
-	e.results.put(&e.mu, in.Run+"/"+in.Step, result)
+	e.results.put(in.Run+"/"+in.Step, result)
 	return contract.StepVerdict{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary}, nil
 }
 
@@ -101,15 +100,8 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		return nil
 	}
 	rec.Summary = fmt.Sprintf("%d of %d passed", rec.Passed, in.Of)
-	raw, err := json.Marshal(outputs)
-	if err != nil {
-		return err
-	}
-	if len(raw) <= record.InlineLimit {
-		rec.Outputs = raw
-		return nil
-	}
-	rec.OutputsRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	out, err := record.StoreOutputs(ctx, e.Store, outputs)
+	rec.Outputs, rec.OutputsRef = out.Outputs, out.OutputsRef
 	return err
 }
 

@@ -168,7 +168,7 @@ func (e *Engine) FilesDigest(ctx context.Context, sub *Submitted, names []string
 		return "", nil
 	}
 	key := strings.Join(slices.Concat([]string{sub.Workspace.Digest}, sub.documents(), []string{"|"}, names), " ")
-	return e.files.get(&e.mu, key, func() (string, error) {
+	return e.files.get(key, func() (string, error) {
 		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
 		if err != nil {
 			return "", fmt.Errorf("the workspace: %w", err)

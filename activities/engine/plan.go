@@ -140,13 +140,10 @@ func (f *planner) begin(ctx context.Context) error {
 	if f.sub.ParamValues, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return fault.New(fault.Invalid, bad.Text(false), nil)
 	}
-	b := &begun{nodes: map[string]spec.Node{}, RunRecord: record.RunRecord{
+	b := newBegun(record.RunRecord{
 		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},
-	}}
-	for _, node := range b.Graph {
-		b.nodes[node.ID] = node
-	}
-	f.engine.begun.put(&f.engine.mu, futureRun, b)
+	})
+	f.engine.begun.put(futureRun, b)
 	return f.engine.settle(ctx, f.sub, &b.RunRecord)
 }
 
@@ -215,7 +212,7 @@ func (f *planner) admit(node spec.Node) (look StepPlan, isOut bool) {
 func (f *planner) settle(node spec.Node, record record.StepRecord) {
 	f.known[node.ID] = record
 	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
-	f.engine.results.put(&f.engine.mu, futureRun+"/"+node.ID, result)
+	f.engine.results.put(futureRun+"/"+node.ID, result)
 }
 
 // plain looks at a step that runs once.

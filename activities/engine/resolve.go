@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -154,14 +153,10 @@ func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract
 	case len(all) == 0:
 		return contract.Expanded{Skip: "it has no instances: its list is empty"}, nil
 	}
-	raw, err := json.Marshal(all)
-	if err != nil {
-		return contract.Expanded{}, fmt.Errorf("instances of %s: %w", in.Step, err)
-	}
-	digest, _, err := e.Store.PutBlob(ctx, bytes.NewReader(raw))
+	digest, err := record.WriteBlob(ctx, e.Store, all)
 	if err != nil {
 		return contract.Expanded{}, err
 	}
-	e.instances.put(&e.mu, digest, all)
+	e.instances.put(digest, all)
 	return contract.Expanded{List: digest, Of: len(all)}, nil
 }

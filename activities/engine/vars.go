@@ -23,17 +23,19 @@ type begun struct {
 
 // record returns a run's record as Begin settled it.
 func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
-	return e.begun.get(&e.mu, run, func() (*begun, error) {
-		b := &begun{}
-		if err := e.Store.GetJSON(ctx, record.RunKey(run), &b.RunRecord); err != nil {
-			return nil, err
-		}
-		b.nodes = make(map[string]spec.Node, len(b.Graph))
-		for _, n := range b.Graph {
-			b.nodes[n.ID] = n
-		}
-		return b, nil
+	return e.begun.get(run, func() (*begun, error) {
+		var rec record.RunRecord
+		err := e.Store.GetJSON(ctx, record.RunKey(run), &rec)
+		return newBegun(rec), err
 	})
+}
+
+func newBegun(rec record.RunRecord) *begun {
+	b := &begun{rec, make(map[string]spec.Node, len(rec.Graph))}
+	for _, n := range rec.Graph {
+		b.nodes[n.ID] = n
+	}
+	return b
 }
 
 // vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
@@ -128,7 +130,7 @@ func (e *Engine) instance(ctx context.Context, at record.StepRef) (*spec.Instanc
 
 // list reads the instances of a fanned-out step.
 func (e *Engine) list(ctx context.Context, digest string) ([]spec.Instance, error) {
-	return e.instances.get(&e.mu, digest, func() ([]spec.Instance, error) {
+	return e.instances.get(digest, func() ([]spec.Instance, error) {
 		var all []spec.Instance
 		if err := record.ReadBlob(ctx, e.Store, digest, &all); err != nil {
 			return nil, fmt.Errorf("instances %s: %w", digest, err)
@@ -146,7 +148,7 @@ func facts(record record.RunRecord, now record.RunContext) spec.RunFacts {
 
 // result returns a finished step of a run.
 func (e *Engine) result(ctx context.Context, run, step string) (spec.StepResult, error) {
-	return e.results.get(&e.mu, run+"/"+step, func() (spec.StepResult, error) {
+	return e.results.get(run+"/"+step, func() (spec.StepResult, error) {
 		var r record.StepRecord
 		if err := e.Store.GetJSON(ctx, record.StepKey(run, step), &r); err != nil {
 			return spec.StepResult{}, fmt.Errorf("the result of step %s: %w", step, err)
@@ -157,10 +159,7 @@ func (e *Engine) result(ctx context.Context, run, step string) (spec.StepResult,
 
 // allResults returns every step of a run. Those of a run that is still open, which may have what serves, are not remembered.
 func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.StepResult, error) {
-	e.mu.Lock()
-	known, ok := e.accepted.byKey[run]
-	e.mu.Unlock()
-	if ok {
+	if known, ok := e.accepted.find(run); ok {
 		return known, nil
 	}
 	record, err := record.LoadRun(ctx, e.Store, run)
@@ -174,7 +173,7 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.St
 		}
 	}
 	if record.Status != spec.StatusRunning {
-		e.accepted.put(&e.mu, run, all)
+		e.accepted.put(run, all)
 	}
 	return all, nil
 }
@@ -188,30 +187,35 @@ func (e *Engine) resultOf(ctx context.Context, r record.StepRecord) (spec.StepRe
 // recent is a small cache that forgets the oldest entry first. Values must not be changed once they are in it.
 type recent[V any] struct {
 	limit int
+	mu    sync.Mutex
 	byKey map[string]V
 	order []string
 }
 
 func newRecent[V any](limit int) *recent[V] { return &recent[V]{limit: limit, byKey: map[string]V{}} }
 
-// get returns the value under key, or what load yields, outside the lock: two callers may load the same.
-func (c *recent[V]) get(mu *sync.Mutex, key string, load func() (V, error)) (V, error) {
-	mu.Lock()
+func (c *recent[V]) find(key string) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	v, ok := c.byKey[key]
-	mu.Unlock()
-	if ok {
+	return v, ok
+}
+
+// get returns the value under key, or what load yields, outside the lock: two callers may load the same.
+func (c *recent[V]) get(key string, load func() (V, error)) (V, error) {
+	if v, ok := c.find(key); ok {
 		return v, nil
 	}
 	v, err := load()
 	if err == nil {
-		c.put(mu, key, v)
+		c.put(key, v)
 	}
 	return v, err
 }
 
-func (c *recent[V]) put(mu *sync.Mutex, key string, v V) {
-	mu.Lock()
-	defer mu.Unlock()
+func (c *recent[V]) put(key string, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if _, ok := c.byKey[key]; !ok {
 		c.order = append(c.order, key)
 		if len(c.order) > c.limit {

@@ -40,7 +40,7 @@ func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.Ste
 		if err != nil {
 			return verdict, err
 		}
-		e.results.put(&e.mu, in.Run+"/"+in.Step, result)
+		e.results.put(in.Run+"/"+in.Step, result)
 	}
 	if record.Status == spec.StatusSucceeded {
 		verdict.Next = e.resolveAll(ctx, in.Next, nil)
@@ -104,7 +104,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.Step
 		}
 	}
 	if in.Key != "" {
-		rec.Parts, _ = e.keys.get(&e.mu, in.Key, func() (map[string]string, error) { return nil, nil })
+		rec.Parts, _ = e.keys.get(in.Key, func() (map[string]string, error) { return nil, nil })
 	}
 	if !in.Output.IsZero() {
 		rec.Outputs, err = record.LoadOutputs(ctx, e.Store, in.Output)

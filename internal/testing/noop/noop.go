@@ -2,7 +2,6 @@
 package noop
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,11 +60,7 @@ func Submit(ctx context.Context, s *store.Store, source string) (contract.RunInp
 	if program == nil {
 		return contract.RunInput{}, errors.New(diags.Text(false))
 	}
-	raw, err := json.Marshal(sub)
-	if err != nil {
-		return contract.RunInput{}, err
-	}
-	digest, _, err := s.PutBlob(ctx, bytes.NewReader(raw))
+	digest, err := record.WriteBlob(ctx, s, sub)
 	return contract.RunInput{
 		Name: program.Pipeline().Name, Submission: digest, Graph: program.Graph(), Reuse: record.Reuse{NoCache: true},
 	}, err
