@@ -199,10 +199,11 @@ func isOf(imported, module string) bool {
 	return imported == module || strings.HasPrefix(imported, module+"/")
 }
 
-// without is what packages, with all that they need of the module, must not link: reports are read where no Temporal is, and the agent is
-// small and static.
+// without is what packages, with all that they need of the module, must not link: what is printed and reported is data, which can be read
+// where no Temporal is, and the agent is small and static.
 var without = map[string][]string{
 	"cmd/sluice-agent":    {"github.com/google/cel-go", "github.com/apache/beam", "go.temporal.io/server", "github.com/yalue/onnxruntime_go"},
+	"cmd/sluice/view":     {"go.temporal.io"},
 	"report":              {"go.temporal.io"},
 	"pipelines":           {"go.temporal.io"},
 	"training/protocol":   {"go.temporal.io"},

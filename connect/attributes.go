@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -24,10 +24,10 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 	operator := c.Client.OperatorService()
 	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.Info.Namespace})
 	if err != nil {
-		return c.attributesError(contract.SearchAttributes(), err)
+		return c.attributesError(embedded.SearchAttributes(), err)
 	}
-	missing := contract.SearchAttributes()
-	for name, want := range contract.SearchAttributes() {
+	missing := embedded.SearchAttributes()
+	for name, want := range embedded.SearchAttributes() {
 		got, there := known.GetCustomAttributes()[name]
 		if !there {
 			continue
@@ -56,7 +56,7 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("the cluster does not know them after %v", Timeout))
 	defer cancel()
 	var known []string
-	for _, name := range slices.Sorted(maps.Keys(contract.SearchAttributes())) {
+	for _, name := range slices.Sorted(maps.Keys(embedded.SearchAttributes())) {
 		known = append(known, name+" IS NOT NULL")
 	}
 	again := time.NewTicker(200 * time.Millisecond)

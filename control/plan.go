@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/connect"
@@ -19,44 +20,44 @@ import (
 // Plan says what a run of req would do with each step; with against, what a rerun of that run would do, which gives the parameters
 // that req does not. state is the state folder. It needs nothing to be running, and stores nothing. The program is there also when the
 // parameters are wrong.
-func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
+func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitRequest, against string) (*dsl.Program, contract.Plan, error) {
 	if against != "" {
 		run, err := record.LoadRun(ctx, s, against)
 		if err != nil {
-			return nil, engine.Plan{}, err
+			return nil, contract.Plan{}, err
 		}
 		given, err := paramsOf(ctx, s, run.RunRecord)
 		if err != nil {
-			return nil, engine.Plan{}, err
+			return nil, contract.Plan{}, err
 		}
 		req.Params = merged(given, req.Params)
 	}
 	program, sub, err := req.load()
 	if err != nil {
-		return nil, engine.Plan{}, err
+		return nil, contract.Plan{}, err
 	}
 	if _, bad := program.Params(req.Params); bad.HasErrors() {
-		return program, engine.Plan{}, &LintError{bad}
+		return program, contract.Plan{}, &LintError{bad}
 	}
 	in := engine.PlanInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !connect.ClusterNamed() { // there it is done elsewhere
 		in.Python, in.Platform = (&script.Interpreter{Env: state.PythonOf(stateDir)}).Digest, new(trtexec.Finder).Platform
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
-		return program, engine.Plan{}, err
+		return program, contract.Plan{}, err
 	}
 	in.Reuse.From = against
 	dir := filepath.Dir(req.PipelineFile)
 	folder, err := workspaceOf(dir, stateDir, keyFiles(program.Environment()))
 	if err != nil {
-		return program, engine.Plan{}, err
+		return program, contract.Plan{}, err
 	}
 	if in.Files, err = store.ListTree(ctx, dir, folder.ignores); err != nil {
-		return program, engine.Plan{}, notAFile(err)
+		return program, contract.Plan{}, notAFile(err)
 	}
-	forecast, err := engine.NewPlan(ctx, s, in)
-	forecast.Given = req.Params
-	return program, forecast, err
+	planned, err := engine.NewPlan(ctx, s, in)
+	planned.Given = req.Params
+	return program, planned, err
 }
 
 // merged is a with what b has in its place or beside.

@@ -40,7 +40,7 @@ func TestSearchAttributesOfACluster(t *testing.T) {
 			return false
 		}
 		known, err := s.Client.OperatorService().ListSearchAttributes(t.Context(), &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-		return err == nil && cmp.Equal(contract.SearchAttributes(), known.GetCustomAttributes())
+		return err == nil && cmp.Equal(embedded.SearchAttributes(), known.GetCustomAttributes())
 	})
 	if err := cluster.EnsureSearchAttributes(t.Context()); err != nil {
 		t.Errorf("a second time: %v", err)

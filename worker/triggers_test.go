@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -22,7 +21,7 @@ import (
 )
 
 // applyTriggers applies the triggers of a pipeline and says what that did.
-func applyTriggers(t *testing.T, s *control.Session, req control.SubmitRequest) map[string]schedule.Action {
+func applyTriggers(t *testing.T, s *control.Session, req control.SubmitRequest) map[string]contract.TriggerAction {
 	t.Helper()
 	plan, err := s.PlanTriggers(t.Context(), req)
 	if err != nil {
@@ -31,7 +30,7 @@ func applyTriggers(t *testing.T, s *control.Session, req control.SubmitRequest) 
 	if err := s.Schedules().Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
-	done := map[string]schedule.Action{}
+	done := map[string]contract.TriggerAction{}
 	for _, change := range plan.Changes {
 		done[change.Trigger] = change.Action
 	}
@@ -46,7 +45,7 @@ func forget(t *testing.T, s *control.Session, id string) {
 	})
 }
 
-func trigger(t *testing.T, s *control.Session, id string) schedule.Trigger {
+func trigger(t *testing.T, s *control.Session, id string) contract.Trigger {
 	t.Helper()
 	got, err := s.Schedules().Describe(t.Context(), id)
 	if err != nil {
@@ -82,11 +81,11 @@ func TestScheduleTrigger(t *testing.T) {
 	}
 	clock := declare("triggers: {tick: {schedule: {cron: '*/2 * * * * *'}, params: {n: 7}}}\n")
 	id := pipeline + "/tick"
-	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Create}, applyTriggers(t, s, clock)); diff != "" {
+	if diff := cmp.Diff(map[string]contract.TriggerAction{id: contract.TriggerCreate}, applyTriggers(t, s, clock)); diff != "" {
 		t.Fatalf("applied for the first time (-want +got):\n%s", diff)
 	}
 	forget(t, s, id)
-	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Keep}, applyTriggers(t, s, clock)); diff != "" {
+	if diff := cmp.Diff(map[string]contract.TriggerAction{id: contract.TriggerKeep}, applyTriggers(t, s, clock)); diff != "" {
 		t.Errorf("applied again (-want +got):\n%s", diff)
 	}
 	await(t, "two runs", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) >= 2 })
@@ -112,7 +111,7 @@ func TestScheduleTrigger(t *testing.T) {
 	}
 	pausedAt := time.Now()
 	edited := declare("triggers: {tick: {schedule: {cron: '*/1 * * * * *'}}}\n")
-	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Update}, applyTriggers(t, s, edited)); diff != "" {
+	if diff := cmp.Diff(map[string]contract.TriggerAction{id: contract.TriggerUpdate}, applyTriggers(t, s, edited)); diff != "" {
 		t.Errorf("edited (-want +got):\n%s", diff)
 	}
 	await(t, "three ticks that are paused", func() bool { return time.Since(pausedAt) > 3*time.Second })
@@ -125,13 +124,13 @@ func TestScheduleTrigger(t *testing.T) {
 	}
 	await(t, "a run after the pause", func() bool { return trigger(t, s, id).Runs[0].At.After(pausedAt) })
 
-	if diff := cmp.Diff(map[string]schedule.Action{id: schedule.Delete}, applyTriggers(t, s, declare(""))); diff != "" {
+	if diff := cmp.Diff(map[string]contract.TriggerAction{id: contract.TriggerDelete}, applyTriggers(t, s, declare(""))); diff != "" {
 		t.Errorf("no longer declared (-want +got):\n%s", diff)
 	}
 	if _, err := s.Schedules().Describe(t.Context(), id); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), id) {
 		t.Errorf("deleted, it is described: %v", err)
 	}
-	if diff := cmp.Diff(map[string]schedule.Action{}, applyTriggers(t, s, declare(""))); diff != "" {
+	if diff := cmp.Diff(map[string]contract.TriggerAction{}, applyTriggers(t, s, declare(""))); diff != "" {
 		t.Errorf("nothing left (-want +got):\n%s", diff)
 	}
 }

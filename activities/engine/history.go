@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	// historyRuns is how many of a pipeline's runs a forecast looks at.
+	// historyRuns is how many of a pipeline's runs a plan looks at.
 	historyRuns = 20
 	// historyTimes is how many executions of a step an estimate is made of.
 	historyTimes = 5
@@ -122,33 +123,33 @@ func (p *history) addParts(ctx context.Context, at record.StepRef, parts map[str
 }
 
 // compare says why a step, or an instance of one, would be done, and not taken over.
-func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cache, key string, parts map[string]string) (StepPlan, error) {
+func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cache, key string, parts map[string]string) (contract.StepPlan, error) {
 	last, err := p.record(ctx, at)
 	if err != nil {
-		return StepPlan{}, err
+		return contract.StepPlan{}, err
 	}
 	if last == nil {
-		return StepPlan{Prospect: ActionRun, Reason: "it was not done before"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "it was not done before"}, nil
 	}
 	run := p.in[at.Step]
 	switch {
 	case last.Key != key && last.Parts != nil:
-		return StepPlan{Prospect: ActionRunChanged, From: run, Changed: differing(last.Parts, parts)}, nil
+		return contract.StepPlan{Action: contract.ActionRunChanged, From: run, Changed: differing(last.Parts, parts)}, nil
 	case last.Status != spec.StatusSucceeded:
-		return StepPlan{Prospect: ActionRun, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
 	case !cache.Enabled:
-		return StepPlan{Prospect: ActionRun, Reason: "its results are not cached"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "its results are not cached"}, nil
 	case cache.MaxAge > 0:
-		return StepPlan{Prospect: ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
 	}
-	return StepPlan{Prospect: ActionRun, Reason: "the result of " + run + " is gone"}, nil
+	return contract.StepPlan{Action: contract.ActionRun, Reason: "the result of " + run + " is gone"}, nil
 }
 
 // estimate says how long a step that would be done took before, and what it cost: the middle of the last times. Of a fanned-out step,
 // which takes less time where instances are taken over, it is the longest.
-func (p *history) estimate(node spec.Node, look *StepPlan) {
+func (p *history) estimate(node spec.Node, look *contract.StepPlan) {
 	done := p.done[node.ID]
-	if len(done) == 0 || look.Prospect != ActionRun && look.Prospect != ActionRunChanged {
+	if len(done) == 0 || look.Action != contract.ActionRun && look.Action != contract.ActionRunChanged {
 		return
 	}
 	seconds, cost := make([]float64, len(done)), make([]float64, len(done))

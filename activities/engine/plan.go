@@ -20,49 +20,6 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Action is what a run would do with a step.
-type Action string
-
-// What a run may do with a step.
-const (
-	ActionRun        Action = "runs"
-	ActionRunChanged Action = "changed" // runs, since what it would do has changed since it was last done
-	ActionReuse      Action = "cached"
-	ActionSkip       Action = "skipped"
-	ActionNone       Action = "not run"
-)
-
-// StepPlan is what a run would do with a step, as far as that can be told before it starts.
-type StepPlan struct {
-	Prospect Action `json:"state"`
-	// From is the run whose result would be taken over, or that Changed compares with.
-	From string `json:"from,omitempty"`
-	// Changed are the parts of what the step would do that have changed: keys of its spec, inputs.NAME, env.NAME, files.
-	Changed []string `json:"changed,omitempty"`
-	// Files are the first few workspace files that have changed, where `files` is among Changed.
-	Files []string `json:"files,omitempty"`
-	// After are steps that run before this one: more is known only when they have ended.
-	After []string `json:"after,omitempty"`
-	// Reason is one line.
-	Reason string `json:"reason,omitempty"`
-	// Of is how many instances a fanned-out step would have, where that is known, Cached how many of them would be taken over.
-	Of     int `json:"of,omitempty"`
-	Cached int `json:"cached,omitempty"`
-	// Seconds and CostUSD are estimates from earlier runs; 0 when there are none, or nothing would be done.
-	Seconds float64 `json:"seconds,omitempty"`
-	CostUSD float64 `json:"cost_usd,omitempty"`
-}
-
-// Plan is what a run would do.
-type Plan struct {
-	// Given are the parameters that were given for it, by hand or by the run it is against.
-	Given map[string]string
-	Steps map[string]StepPlan
-	// Seconds and CostUSD are estimates of the whole run, of those steps that have run before.
-	Seconds float64
-	CostUSD float64
-}
-
 // PlanInput is a run that may be started.
 type PlanInput struct {
 	record.Submission
@@ -78,19 +35,19 @@ type PlanInput struct {
 	Platform func(context.Context) (trtexec.Platform, error)
 }
 
-// futureRun names the run that a forecast is about. It exists in the memory of the forecast's engine alone.
+// futureRun names the run that a plan is about. It exists in the memory of the planner's engine alone.
 const futureRun = "future"
 
 // NewPlan says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
 // advance where it would be taken over, so that those after it can be looked at in their turn.
-func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
+func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (contract.Plan, error) {
 	f := &planner{
 		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
-		out: Plan{Steps: map[string]StepPlan{}},
+		out: contract.Plan{Steps: map[string]contract.StepPlan{}},
 	}
 	f.engine.Python, f.engine.Platform = in.Python, in.Platform
 	var err error
-	if f.past, err = loadHistory(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
+	if f.history, err = loadHistory(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
 		return f.out, err
 	}
 	if err := f.begin(ctx); err != nil {
@@ -104,7 +61,7 @@ func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
 		if err != nil {
 			return f.out, fmt.Errorf("step %s: %w", node.ID, err)
 		}
-		f.past.estimate(node, &look)
+		f.history.estimate(node, &look)
 		for _, id := range node.After {
 			ends[node.ID] = max(ends[node.ID], ends[id])
 		}
@@ -117,16 +74,16 @@ func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (Plan, error) {
 	return f.out, nil
 }
 
-// planner is the state of one forecast.
+// planner is the state of one plan in the making.
 type planner struct {
 	PlanInput
-	engine *Engine
-	sub    *Submitted
-	nodes  map[string]spec.Node
-	past   *history
+	engine  *Engine
+	sub     *Submitted
+	nodes   map[string]spec.Node
+	history *history
 	// known are the ends of steps that can be told in advance.
 	known map[string]record.StepRecord
-	out   Plan
+	out   contract.Plan
 }
 
 // begin settles what Begin would settle, in the engine's memory.
@@ -148,29 +105,29 @@ func (f *planner) begin(ctx context.Context) error {
 }
 
 // look says what would become of a step.
-func (f *planner) look(ctx context.Context, node spec.Node) (StepPlan, error) {
+func (f *planner) look(ctx context.Context, node spec.Node) (contract.StepPlan, error) {
 	switch {
 	case node.Section == spec.SectionOnFailure:
-		return StepPlan{Prospect: ActionNone, Reason: "it runs when a step fails"}, nil
+		return contract.StepPlan{Action: contract.ActionNone, Reason: "it runs when a step fails"}, nil
 	case node.Section == spec.SectionFinally:
-		return StepPlan{Prospect: ActionRun, Reason: "last, whatever happened"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "last, whatever happened"}, nil
 	}
 	if open := f.open(node); len(open) > 0 {
-		return StepPlan{Prospect: ActionRun, After: open}, nil
+		return contract.StepPlan{Action: contract.ActionRun, After: open}, nil
 	}
 	if look, isOut := f.admit(node); isOut {
 		return look, nil
 	}
 	_, vars, err := f.engine.vars(ctx, f.sub, record.StepRef{Run: futureRun, Step: node.ID}, record.RunContext{}, nil)
 	if err != nil {
-		return StepPlan{}, err
+		return contract.StepPlan{}, err
 	}
 	switch holds, values, err := f.Program.When(node.ID, vars); {
 	case err != nil:
-		return StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}, nil
 	case !holds:
 		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
-		return StepPlan{Prospect: ActionSkip, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
+		return contract.StepPlan{Action: contract.ActionSkip, Reason: strings.TrimSuffix("its `when` is false: "+seen(values), ": ")}, nil
 	}
 	switch node.Fan {
 	case spec.FanNone:
@@ -191,21 +148,21 @@ func (f *planner) open(node spec.Node) []string {
 }
 
 // admit reports whether the known ends of the steps that node needs keep it from running.
-func (f *planner) admit(node spec.Node) (look StepPlan, isOut bool) {
+func (f *planner) admit(node spec.Node) (look contract.StepPlan, isOut bool) {
 	for _, id := range node.After {
 		need := node.Needs[id]
 		end := need.Met(f.known[id].Status, f.nodes[id].ContinueOnError)
 		if end == spec.StatusPending {
 			continue
 		}
-		look = StepPlan{Prospect: ActionNone, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
+		look = contract.StepPlan{Action: contract.ActionNone, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
 		if end == spec.StatusSkipped {
-			look.Prospect = ActionSkip
+			look.Action = contract.ActionSkip
 		}
 		f.settle(node, record.StepRecord{Status: end})
 		return look, true
 	}
-	return StepPlan{}, false
+	return contract.StepPlan{}, false
 }
 
 // settle notes an end that is known in advance, for the steps after it.
@@ -216,12 +173,12 @@ func (f *planner) settle(node spec.Node, record record.StepRecord) {
 }
 
 // plain looks at a step that runs once.
-func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (contract.StepPlan, error) {
 	one, err := f.one(ctx, node, vars, nil)
 	if err != nil || one.hit == nil {
 		return one.look, err
 	}
-	look := StepPlan{Prospect: ActionReuse, From: one.hit.run}
+	look := contract.StepPlan{Action: contract.ActionReuse, From: one.hit.run}
 	rec := one.hit.record
 	rec.Outputs, err = record.LoadOutputs(ctx, f.engine.Store, record.StepOutput{Outputs: rec.Outputs, OutputsRef: rec.OutputsRef})
 	if err != nil {
@@ -234,7 +191,7 @@ func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (St
 }
 
 // evaluateGate applies the step's gate as it is now to a result that would be taken over. It reports false when a person would decide.
-func (f *planner) evaluateGate(node spec.Node, vars spec.Vars, record *record.StepRecord, look *StepPlan) bool {
+func (f *planner) evaluateGate(node spec.Node, vars spec.Vars, record *record.StepRecord, look *contract.StepPlan) bool {
 	checks, verdict := f.Program.EvaluateGate(node.ID, record.Outputs, vars)
 	if verdict == spec.VerdictHold {
 		look.Reason = "its gate would ask a person"
@@ -250,7 +207,7 @@ func (f *planner) evaluateGate(node spec.Node, vars spec.Vars, record *record.St
 // single is what was found of one execution of a step.
 type single struct {
 	hit  *hit
-	look StepPlan // without a hit
+	look contract.StepPlan // without a hit
 }
 
 // one looks for the result of one execution.
@@ -260,20 +217,20 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 		in.Instance = &record.Instance{Index: instance.Index}
 	}
 	resolved, err := f.Program.Resolve(node.ID, vars)
-	if err != nil { // it would be the run's failure, not the forecast's
-		return single{look: StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}}, nil
+	if err != nil { // it would be the run's failure, not the plan's
+		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}}, nil
 	}
 	parts, err := f.engine.parts(ctx, f.sub, node, resolved)
 	if err != nil {
 		return single{}, err
 	}
 	if f.Python == nil {
-		if err := f.past.addParts(ctx, in.StepRef, parts, partPython); err != nil {
+		if err := f.history.addParts(ctx, in.StepRef, parts, partPython); err != nil {
 			return single{}, err
 		}
 	}
 	if f.Platform == nil {
-		if err := f.past.addParts(ctx, in.StepRef, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
+		if err := f.history.addParts(ctx, in.StepRef, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
 			return single{}, err
 		}
 	}
@@ -282,9 +239,9 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 		return single{hit: h}, err
 	}
 	if kinds[node.Kind].asks {
-		return single{look: StepPlan{Prospect: ActionRun, Reason: "it asks a person"}}, nil
+		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it asks a person"}}, nil
 	}
-	look, err := f.past.compare(ctx, in.StepRef, resolved.Cache, key, parts)
+	look, err := f.history.compare(ctx, in.StepRef, resolved.Cache, key, parts)
 	if err == nil && slices.Contains(look.Changed, "files") {
 		look.Files, err = f.edited(ctx, look.From, resolved.Files)
 	}
@@ -296,7 +253,7 @@ const fewFiles = 5
 
 // edited names files of those that names mean which are not as a run had them; none when what it had is gone.
 func (f *planner) edited(ctx context.Context, run string, names []string) ([]string, error) {
-	then, err := f.past.files(ctx, run)
+	then, err := f.history.files(ctx, run)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	} else if err != nil {
@@ -326,16 +283,16 @@ func (f *planner) edited(ctx context.Context, run string, names []string) ([]str
 }
 
 // fan looks at each instance of a step with a matrix or a foreach.
-func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
+func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (contract.StepPlan, error) {
 	all, err := f.Program.Expand(node.ID, vars)
 	switch {
 	case err != nil:
-		return StepPlan{Prospect: ActionRun, Reason: "it would fail: " + err.Error()}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}, nil
 	case len(all) == 0:
 		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
-		return StepPlan{Prospect: ActionSkip, Reason: "it has no instances: its list is empty"}, nil
+		return contract.StepPlan{Action: contract.ActionSkip, Reason: "it has no instances: its list is empty"}, nil
 	}
-	look := StepPlan{Prospect: ActionReuse, Of: len(all)}
+	look := contract.StepPlan{Action: contract.ActionReuse, Of: len(all)}
 	outputs := []json.RawMessage{}
 	isKnown := true
 	for i := range all {
@@ -353,7 +310,7 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (Step
 			continue
 		}
 		look.Cached++
-		if look.Prospect == ActionReuse {
+		if look.Action == contract.ActionReuse {
 			look.From = one.hit.run
 		}
 		record, here := one.hit.record, vars
@@ -377,8 +334,8 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (Step
 }
 
 // repeat looks at one iteration after the other, as long as each would be taken over.
-func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (StepPlan, error) {
-	look := StepPlan{Prospect: ActionReuse}
+func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (contract.StepPlan, error) {
+	look := contract.StepPlan{Action: contract.ActionReuse}
 	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
 		one, err := f.one(ctx, node, vars, &instance)

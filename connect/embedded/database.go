@@ -14,7 +14,6 @@ import (
 	"go.temporal.io/server/schema/sqlite"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -42,7 +41,7 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 	}
 	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
 	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
-	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, contract.SearchAttributes())
+	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, SearchAttributes())
 	if err != nil {
 		return nil, fmt.Errorf("namespace %s: %w", namespace, err)
 	}

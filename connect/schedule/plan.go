@@ -6,64 +6,39 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/activities/contract"
 )
-
-// Action is what applying does to a trigger.
-type Action string
-
-// What applying may do to a trigger.
-const (
-	Create Action = "create"
-	Update Action = "update"
-	Delete Action = "delete"
-	Keep   Action = "keep" // it is on the server as declared
-)
-
-// FieldChange is one field of a trigger that is not what it was. An empty side means that it is absent there.
-type FieldChange struct {
-	Field string `json:"field"`
-	Old   string `json:"old,omitempty"`
-	New   string `json:"new,omitempty"`
-}
-
-// Change is what applying does to one trigger, and why.
-type Change struct {
-	// Trigger is pipeline/trigger.
-	Trigger string        `json:"trigger"`
-	Kind    string        `json:"kind"`
-	Action  Action        `json:"action"`
-	Fields  []FieldChange `json:"fields,omitempty"`
-
-	want Declared // of create and update
-}
 
 // Plan is what applying a pipeline's triggers does.
 type Plan struct {
-	Pipeline string   `json:"pipeline"`
-	Changes  []Change `json:"changes"`
+	Pipeline string                   `json:"pipeline"`
+	Changes  []contract.TriggerChange `json:"changes"`
+
+	want map[string]Declared // of what is to be on the server, by pipeline/trigger
 }
 
 // Empty reports whether there is nothing to do.
 func (p Plan) Empty() bool {
-	return !slices.ContainsFunc(p.Changes, func(c Change) bool { return c.Action != Keep })
+	return !slices.ContainsFunc(p.Changes, func(c contract.TriggerChange) bool { return c.Action != contract.TriggerKeep })
 }
 
 // newPlan compares what is wanted with what was found. Both are in the order of their names.
 func newPlan(pipeline string, want []Declared, found []mark) (Plan, error) {
-	plan := Plan{Pipeline: pipeline, Changes: []Change{}}
+	plan := Plan{Pipeline: pipeline, Changes: []contract.TriggerChange{}, want: map[string]Declared{}}
 	for _, d := range want {
-		change := Change{Trigger: d.id(), Kind: d.Kind, Action: Create, want: d}
+		change := contract.TriggerChange{Trigger: d.id(), Kind: d.Kind, Action: contract.TriggerCreate}
 		var old map[string]string
 		if at := slices.IndexFunc(found, func(m mark) bool { return m.Trigger == d.Trigger }); at >= 0 {
 			was := found[at]
 			found = slices.Delete(slices.Clone(found), at, at+1)
-			change.want.Since = was.Since
+			d.Since = was.Since
 			if was.Digest == d.Digest {
-				change.Action = Keep
+				change.Action, plan.want[d.id()] = contract.TriggerKeep, d
 				plan.Changes = append(plan.Changes, change)
 				continue
 			}
-			change.Action = Update
+			change.Action = contract.TriggerUpdate
 			var err error
 			if old, err = was.fields(); err != nil {
 				return plan, err
@@ -74,12 +49,12 @@ func newPlan(pipeline string, want []Declared, found []mark) (Plan, error) {
 			return plan, err
 		}
 		if change.Fields = fieldChanges(old, fields); len(change.Fields) == 0 {
-			change.Fields = []FieldChange{{Field: "form", Old: "of another version of Sluice", New: "of this one"}}
+			change.Fields = []contract.FieldChange{{Field: "form", Old: "of another version of Sluice", New: "of this one"}}
 		}
-		plan.Changes = append(plan.Changes, change)
+		plan.Changes, plan.want[d.id()] = append(plan.Changes, change), d
 	}
 	for _, m := range found {
-		plan.Changes = append(plan.Changes, Change{Trigger: m.id(), Kind: m.Kind, Action: Delete})
+		plan.Changes = append(plan.Changes, contract.TriggerChange{Trigger: m.id(), Kind: m.Kind, Action: contract.TriggerDelete})
 	}
 	return plan, nil
 }
@@ -116,13 +91,13 @@ func short(digest string) string {
 	return hex[:min(12, len(hex))]
 }
 
-func fieldChanges(was, is map[string]string) []FieldChange {
+func fieldChanges(was, is map[string]string) []contract.FieldChange {
 	all := maps.Clone(is)
 	maps.Copy(all, was)
-	var changes []FieldChange
+	var changes []contract.FieldChange
 	for _, field := range slices.Sorted(maps.Keys(all)) {
 		if was[field] != is[field] {
-			changes = append(changes, FieldChange{Field: field, Old: was[field], New: is[field]})
+			changes = append(changes, contract.FieldChange{Field: field, Old: was[field], New: is[field]})
 		}
 	}
 	return changes

@@ -47,37 +47,37 @@ func TestPlan(t *testing.T) {
 		name  string
 		want  []Declared
 		found []mark
-		plan  []Change
+		plan  []contract.TriggerChange
 	}{
 		{"nothing at all", nil, nil, nil},
-		{"new", []Declared{three}, nil, []Change{{
-			Trigger: "spam/nightly", Kind: "schedule", Action: Create, Fields: []FieldChange{
-				{"cron", "", `["0 3 * * *"]`}, {"kind", "", "schedule"}, {"submission", "", "a"}, {"timezone", "", "UTC"},
+		{"new", []Declared{three}, nil, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerCreate, Fields: []contract.FieldChange{
+				{Field: "cron", New: `["0 3 * * *"]`}, {Field: "kind", New: "schedule"}, {Field: "submission", New: "a"}, {Field: "timezone", New: "UTC"},
 			},
 		}}},
-		{"the same", []Declared{three}, []mark{on(three)}, []Change{{Trigger: "spam/nightly", Kind: "schedule", Action: Keep}}},
-		{"another time", []Declared{four}, []mark{on(three)}, []Change{{
-			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"cron", `["0 3 * * *"]`, `["0 4 * * *"]`}},
+		{"the same", []Declared{three}, []mark{on(three)}, []contract.TriggerChange{{Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerKeep}}},
+		{"another time", []Declared{four}, []mark{on(three)}, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerUpdate, Fields: []contract.FieldChange{{Field: "cron", Old: `["0 3 * * *"]`, New: `["0 4 * * *"]`}},
 		}}},
-		{"another pipeline", []Declared{edited}, []mark{on(three)}, []Change{{
-			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"submission", "a", "b"}},
+		{"another pipeline", []Declared{edited}, []mark{on(three)}, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerUpdate, Fields: []contract.FieldChange{{Field: "submission", Old: "a", New: "b"}},
 		}}},
-		{"a parameter more", []Declared{must(t, "nightly", withParams, "sha256:a")}, []mark{on(three)}, []Change{{
-			Trigger: "spam/nightly", Kind: "schedule", Action: Update, Fields: []FieldChange{{"params.epochs", "", "8"}},
+		{"a parameter more", []Declared{must(t, "nightly", withParams, "sha256:a")}, []mark{on(three)}, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerUpdate, Fields: []contract.FieldChange{{Field: "params.epochs", New: "8"}},
 		}}},
-		{"made by another version", []Declared{three}, []mark{form}, []Change{{
-			Trigger: "spam/nightly", Kind: "schedule", Action: Update,
-			Fields: []FieldChange{{"form", "of another version of Sluice", "of this one"}},
+		{"made by another version", []Declared{three}, []mark{form}, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerUpdate,
+			Fields: []contract.FieldChange{{Field: "form", Old: "of another version of Sluice", New: "of this one"}},
 		}}},
-		{"another kind under the name", []Declared{must(t, "nightly", inbox.Spec, "sha256:a")}, []mark{on(three)}, []Change{{
-			Trigger: "spam/nightly", Kind: "data", Action: Update, Fields: []FieldChange{
-				{"cron", `["0 3 * * *"]`, ""}, {"kind", "schedule", "data"}, {"timezone", "UTC", ""}, {"url", "", "file:///in"},
+		{"another kind under the name", []Declared{must(t, "nightly", inbox.Spec, "sha256:a")}, []mark{on(three)}, []contract.TriggerChange{{
+			Trigger: "spam/nightly", Kind: "data", Action: contract.TriggerUpdate, Fields: []contract.FieldChange{
+				{Field: "cron", Old: `["0 3 * * *"]`}, {Field: "kind", Old: "schedule", New: "data"}, {Field: "timezone", Old: "UTC"}, {Field: "url", New: "file:///in"},
 			},
 		}}},
-		{"no longer declared", []Declared{three}, []mark{on(inbox), on(three)}, []Change{
-			{Trigger: "spam/nightly", Kind: "schedule", Action: Keep}, {Trigger: "spam/inbox", Kind: "data", Action: Delete},
+		{"no longer declared", []Declared{three}, []mark{on(inbox), on(three)}, []contract.TriggerChange{
+			{Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerKeep}, {Trigger: "spam/inbox", Kind: "data", Action: contract.TriggerDelete},
 		}},
-		{"none declared any more", nil, []mark{on(three)}, []Change{{Trigger: "spam/nightly", Kind: "schedule", Action: Delete}}},
+		{"none declared any more", nil, []mark{on(three)}, []contract.TriggerChange{{Trigger: "spam/nightly", Kind: "schedule", Action: contract.TriggerDelete}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,14 +85,14 @@ func TestPlan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.plan, plan.Changes, cmpopts.IgnoreUnexported(Change{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.plan, plan.Changes, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			idle := true
 			for _, c := range plan.Changes {
-				idle = idle && c.Action == Keep
-				if c.Action == Update && !c.want.Since.Equal(applied) {
-					t.Errorf("an update forgets since when %s is there: %v", c.Trigger, c.want.Since)
+				idle = idle && c.Action == contract.TriggerKeep
+				if since := plan.want[c.Trigger].Since; c.Action == contract.TriggerUpdate && !since.Equal(applied) {
+					t.Errorf("an update forgets since when %s is there: %v", c.Trigger, since)
 				}
 			}
 			if plan.Empty() != idle {

@@ -52,14 +52,14 @@ func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 	for _, change := range plan.Changes {
 		var err error
 		switch change.Action {
-		case Create:
-			err = s.create(ctx, change.want)
-		case Update:
-			err = s.update(ctx, change.want)
-		case Delete:
+		case contract.TriggerCreate:
+			err = s.create(ctx, plan.want[change.Trigger])
+		case contract.TriggerUpdate:
+			err = s.update(ctx, plan.want[change.Trigger])
+		case contract.TriggerDelete:
 			err = s.Delete(ctx, change.Trigger)
-		case Keep: // an earlier version of Sluice left no record
-			err = s.record(ctx, change.want)
+		case contract.TriggerKeep: // an earlier version of Sluice left no record
+			err = s.record(ctx, plan.want[change.Trigger])
 		}
 		if err != nil {
 			return fmt.Errorf("%s trigger %s: %w", change.Action, change.Trigger, err)

@@ -70,7 +70,7 @@ A trigger runs the pipeline, its environment and its folder as they are now. Pau
 func applyPlan(cmd *cobra.Command, s *control.Session, plan schedule.Plan, format string, dry, yes, up bool) error {
 	out := cmd.OutOrStdout()
 	if format == "text" {
-		if err := view.ThemeOf(out).TriggerPlan(out, plan); err != nil {
+		if err := view.ThemeOf(out).TriggerPlan(out, plan.Changes); err != nil {
 			return err
 		}
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/control"
 )
 
@@ -25,7 +25,7 @@ func newScheduleList() *cobra.Command {
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		triggers := []schedule.Trigger{}
+		triggers := []contract.Trigger{}
 		if _, err := os.Stat(kit.StateDir(cmd)); !errors.Is(err, fs.ErrNotExist) || connect.ClusterNamed() { // looking leaves no traces
 			err := withServer(cmd, func(s *control.Session) (err error) {
 				triggers, err = s.Schedules().List(cmd.Context())

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
@@ -24,10 +24,10 @@ func label(s PlanStep) []string {
 		kind += " × " + string(s.Fan)
 	}
 	lines := []string{cut(s.ID, labelWidth), kind}
-	switch p := s.Outlook.Prospect; p {
-	case engine.ActionReuse, engine.ActionRunChanged, engine.ActionSkip:
-		lines[1] += separator + string(p)
-	case engine.ActionRun, engine.ActionNone: // what a graph shows anyway
+	switch a := s.Plan.Action; a {
+	case contract.ActionReuse, contract.ActionRunChanged, contract.ActionSkip:
+		lines[1] += separator + string(a)
+	case contract.ActionRun, contract.ActionNone: // what a graph shows anyway
 	}
 	if s.When != "" {
 		lines = append(lines, cut("when "+human.Line(string(s.When)), labelWidth))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -49,7 +49,7 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
-// TestDiagrams: sections, fans and outlooks are drawn, and no name gets out of its label.
+// TestDiagrams: sections, fans and what is planned are drawn, and no name gets out of its label.
 func TestDiagrams(t *testing.T) {
 	p := &spec.Pipeline{
 		Name: `"><script>`,
@@ -68,12 +68,12 @@ func TestDiagrams(t *testing.T) {
 		{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
 		{ID: "report", Kind: spec.KindRun, Section: spec.SectionFinally},
 	}
-	plan := NewPlan(p, graph, engine.Plan{Seconds: 190, CostUSD: 1.5, Steps: map[string]engine.StepPlan{
-		"mail":   {Prospect: engine.ActionReuse, From: "spam-1"},
-		"fit":    {Prospect: engine.ActionRunChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
-		"score":  {Prospect: engine.ActionRun, After: []string{"fit"}},
-		"page":   {Prospect: engine.ActionNone, Reason: "it runs when a step fails"},
-		"report": {Prospect: engine.ActionReuse, From: "spam-1", Reason: "its gate would ask a person"},
+	plan := NewPlan(p, graph, contract.Plan{Seconds: 190, CostUSD: 1.5, Steps: map[string]contract.StepPlan{
+		"mail":   {Action: contract.ActionReuse, From: "spam-1"},
+		"fit":    {Action: contract.ActionRunChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
+		"score":  {Action: contract.ActionRun, After: []string{"fit"}},
+		"page":   {Action: contract.ActionNone, Reason: "it runs when a step fails"},
+		"report": {Action: contract.ActionReuse, From: "spam-1", Reason: "its gate would ask a person"},
 	}})
 	golden(t, "plan-sections", func(w io.Writer) error { return Theme{}.Plan(w, plan) })
 	golden(t, "plan-mermaid", func(w io.Writer) error { return Mermaid(w, plan) })

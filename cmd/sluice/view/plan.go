@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
@@ -42,17 +42,17 @@ type PlanStep struct {
 	Retry   int               `json:"attempts,omitempty"`
 	Timeout spec.Duration     `json:"timeout,omitempty"`
 	Publish map[string]string `json:"publish,omitempty"`
-	// Outlook is what a run would do with the step, where that is known.
-	Outlook StepPlan `json:"outlook,omitzero"`
+	// Plan is what a run would do with the step, where that is known.
+	Plan contract.StepPlan `json:"outlook,omitzero"`
 }
 
 // sections are the parts of a pipeline in the order they run.
 var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
 
-// NewPlan puts a plan together from a pipeline and its graph in topological order. The forecast may be empty.
-func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast engine.Plan) Plan {
+// NewPlan puts a plan together from a pipeline and its graph in topological order. What is planned may be empty.
+func NewPlan(p *spec.Pipeline, graph []spec.Node, planned contract.Plan) Plan {
 	plan := Plan{
-		Name: p.Name, Params: p.Params, Given: forecast.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: forecast.Seconds, CostUSD: forecast.CostUSD,
+		Name: p.Name, Params: p.Params, Given: planned.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: planned.Seconds, CostUSD: planned.CostUSD,
 	}
 	written := map[string]spec.Step{}
 	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
@@ -64,7 +64,7 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, forecast engine.Plan) Plan {
 		step := PlanStep{
 			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, Timeout: node.Timeout,
 			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish,
-			Outlook: newOutlook(forecast.Steps[node.ID]),
+			Plan: planned.Steps[node.ID],
 		}
 		for _, need := range node.After {
 			step.Wave = max(step.Wave, waves[need]+1)
@@ -123,8 +123,8 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 
 // planDetails are the lines under a step.
 func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
-	if s.Outlook.Prospect != "" {
-		out.line(indent, t.paint(outlookStyle(s.Outlook.Prospect), string(s.Outlook.Prospect)), "  ", human.Line(s.Outlook.Detail))
+	if a := s.Plan.Action; a != "" {
+		out.line(indent, t.paint(actionStyle(a), string(a)), "  ", human.Line(planDetail(s.Plan)))
 	}
 	if s.When != "" {
 		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))

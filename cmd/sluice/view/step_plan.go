@@ -4,42 +4,36 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// StepPlan is what a run would do with a step.
-type StepPlan struct {
-	engine.StepPlan
-	// Detail says why, or from where, in one line.
-	Detail string `json:"-"`
-}
-
-func newOutlook(o engine.StepPlan) StepPlan {
+// planDetail says in one line why a run would do with a step what it would, or from where it would take the outputs.
+func planDetail(p contract.StepPlan) string {
 	var parts []string
 	switch {
-	case o.Prospect == engine.ActionReuse && o.Reason == "":
-		parts = append(parts, "with the outputs of "+o.From)
-	case o.Prospect == engine.ActionReuse:
-		parts = append(parts, "with the outputs of "+o.From+", but "+o.Reason)
-	case len(o.Changed) > 0:
-		changed := strings.Join(o.Changed, ", ")
-		if len(o.Files) > 0 {
-			changed = strings.Replace(changed, "files", "files ("+strings.Join(o.Files, ", ")+")", 1)
+	case p.Action == contract.ActionReuse && p.Reason == "":
+		parts = append(parts, "with the outputs of "+p.From)
+	case p.Action == contract.ActionReuse:
+		parts = append(parts, "with the outputs of "+p.From+", but "+p.Reason)
+	case len(p.Changed) > 0:
+		changed := strings.Join(p.Changed, ", ")
+		if len(p.Files) > 0 {
+			changed = strings.Replace(changed, "files", "files ("+strings.Join(p.Files, ", ")+")", 1)
 		}
-		parts = append(parts, changed+" since "+o.From)
-	case len(o.After) > 0:
-		parts = append(parts, "after "+strings.Join(o.After, ", "))
-	case o.Reason != "":
-		parts = append(parts, o.Reason)
+		parts = append(parts, changed+" since "+p.From)
+	case len(p.After) > 0:
+		parts = append(parts, "after "+strings.Join(p.After, ", "))
+	case p.Reason != "":
+		parts = append(parts, p.Reason)
 	}
-	if o.Of > 0 {
-		parts = append(parts, human.Count(int64(o.Cached))+" of "+human.Plural(int64(o.Of), "instance")+" cached")
+	if p.Of > 0 {
+		parts = append(parts, human.Count(int64(p.Cached))+" of "+human.Plural(int64(p.Of), "instance")+" cached")
 	}
-	if o.Seconds > 0 {
-		parts = append(parts, "about "+estimate(o.Seconds, o.CostUSD))
+	if p.Seconds > 0 {
+		parts = append(parts, "about "+estimate(p.Seconds, p.CostUSD))
 	}
-	return StepPlan{StepPlan: o, Detail: strings.Join(parts, separator)}
+	return strings.Join(parts, separator)
 }
 
 // estimate writes a time and, where there is any, a cost.
@@ -53,15 +47,15 @@ func estimate(seconds, usd float64) string {
 // dollars writes a sum to the cent.
 func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
 
-func outlookStyle(p engine.Action) string {
-	switch p {
-	case engine.ActionReuse:
+func actionStyle(a contract.Action) string {
+	switch a {
+	case contract.ActionReuse:
 		return green
-	case engine.ActionRunChanged:
+	case contract.ActionRunChanged:
 		return yellow
-	case engine.ActionRun:
+	case contract.ActionRun:
 		return cyan
-	case engine.ActionSkip, engine.ActionNone:
+	case contract.ActionSkip, contract.ActionNone:
 	}
 	return faint
 }

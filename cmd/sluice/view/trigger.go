@@ -9,24 +9,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/connect/schedule"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // TriggerPlan writes what applying triggers would change, a line for each field.
-func (t Theme) TriggerPlan(w io.Writer, plan schedule.Plan) error {
+func (t Theme) TriggerPlan(w io.Writer, changes []contract.TriggerChange) error {
 	out := writer{w: w}
 	kept := 0
-	for _, change := range plan.Changes {
+	for _, change := range changes {
 		var sign, style string
 		switch change.Action {
-		case schedule.Create:
+		case contract.TriggerCreate:
 			sign, style = "+", green
-		case schedule.Update:
+		case contract.TriggerUpdate:
 			sign, style = "~", yellow
-		case schedule.Delete:
+		case contract.TriggerDelete:
 			sign, style = "-", red
-		case schedule.Keep:
+		case contract.TriggerKeep:
 			kept++
 			continue
 		}
@@ -45,7 +45,7 @@ func (t Theme) TriggerPlan(w io.Writer, plan schedule.Plan) error {
 	return out.err
 }
 
-func (t Theme) fieldChange(f schedule.FieldChange, width int) string {
+func (t Theme) fieldChange(f contract.FieldChange, width int) string {
 	name, was, is := pad(f.Field, width), human.Printable(f.Old), human.Printable(f.New)
 	switch {
 	case was == "":
@@ -57,7 +57,7 @@ func (t Theme) fieldChange(f schedule.FieldChange, width int) string {
 }
 
 // Triggers writes one line per trigger.
-func (t Theme) Triggers(w io.Writer, triggers []schedule.Trigger, now time.Time) error {
+func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time) error {
 	out := writer{w: w}
 	if len(triggers) == 0 {
 		out.line("no triggers yet; `sluice schedule apply PIPELINE` puts those of a pipeline here")
@@ -88,7 +88,7 @@ func (t Theme) Triggers(w io.Writer, triggers []schedule.Trigger, now time.Time)
 const clockForm = "2006-01-02 15:04:05"
 
 // next is when a trigger acts next, padded.
-func (t Theme) next(tr schedule.Trigger, now time.Time) string {
+func (t Theme) next(tr contract.Trigger, now time.Time) string {
 	switch {
 	case tr.Paused:
 		return t.paint(yellow, pad("paused", len(clockForm)))
@@ -100,13 +100,13 @@ func (t Theme) next(tr schedule.Trigger, now time.Time) string {
 	return tr.Next[0].Local().Format(clockForm)
 }
 
-func (t Theme) runStatus(r schedule.Run) string {
+func (t Theme) runStatus(r contract.TriggerRun) string {
 	glyph, style := mark(r.Status)
 	return t.paint(style, glyph+" "+word(r.Status))
 }
 
 // Trigger writes all that is known of a trigger.
-func (t Theme) Trigger(w io.Writer, tr schedule.Trigger) error {
+func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 	out := writer{w: w}
 	out.line(t.paint(bold, tr.Name), "  ", t.paint(faint, tr.Kind))
 	for _, line := range specLines(tr) {
@@ -151,7 +151,7 @@ func (t Theme) Trigger(w io.Writer, tr schedule.Trigger) error {
 }
 
 // specLines are the keys of a trigger as they were applied.
-func specLines(tr schedule.Trigger) []string {
+func specLines(tr contract.Trigger) []string {
 	raw, err := json.Marshal(tr.Spec)
 	var kinds map[string]map[string]any
 	if err != nil || json.Unmarshal(raw, &kinds) != nil {

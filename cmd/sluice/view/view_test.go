@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/gpu"
@@ -168,8 +167,8 @@ func TestPlan(t *testing.T) {
 		{ID: "score", Kind: spec.KindEvaluate, Needs: map[string]spec.Need{"fit": spec.NeedPassed, "mail": spec.NeedPassed}, After: []string{"fit", "mail"}},
 		{ID: "page", Kind: spec.KindRun, Needs: map[string]spec.Need{"mail": spec.NeedFailed}, After: []string{"mail"}},
 	}
-	forecast := engine.Plan{Given: map[string]string{"n": "2", "size": "large"}}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, forecast)) })
+	planned := contract.Plan{Given: map[string]string{"n": "2", "size": "large"}}
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, planned)) })
 }
 
 func TestHealth(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
@@ -50,12 +50,12 @@ take over now that the files were edited, with that run's parameters.
 			return err
 		}
 		req.PipelineFile = args[0]
-		program, forecast, err := preEvaluate(cmd, req, against)
+		program, planned, err := preEvaluate(cmd, req, against)
 		if err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
-		plan := view.NewPlan(program.Pipeline(), program.Graph(), forecast)
+		plan := view.NewPlan(program.Pipeline(), program.Graph(), planned)
 		switch *format {
 		case "json":
 			return view.JSON(out, plan)
@@ -71,27 +71,27 @@ take over now that the files were edited, with that run's parameters.
 	return cmd
 }
 
-// preEvaluate compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no forecast, and a line
+// preEvaluate compiles a pipeline and says what a run of it would do. Where only parameters are missing there is no plan of the run, and a line
 // that says so.
-func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, engine.Plan, error) {
+func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) (*dsl.Program, contract.Plan, error) {
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, &req, against)
 	if err != nil {
-		return nil, engine.Plan{}, err
+		return nil, contract.Plan{}, err
 	}
 	if against != "" {
 		run, err := control.FindRun(ctx, s, against)
 		if err != nil {
-			return nil, engine.Plan{}, err
+			return nil, contract.Plan{}, err
 		}
 		against = run.Run
 	}
-	program, forecast, err := control.Plan(ctx, s, kit.StateDir(cmd), req, against)
+	program, planned, err := control.Plan(ctx, s, kit.StateDir(cmd), req, against)
 	var missing *control.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
 	}
-	return program, forecast, err
+	return program, planned, err
 }
 
 // plannedStore opens the store that a run would be kept in; an empty one when nothing was ever run.
