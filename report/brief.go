@@ -23,18 +23,10 @@ func Brief(step record.StepRecord) string {
 	if step.Summary != "" {
 		parts = append(parts, step.Summary) // what the pipeline itself says of the step
 	}
-	return strings.Join(append(parts, briefOutputs(step)...), " · ")
-}
-
-// briefOutputs says what a step's outputs are.
-func briefOutputs(step record.StepRecord) []string {
-	if len(step.Outputs) == 0 {
-		return nil
+	if brief := kinds[step.Kind].brief; brief != nil && len(step.Outputs) > 0 {
+		parts = append(parts, brief(step.Outputs)...)
 	}
-	if brief := kinds[step.Kind].brief; brief != nil {
-		return brief(step.Outputs)
-	}
-	return nil
+	return strings.Join(parts, " · ")
 }
 
 func briefClean(out spec.CleanOutput) []string {
@@ -62,7 +54,7 @@ func briefTrain(out spec.TrainOutput) []string {
 	if out.Late {
 		parts = append(parts, "after its deadline")
 	}
-	return append(append(parts, bought(out.Ledger)...), metrics(out.Metrics)...)
+	return append(append(parts, bought(out.Ledger)...), texts(fields(out.Metrics))...)
 }
 
 // bought says how long nodes of each capacity were paid for, where both were.
@@ -118,31 +110,14 @@ func briefApproval(raw json.RawMessage) []string {
 
 // briefValues lists declared outputs: artifacts by size, values as they are.
 func briefValues(raw json.RawMessage) []string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil {
-		return nil
-	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		var values map[string]float64
-		var ref artifact.Ref
-		var value any
-		switch {
-		case name == "metrics" && json.Unmarshal(fields[name], &values) == nil:
-			parts = append(parts, metrics(values)...)
-		case json.Unmarshal(fields[name], &ref) == nil && !ref.IsZero():
-			parts = append(parts, name+" "+human.Bytes(ref.Bytes))
-		case json.Unmarshal(fields[name], &value) == nil:
-			parts = append(parts, name+" "+human.Value(value))
-		}
-	}
-	return parts
+	return texts(outputFields(raw, func(ref artifact.Ref) string { return human.Bytes(ref.Bytes) }))
 }
 
-func metrics(values map[string]float64) []string {
-	parts := make([]string, 0, len(values))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		parts = append(parts, name+" "+human.Number(values[name]))
+// texts are fields in words: "f1 0.97".
+func texts(all []field) []string {
+	parts := make([]string, len(all))
+	for i, f := range all {
+		parts[i] = f.Name + " " + f.Value
 	}
 	return parts
 }

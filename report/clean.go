@@ -76,26 +76,13 @@ func newCleanStory(out spec.CleanOutput) *cleanStory {
 		{Name: "dropped by a rule", Class: "declined", Count: out.Rows.Dropped},
 		{Name: "rejected", Class: "failed", Count: out.Rows.Rejected},
 	})
-	var losses []share
-	for _, name := range slices.Sorted(maps.Keys(out.Rules)) {
-		losses = append(losses, share{Name: name, Class: "declined", Count: out.Rules[name].Dropped})
+	dropped := map[string]int64{}
+	for name, rule := range out.Rules {
+		dropped[name] = rule.Dropped
 	}
-	for _, name := range slices.Sorted(maps.Keys(out.Reasons)) {
-		losses = append(losses, share{Name: name, Class: "failed", Count: out.Reasons[name]})
-	}
-	slices.SortStableFunc(losses, func(a, b share) int { return cmp.Compare(b.Count, a.Count) })
-	c.Losses = shares(out.Rows.Read, losses)
-	var splits []share
-	for _, name := range slices.Sorted(maps.Keys(out.Splits)) {
-		splits = append(splits, share{Name: name, Class: "accent", Count: out.Splits[name]})
-	}
-	slices.SortStableFunc(splits, func(a, b share) int { return cmp.Compare(b.Count, a.Count) })
-	c.Splits = shares(out.Rows.Kept, splits)
-	var masked []share
-	for _, kind := range slices.Sorted(maps.Keys(out.Masked)) {
-		masked = append(masked, share{Name: kind, Class: "accent", Count: out.Masked[kind]})
-	}
-	c.Masked = shares(0, masked)
+	c.Losses = shares(out.Rows.Read, largestFirst(slices.Concat(counted(dropped, "declined"), counted(out.Reasons, "failed"))))
+	c.Splits = shares(out.Rows.Kept, largestFirst(counted(out.Splits, "accent")))
+	c.Masked = shares(0, counted(out.Masked, "accent"))
 	c.compare(out)
 	c.Profile = newProfileStory("", out.Profile, out.Drift)
 	for _, name := range slices.Sorted(maps.Keys(out.Profiles)) {
@@ -141,19 +128,35 @@ func newProfileStory(name string, p spec.Profile, drift *spec.Drift) profileStor
 }
 
 func newColumnStory(name string, p spec.ColumnProfile) columnStory {
-	c := columnStory{Name: name, Distinct: p.Distinct, Nulls: p.Nulls}
-	for _, n := range []struct {
-		to *string
-		v  *float64
-	}{{&c.Mean, p.Mean}, {&c.P01, p.P01}, {&c.P50, p.P50}, {&c.P99, p.P99}} {
-		if n.v != nil {
-			*n.to = human.Number(*n.v)
-		}
+	c := columnStory{
+		Name: name, Distinct: p.Distinct, Nulls: p.Nulls, Mean: number(p.Mean), P01: number(p.P01), P50: number(p.P50), P99: number(p.P99),
 	}
 	if len(p.Top) > 0 {
 		c.Top = human.Value(p.Top[0].Value)
 	}
 	return c
+}
+
+// number is empty for what was not measured.
+func number(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return human.Number(*v)
+}
+
+// counted are counts by name, as parts of a whole.
+func counted(counts map[string]int64, class string) []share {
+	var all []share
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, share{Name: name, Class: class, Count: counts[name]})
+	}
+	return all
+}
+
+func largestFirst(parts []share) []share {
+	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.Count, a.Count) })
+	return parts
 }
 
 // shares fills in the parts of a whole.
@@ -174,24 +177,22 @@ func shares(whole int64, parts []share) []share {
 	return parts
 }
 
-// outputFields lists the outputs a program declared: artifacts by size and digest, values as they are.
-func outputFields(raw json.RawMessage) []field {
+// outputFields lists the outputs a program declared: artifacts as describe says, values as they are.
+func outputFields(raw json.RawMessage, describe func(artifact.Ref) string) []field {
 	var outputs map[string]json.RawMessage
 	if json.Unmarshal(raw, &outputs) != nil {
 		return nil
 	}
 	var all []field
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		var values map[string]float64
+		var metrics map[string]float64
 		var ref artifact.Ref
 		var value any
 		switch {
-		case name == "metrics" && json.Unmarshal(outputs[name], &values) == nil:
-			for _, metric := range slices.Sorted(maps.Keys(values)) {
-				all = append(all, field{metric, human.Number(values[metric])})
-			}
+		case name == "metrics" && json.Unmarshal(outputs[name], &metrics) == nil:
+			all = append(all, fields(metrics)...)
 		case json.Unmarshal(outputs[name], &ref) == nil && !ref.IsZero():
-			all = append(all, field{name, string(ref.Type) + ", " + human.Bytes(ref.Bytes)})
+			all = append(all, field{name, describe(ref)})
 		case json.Unmarshal(outputs[name], &value) == nil:
 			all = append(all, field{name, human.Value(value)})
 		}

@@ -3,8 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
@@ -61,7 +59,7 @@ func newGraph(d Data) graph {
 	drawing := layered.Draw(layerNodes(d.Run.Graph), graphStyle)
 	g := graph{Width: drawing.Width, Height: drawing.Height, Least: min(drawing.Width, max(leastGraph, 0.7*drawing.Width))}
 	for _, p := range drawing.Parts {
-		if name := sections[p.Number]; name != spec.SectionMain {
+		if name := spec.Sections[p.Number]; name != spec.SectionMain {
 			g.Parts = append(g.Parts, part{p.X + graphStyle.LayerGap/4, name})
 		}
 	}
@@ -83,20 +81,17 @@ func newGraph(d Data) graph {
 	return g
 }
 
-// sections are the parts of a pipeline in the order they run.
-var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
-
 // layerNodes are the steps with what comes after all the others at the end.
 func layerNodes(graph []spec.Node) []layered.Node {
 	nodes := make([]layered.Node, len(graph))
 	for i, n := range graph {
-		nodes[i] = layered.Node{ID: n.ID, After: n.After, Part: slices.Index(sections, n.Section)}
+		nodes[i] = layered.Node{ID: n.ID, After: n.After, Part: n.Section.Rank()}
 	}
 	return nodes
 }
 
 func newNode(n spec.Node, s record.StepRecord, at xy, d Data) node {
-	out := node{xy: at, Step: short(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, spec.StatusPending), HasGate: n.HasGate}
+	out := node{xy: at, Step: human.Cut(n.ID, 13), Kind: string(n.Kind), Status: cmp.Or(s.Status, spec.StatusPending), HasGate: n.HasGate}
 	if s.Of > 0 {
 		out.Kind = fmt.Sprintf("%s ×%d", n.Kind, s.Of)
 	}
@@ -104,17 +99,9 @@ func newNode(n spec.Node, s record.StepRecord, at xy, d Data) node {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}
 	out.Gate = string(s.Verdict)
-	out.Title = fmt.Sprintf("%s: %s %s", n.ID, n.Kind, word(out.Status))
+	out.Title = fmt.Sprintf("%s: %s %s", n.ID, n.Kind, Word(out.Status))
 	if brief := Brief(s); brief != "" {
 		out.Title += "\n" + brief
 	}
 	return out
-}
-
-// short cuts a name that its box has no room for.
-func short(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
 	"github.com/sluiceml/sluice/store/record"
@@ -66,8 +67,8 @@ var (
 		"value":    human.Value,
 		"line":     human.Line,
 		"dollars":  func(usd float64) string { return fmt.Sprintf("$%.2f", usd) },
-		"glyph":    glyph,
-		"word":     word,
+		"glyph":    Glyph,
+		"word":     Word,
 		"time":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
 		"f":        layered.Coordinate,
@@ -177,7 +178,7 @@ func newSection(d Data, s record.StepRecord) *section {
 
 // tellValues tells the outputs that a step declared.
 func (s *section) tellValues(Data) bool {
-	s.Values = outputFields(s.Outputs)
+	s.Values = outputFields(s.Outputs, func(ref artifact.Ref) string { return string(ref.Type) + ", " + human.Bytes(ref.Bytes) })
 	return len(s.Values) > 0
 }
 
@@ -185,7 +186,7 @@ func (s *section) tellValues(Data) bool {
 func (*section) tellNothing(Data) bool { return false }
 
 // fields lists a map for people, by name.
-func fields(m map[string]any) []field {
+func fields[V any](m map[string]V) []field {
 	all := make([]field, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		all = append(all, field{name, human.Value(m[name])})
@@ -204,7 +205,8 @@ func span(from, to, now time.Time) float64 {
 	return max(0, to.Sub(from).Seconds())
 }
 
-func glyph(s spec.Status) string {
+// Glyph is the sign of a status.
+func Glyph(s spec.Status) string {
 	switch s {
 	case spec.StatusSucceeded:
 		return "✓"
@@ -226,9 +228,10 @@ func glyph(s spec.Status) string {
 	return "?"
 }
 
-func word(s spec.Status) string {
+// Word is a status for people.
+func Word(s spec.Status) string {
 	if s == spec.StatusUpstream {
 		return "not run"
 	}
-	return strings.TrimSpace(string(s))
+	return string(s)
 }

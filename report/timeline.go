@@ -51,7 +51,7 @@ func newTimeline(d Data) timeline {
 		if s.StartedAt.IsZero() || s.Status == spec.StatusUpstream || s.Status == spec.StatusSkipped || s.ReusedFrom != "" {
 			continue
 		}
-		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: short(s.Step, 15), Status: s.Status}
+		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: human.Cut(s.Step, 15), Status: s.Status}
 		row.Bars = bars(s, d, x)
 		begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 		seconds := span(s.StartedAt, s.EndedAt, d.Now)

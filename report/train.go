@@ -97,11 +97,7 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 	if i := slices.IndexFunc(points, func(p Point) bool { return !p.drawable() }); i >= 0 {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
-	metrics := make(map[string]any, len(out.Metrics))
-	for name, v := range out.Metrics {
-		metrics[name] = v
-	}
-	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(metrics)...), Curve: newLossCurve(out, points)}
+	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points)}
 }
 
 // atLeast qualifies a count that may be too small.

@@ -12,13 +12,14 @@ const (
 	SectionFinally   Section = "finally"    // last, however the run went
 )
 
+// Sections are all of them, in the order they run.
+var Sections = []Section{SectionMain, SectionOnFailure, SectionFinally}
+
 // IsAfter reports whether a section starts when another has ended.
 func (s Section) IsAfter(other Section) bool { return s.Rank() > other.Rank() }
 
 // Rank is the section's place in time.
-func (s Section) Rank() int {
-	return slices.Index([]Section{SectionMain, SectionOnFailure, SectionFinally}, s)
-}
+func (s Section) Rank() int { return slices.Index(Sections, s) }
 
 // Fan says how many times a step runs.
 type Fan string

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Duration writes a span with two units at most: "0.4 s", "12.3 s", "1m 02s", "2h 05m", "3d 04h".
@@ -118,10 +119,18 @@ func Value(v any) string {
 		}
 		s = string(raw)
 	}
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most-1]) + "…"
+	return Cut(s, most)
+}
+
+// Cut shortens s to so many characters, with dots for what is left out.
+func Cut(s string, most int) string {
+	switch {
+	case utf8.RuneCountInString(s) <= most:
+		return s
+	case most < 1:
+		return ""
 	}
-	return s
+	return string([]rune(s)[:most-1]) + "…"
 }
 
 // text is the first line of s, marked when there are more; what would not be seen is quoted.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -23,17 +22,17 @@ func label(s PlanStep) []string {
 	if s.Fan != "" {
 		kind += " × " + string(s.Fan)
 	}
-	lines := []string{cut(s.ID, labelWidth), kind}
+	lines := []string{human.Cut(s.ID, labelWidth), kind}
 	switch a := s.Plan.Action; a {
 	case contract.ActionReuse, contract.ActionRunChanged, contract.ActionSkip:
 		lines[1] += separator + string(a)
 	case contract.ActionRun, contract.ActionNone: // what a graph shows anyway
 	}
 	if s.When != "" {
-		lines = append(lines, cut("when "+human.Line(string(s.When)), labelWidth))
+		lines = append(lines, human.Cut("when "+human.Line(string(s.When)), labelWidth))
 	}
 	for _, g := range s.Gate {
-		lines = append(lines, cut("gate "+human.Line(string(g.Check)), labelWidth))
+		lines = append(lines, human.Cut("gate "+human.Line(string(g.Check)), labelWidth))
 	}
 	return lines
 }
@@ -118,7 +117,7 @@ func DOT(w io.Writer, p Plan) error {
 
 // eachSection calls f with the steps of each section that has any.
 func eachSection(p Plan, f func(section spec.Section, steps []PlanStep)) {
-	for _, section := range sections {
+	for _, section := range spec.Sections {
 		var steps []PlanStep
 		for _, s := range p.Steps {
 			if s.Section == section {
@@ -176,13 +175,13 @@ func SVG(w io.Writer, p Plan) error {
 	nodes := make([]layered.Node, len(p.Steps))
 	for i, s := range p.Steps {
 		lines = max(lines, len(label(s)))
-		nodes[i] = layered.Node{ID: s.ID, After: s.After, Part: slices.Index(sections, s.Section)}
+		nodes[i] = layered.Node{ID: s.ID, After: s.After, Part: s.Section.Rank()}
 	}
 	style := layered.Style{NodeWidth: svgNode, NodeHeight: float64(lines)*svgLine + 12, LayerGap: 52, NodeGap: 18, Margin: 12}
 	d := layered.Draw(nodes, style)
 	plan := svgPlan{Name: p.Name, Width: max(d.Width, 240), Height: d.Height + svgHeader}
 	for _, part := range d.Parts {
-		if name := sections[part.Number]; name != spec.SectionMain {
+		if name := spec.Sections[part.Number]; name != spec.SectionMain {
 			plan.Parts = append(plan.Parts, svgPart{part.X, d.Height, string(name)})
 		}
 	}
@@ -206,7 +205,7 @@ func newSVGStep(s PlanStep, at layered.Place, style layered.Style) svgStep {
 	out := svgStep{X: at.X, Y: at.Y, Width: style.NodeWidth, Height: style.NodeHeight, Title: strings.Join(label(s), "\n")}
 	for i, line := range label(s) {
 		class := []string{"step", "kind", "gate"}[min(i, 2)]
-		out.Lines = append(out.Lines, svgText{at.X + 10, at.Y + float64(i+1)*svgLine + 3, class, cut(line, most)})
+		out.Lines = append(out.Lines, svgText{at.X + 10, at.Y + float64(i+1)*svgLine + 3, class, human.Cut(line, most)})
 	}
 	return out
 }

@@ -113,7 +113,7 @@ func (t Theme) profiles(out *writer, raw json.RawMessage) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		t.columns(out, "at "+cut(human.Line(name), 37), all[name], nil)
+		t.columns(out, "at "+human.Cut(human.Line(name), 37), all[name], nil)
 	}
 }
 
@@ -150,7 +150,7 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 	out.line(t.paint(faint, head))
 	for _, name := range shown {
 		c := profile.Columns[name]
-		line := pad(cut(human.Line(name), width), width) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
+		line := pad(human.Cut(human.Line(name), width), width) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
 			lead(human.Count(c.Distinct), 12) + lead(human.Count(c.Nulls), 12)
 		if d, ok := drift.Columns[name]; ok {
 			line += lead(fmt.Sprintf("%.3f", d.PSI), 10)

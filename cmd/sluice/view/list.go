@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -40,10 +41,10 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 	out.line(t.paint(faint, pad("run", ids)+"  "+pad("pipeline", names)+"  "+pad("status", 11)+"  "+pad("started", 16)+"  "+lead("time", 8)))
 	for _, r := range runs {
 		glyph, style := mark(r.Status)
-		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+word(r.Status), 11)) + "  " +
+		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+report.Word(r.Status), 11)) + "  " +
 			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8)
 		if r.Error != "" && r.Status != spec.StatusSucceeded {
-			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
+			line += "  " + t.paint(faint, human.Cut(human.Line(r.Error), 100))
 		}
 		out.line(line)
 		if r.Waits != "" {

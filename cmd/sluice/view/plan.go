@@ -46,9 +46,6 @@ type PlanStep struct {
 	Plan contract.StepPlan `json:"outlook,omitzero"`
 }
 
-// sections are the parts of a pipeline in the order they run.
-var sections = []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally}
-
 // NewPlan puts a plan together from a pipeline and its graph in topological order. What is planned may be empty.
 func NewPlan(p *spec.Pipeline, graph []spec.Node, planned contract.Plan) Plan {
 	plan := Plan{
@@ -73,7 +70,7 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, planned contract.Plan) Plan {
 		plan.Steps = append(plan.Steps, step)
 	}
 	slices.SortStableFunc(plan.Steps, func(a, b PlanStep) int {
-		return cmp.Or(cmp.Compare(slices.Index(sections, a.Section), slices.Index(sections, b.Section)), cmp.Compare(a.Wave, b.Wave))
+		return cmp.Or(cmp.Compare(a.Section.Rank(), b.Section.Rank()), cmp.Compare(a.Wave, b.Wave))
 	})
 	return plan
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -222,7 +223,7 @@ func (t Theme) Table(rows []Row, now time.Time, width, height, frame int) []stri
 		lines = append(lines, strings.TrimRight(head+name+t.paint(faint, body)+t.account(r, room), " "))
 	}
 	if hidden > 0 {
-		lines = append(lines, t.paint(faint, cut(fmt.Sprintf("    and %s more", human.Plural(int64(hidden), "step")), width)))
+		lines = append(lines, t.paint(faint, human.Cut(fmt.Sprintf("    and %s more", human.Plural(int64(hidden), "step")), width)))
 	}
 	return lines
 }
@@ -237,16 +238,16 @@ func (t Theme) account(r Row, room int) string {
 		if r.Status == spec.StatusSucceeded {
 			style = ""
 		}
-		return t.paint(style, cut(why(r.Status, r.Summary), room))
+		return t.paint(style, human.Cut(why(r.Status, r.Summary), room))
 	}
 	text := human.Line(r.Detail.Text)
 	if r.Attempt > 1 {
 		text = strings.TrimSuffix(fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text), separator)
 	}
 	if r.Detail.Share < 0 || room < barWidth+20 {
-		return cut(text, room)
+		return human.Cut(text, room)
 	}
-	return t.bar(r.Detail.Share) + " " + cut(text, room-barWidth-1)
+	return t.bar(r.Detail.Share) + " " + human.Cut(text, room-barWidth-1)
 }
 
 func (t Theme) bar(share float64) string {
@@ -329,7 +330,7 @@ func (l *Live) Show(rows []Row, notes []string, now time.Time) error {
 		if i == 0 {
 			lines = append(lines, "")
 		}
-		lines = append(lines, l.theme.paint(yellow, cut(note, width-1)))
+		lines = append(lines, l.theme.paint(yellow, human.Cut(note, width-1)))
 	}
 	l.frame++
 	var b strings.Builder
@@ -423,7 +424,7 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 		if took := spent(r.Status, r.StartedAt, r.EndedAt, now); r.Status != spec.StatusRunning && took != "" {
 			text = strings.TrimSuffix(took+separator+text, separator)
 		}
-		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, word(r.Status))
+		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, report.Word(r.Status))
 		if text != "" {
 			line += ": " + strings.TrimSuffix(text, separator)
 		}

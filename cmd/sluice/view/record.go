@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -191,7 +192,7 @@ func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []cont
 	out := writer{w: w}
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
-	line := t.paint(style, glyph+" "+word(run.Status)) + "  " + spent(run.Status, run.StartedAt, run.EndedAt, now) +
+	line := t.paint(style, glyph+" "+report.Word(run.Status)) + "  " + spent(run.Status, run.StartedAt, run.EndedAt, now) +
 		t.paint(faint, "  started "+run.StartedAt.Local().Format(time.DateTime))
 	if run.Reuse.From != "" {
 		line += t.paint(faint, "  reruns "+run.Reuse.From)

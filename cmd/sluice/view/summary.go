@@ -59,7 +59,7 @@ func (t Theme) summaryHead(out *writer, steps []record.StepRecord) (ids int) {
 // summaryStep writes one step's line, and under it its gate, who decided, its attempts and the rest of its error.
 func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary, now time.Time) {
 	glyph, style := mark(s.Status)
-	out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+word(s.Status), statusWidth)), "  ",
+	out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+report.Word(s.Status), statusWidth)), "  ",
 		lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
 		cmp.Or(result(s), human.Line(of.Doing[s.Step].Text)))
 	indent := strings.Repeat(" ", ids+2)
@@ -91,10 +91,10 @@ func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary
 // why is the first line of what is said of a step, less what its status says already.
 func why(status spec.Status, text string) string {
 	line := human.Line(text)
-	if line == word(status) {
+	if line == report.Word(status) {
 		return ""
 	}
-	return strings.TrimPrefix(line, word(status)+": ")
+	return strings.TrimPrefix(line, report.Word(status)+": ")
 }
 
 // result is what a step handed on, or why it did not.
@@ -133,7 +133,7 @@ func result(s record.StepRecord) string {
 func (t Theme) Ending(w io.Writer, pipeline string, end record.RunOutput) error {
 	out := writer{w: w}
 	_, style := mark(end.Status)
-	line := pipeline + ": " + t.paint(style, word(end.Status))
+	line := pipeline + ": " + t.paint(style, report.Word(end.Status))
 	if end.Error != "" && end.Status != spec.StatusSucceeded && end.Status != spec.StatusCanceled {
 		line += ": " + human.Line(end.Error)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/report"
 )
 
 // Theme says how a stream may be written to.
@@ -49,36 +50,14 @@ func (t Theme) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// mark is the sign of a status and the style it is shown in.
-func mark(s spec.Status) (glyph, style string) {
-	switch s {
-	case spec.StatusSucceeded:
-		return "✓", green
-	case spec.StatusFailed:
-		return "✗", red
-	case spec.StatusDeclined:
-		return "⊘", yellow
-	case spec.StatusCanceled:
-		return "■", yellow
-	case spec.StatusRunning:
-		return "●", cyan
-	case spec.StatusHold:
-		return "◆", yellow
-	case spec.StatusSkipped, spec.StatusUpstream:
-		return "–", faint
-	case spec.StatusPending:
-		return "○", faint
-	}
-	return "?", ""
+// statusStyles are what statuses are shown in.
+var statusStyles = map[spec.Status]string{
+	spec.StatusSucceeded: green, spec.StatusFailed: red, spec.StatusDeclined: yellow, spec.StatusCanceled: yellow, spec.StatusRunning: cyan,
+	spec.StatusHold: yellow, spec.StatusSkipped: faint, spec.StatusUpstream: faint, spec.StatusPending: faint,
 }
 
-// word is a status for people.
-func word(s spec.Status) string {
-	if s == spec.StatusUpstream {
-		return "not run"
-	}
-	return string(s)
-}
+// mark is the sign of a status and the style it is shown in.
+func mark(s spec.Status) (glyph, style string) { return report.Glyph(s), statusStyles[s] }
 
 // pad fills s with spaces to a width in characters; every character used here is one column wide.
 func pad(s string, width int) string {
@@ -88,17 +67,6 @@ func pad(s string, width int) string {
 // lead is pad with the spaces in front.
 func lead(s string, width int) string {
 	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
-}
-
-// cut shortens s to a width in characters.
-func cut(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	if width < 1 {
-		return ""
-	}
-	return string([]rune(s)[:width-1]) + "…"
 }
 
 // writer counts nothing and formats nothing: it remembers the first error, so that views need not look at each write.

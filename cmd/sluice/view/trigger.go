@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
 )
 
 // TriggerPlan writes what applying triggers would change, a line for each field.
@@ -78,7 +79,7 @@ func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time)
 		}
 		line := pad(tr.Name, names) + "  " + pad(tr.Kind, 8) + "  " + t.next(tr, now) + "  " + pad(last, runs) + "  " + status
 		if tr.Look != nil && tr.Look.Error != "" {
-			line += "  " + t.paint(red, cut(human.Line(tr.Look.Error), 100))
+			line += "  " + t.paint(red, human.Cut(human.Line(tr.Look.Error), 100))
 		}
 		out.line(line)
 	}
@@ -102,7 +103,7 @@ func (t Theme) next(tr contract.Trigger, now time.Time) string {
 
 func (t Theme) runStatus(r contract.TriggerRun) string {
 	glyph, style := mark(r.Status)
-	return t.paint(style, glyph+" "+word(r.Status))
+	return t.paint(style, glyph+" "+report.Word(r.Status))
 }
 
 // Trigger writes all that is known of a trigger.
@@ -143,7 +144,7 @@ func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 		}
 		line := pad(label, 10) + "  " + r.At.Local().Format(clockForm) + "  " + r.Run + "  " + t.runStatus(r)
 		if r.Error != "" {
-			line += "  " + t.paint(faint, cut(human.Line(r.Error), 100))
+			line += "  " + t.paint(faint, human.Cut(human.Line(r.Error), 100))
 		}
 		out.line("  ", line)
 	}

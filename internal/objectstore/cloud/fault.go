@@ -146,11 +146,4 @@ func Contended(err error) bool {
 }
 
 // excerpt is one line of what a server or its client said.
-func excerpt(said string) string {
-	const most = 300
-	line := []rune(human.Line(said))
-	if len(line) > most {
-		line = append(line[:most], '…')
-	}
-	return string(line)
-}
+func excerpt(said string) string { return human.Cut(human.Line(said), 301) }
