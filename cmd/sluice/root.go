@@ -53,9 +53,8 @@ the folder .sluice.`,
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
-			kit.Strict(c)
-			root.AddCommand(c)
 		}
+		kit.AddStrict(root, commands...)
 	}
 	add("write", write.NewInit(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
 	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())

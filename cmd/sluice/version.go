@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 )
 
 func newVersion() *cobra.Command {
@@ -18,11 +18,10 @@ func newVersion() *cobra.Command {
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := kit.ReadVersions()
-		if *format == "json" {
-			return view.JSON(cmd.OutOrStdout(), v)
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "sluice %s (%s, %s; Temporal %s, Beam %s)\n", v.Sluice, v.Go, v.Platform, v.Temporal, v.Beam)
-		return err
+		return kit.Print(cmd, *format, v, func(out io.Writer) error {
+			_, err := fmt.Fprintf(out, "sluice %s (%s, %s; Temporal %s, Beam %s)\n", v.Sluice, v.Go, v.Platform, v.Temporal, v.Beam)
+			return err
+		})
 	}
 	return cmd
 }

@@ -9,32 +9,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
 // NewCheckpoint makes `sluice checkpoint`.
 func NewCheckpoint() *cobra.Command {
-	cmd := &cobra.Command{
+	return kit.Group(&cobra.Command{
 		Use:   "checkpoint",
 		Short: "List the checkpoints of trainings",
 		Long: `A training commits checkpoints to the store while it runs. The newest of them, as many as ` + "`checkpoint: {keep: N}`" + ` says, stay when it
 has ended, however it ended, until ` + "`sluice data gc --checkpoints`" + ` removes them.`,
 		Example: `  sluice checkpoint ls
   sluice checkpoint ls reviews-20260301-120000`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return kit.UsageError(cmd, fmt.Sprintf("there is no command `checkpoint %s`", args[0]))
-			}
-			return cmd.Help()
-		},
-	}
-	list := newCheckpointList()
-	kit.Strict(list)
-	cmd.AddCommand(list)
-	return cmd
+	}, newCheckpointList())
 }
 
 func newCheckpointList() *cobra.Command {
@@ -61,23 +49,23 @@ func newCheckpointList() *cobra.Command {
 		if len(args) > 0 {
 			all = slices.DeleteFunc(all, func(c checkpoint.Kept) bool { return c.Run != args[0] })
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, all)
-		}
-		if len(all) == 0 {
-			_, err := fmt.Fprintln(out, "there are no checkpoints")
-			return err
-		}
-		return kit.Table(out, "run\tstep\ttraining step\tgeneration\tsize\tcommitted", func(w io.Writer) {
-			for _, c := range all {
-				size := "damaged"
-				if c.Bytes > 0 {
-					size = human.Bytes(c.Bytes)
-				}
-				kit.Row(w, c.Run, c.Step, human.Count(c.TrainingStep), fmt.Sprint(c.Generation), size, c.CommittedAt.Local().Format("2006-01-02 15:04"))
-			}
-		})
+		return kit.Print(cmd, *format, all, func(out io.Writer) error { return checkpointsText(out, all) })
 	}
 	return cmd
+}
+
+func checkpointsText(out io.Writer, all []checkpoint.Kept) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "there are no checkpoints")
+		return err
+	}
+	return kit.Table(out, "run\tstep\ttraining step\tgeneration\tsize\tcommitted", func(w io.Writer) {
+		for _, c := range all {
+			size := "damaged"
+			if c.Bytes > 0 {
+				size = human.Bytes(c.Bytes)
+			}
+			kit.Row(w, c.Run, c.Step, human.Count(c.TrainingStep), fmt.Sprint(c.Generation), size, c.CommittedAt.Local().Format("2006-01-02 15:04"))
+		}
+	})
 }

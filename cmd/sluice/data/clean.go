@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -77,9 +76,7 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 		if req.inputDirs, err = kit.ParsePairs(cmd, "--input", "input", inputs); err != nil {
 			return err
 		}
-		signals := kit.Listen()
-		defer signals.Close()
-		ctx, stop := signals.Until(cmd.Context())
+		ctx, stop := kit.Interruptible(cmd.Context())
 		defer stop()
 		job, err := req.job(ctx)
 		if err != nil {
@@ -99,10 +96,7 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 		if out.Rows.Kept == 0 {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning: no row was kept") //nolint:errcheck // not the result
 		}
-		if *format == "json" {
-			return view.JSON(cmd.OutOrStdout(), result)
-		}
-		return result.text(cmd.OutOrStdout())
+		return kit.Print(cmd, *format, result, result.text)
 	}
 	return cmd
 }

@@ -20,7 +20,7 @@ import (
 const (
 	maxRejectedRead = 128 << 20
 	maxDamagedShown = 10
-	maxMessageShown = 200
+	maxMessageShown = 201
 )
 
 // whyRejected is what a person should know of a dead letter without opening it.
@@ -88,8 +88,5 @@ func (w whyRejected) warn(out io.Writer) {
 }
 
 func shownMessage(text string) string {
-	if runes := []rune(human.Line(text)); len(runes) > maxMessageShown {
-		return string(runes[:maxMessageShown]) + "…"
-	}
-	return human.Line(text)
+	return human.Cut(human.Line(text), maxMessageShown)
 }

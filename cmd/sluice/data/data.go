@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 
 // NewData makes `sluice data`.
 func NewData() *cobra.Command {
-	cmd := &cobra.Command{
+	return kit.Group(&cobra.Command{
 		Use:   "data",
 		Short: "List, compare, restore and tidy up the versions of datasets",
 		Long: `A step with ` + "`publish: {dataset: NAME}`" + ` makes a new version of NAME when its gate has passed. A version is what it holds: its
@@ -38,21 +37,8 @@ name is the beginning of its digest. Where a command takes a DATASET, that is
   sluice data checkout reviews@golden data/
   sluice data checkout reviews-20260301-120000/clean data/
   sluice data rollback reviews 1f0a`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return kit.UsageError(cmd, fmt.Sprintf("there is no command `data %s`", args[0]))
-			}
-			return cmd.Help()
-		},
-	}
-	for _, c := range []*cobra.Command{
-		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataGC(), newDataVerify(),
-	} {
-		kit.Strict(c)
-		cmd.AddCommand(c)
-	}
-	return cmd
+	},
+		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataGC(), newDataVerify())
 }
 
 // versionDigits is how much of a digest stands for a version where it is shown.

@@ -18,7 +18,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -71,11 +70,7 @@ compared whole: none is changed. Rows are read as a stream; needed are 33 bytes 
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, diff)
-		}
-		return diff.text(out)
+		return kit.Print(cmd, *format, diff, diff.text)
 	}
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -74,7 +74,7 @@ store that several clusters share, see to it that none of them runs anything.`,
 			}
 			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool { return !c.CommittedAt.Before(before) })
 		}
-		done := collected{Removed: *yes}
+		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Removed: *yes}
 		if *yes {
 			err := store.Each(cmd.Context(), len(garbage), func(ctx context.Context, i int) error {
 				return s.Driver().Delete(ctx, garbage[i].Key)
@@ -89,32 +89,30 @@ store that several clusters share, see to it that none of them runs anything.`,
 			}
 		}
 		for _, c := range ended {
-			done.Checkpoints++
 			done.Bytes += c.Bytes
 		}
 		for _, info := range garbage {
-			done.Blobs++
 			done.Bytes += info.Bytes
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, done)
-		}
-		what := human.Plural(int64(done.Blobs), "file")
-		if done.Checkpoints > 0 {
-			what += " and " + human.Plural(int64(done.Checkpoints), "checkpoint")
-		}
-		switch {
-		case done.Blobs+done.Checkpoints == 0:
-			_, err = fmt.Fprintln(out, "nothing to remove")
-		case *yes:
-			_, err = fmt.Fprintf(out, "removed %s, %s\n", what, human.Bytes(done.Bytes))
-		default:
-			_, err = fmt.Fprintf(out, "nothing refers to %s, %s; `--yes` removes them\n", what, human.Bytes(done.Bytes))
-		}
-		return err
+		return kit.Print(cmd, *format, done, done.text)
 	}
 	return cmd
+}
+
+func (c collected) text(out io.Writer) error {
+	what := human.Plural(int64(c.Blobs), "file")
+	if c.Checkpoints > 0 {
+		what += " and " + human.Plural(int64(c.Checkpoints), "checkpoint")
+	}
+	said := fmt.Sprintf("nothing refers to %s, %s; `--yes` removes them", what, human.Bytes(c.Bytes))
+	switch {
+	case c.Blobs+c.Checkpoints == 0:
+		said = "nothing to remove"
+	case c.Removed:
+		said = fmt.Sprintf("removed %s, %s", what, human.Bytes(c.Bytes))
+	}
+	_, err := fmt.Fprintln(out, said)
+	return err
 }
 
 // standStill sees to it that no run is open, and that none begins on this state folder until release is called.
@@ -179,12 +177,7 @@ any of these the exit code is 1. A damaged file can be removed by hand: what mad
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			err = view.JSON(out, found)
-		} else {
-			err = sayVerified(cmd, found)
-		}
+		err = kit.Print(cmd, *format, found, func(out io.Writer) error { return verifiedText(out, found) })
 		if err == nil && len(found.Damaged)+len(found.Missing) > 0 {
 			err = kit.ExitWith(kit.ExitInfrastructure)
 		}
@@ -193,8 +186,7 @@ any of these the exit code is 1. A damaged file can be removed by hand: what mad
 	return cmd
 }
 
-func sayVerified(cmd *cobra.Command, found store.Verified) error {
-	out := cmd.OutOrStdout()
+func verifiedText(out io.Writer, found store.Verified) error {
 	for _, digest := range found.Damaged {
 		fmt.Fprintln(out, "damaged", digest) //nolint:errcheck // the last line has the error
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
@@ -121,34 +120,30 @@ func newDataList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		name := ""
-		if len(args) > 0 {
-			name = args[0]
-		}
-		listed, err := listData(cmd.Context(), s, name)
+		listed, err := listData(cmd.Context(), s, kit.Arg(args, 0))
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, listed)
-		}
-		if len(listed) == 0 {
-			_, err := fmt.Fprintln(out, "no datasets are published; a step with `publish: {dataset: NAME}` publishes one")
-			return err
-		}
-		return kit.Table(out, "name\tversion\t\trows\tsize\tpublished\trun\ttags", func(w io.Writer) {
-			for _, l := range listed {
-				star := ""
-				if l.Current {
-					star = "*"
-				}
-				kit.Row(w, l.Name, l.Version, star, rowsText(l.Rows), human.Bytes(l.Artifact.Bytes), l.At.Local().Format("2006-01-02 15:04"), l.Run+"/"+l.Step,
-					strings.Join(l.Tags, ", "))
-			}
-		})
+		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return listedText(out, listed) })
 	}
 	return cmd
+}
+
+func listedText(out io.Writer, listed []listedData) error {
+	if len(listed) == 0 {
+		_, err := fmt.Fprintln(out, "no datasets are published; a step with `publish: {dataset: NAME}` publishes one")
+		return err
+	}
+	return kit.Table(out, "name\tversion\t\trows\tsize\tpublished\trun\ttags", func(w io.Writer) {
+		for _, l := range listed {
+			star := ""
+			if l.Current {
+				star = "*"
+			}
+			kit.Row(w, l.Name, l.Version, star, rowsText(l.Rows), human.Bytes(l.Artifact.Bytes), l.At.Local().Format("2006-01-02 15:04"), l.Run+"/"+l.Step,
+				strings.Join(l.Tags, ", "))
+		}
+	})
 }
 
 func rowsText(n int64) string {
@@ -201,11 +196,7 @@ datasets they were given, and the step's spec. With --format json everything is 
 		if shown.Worst, err = worstFiles(cmd.Context(), s, v); err != nil && !errors.Is(err, store.ErrNotFound) { // runs may be removed
 			return err
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, shown)
-		}
-		return errors.Join(shown.text(out), worstText(out, shown.Worst))
+		return kit.Print(cmd, *format, shown, func(out io.Writer) error { return errors.Join(shown.text(out), worstText(out, shown.Worst)) })
 	}
 	return cmd
 }
@@ -297,7 +288,7 @@ func (d shownData) text(out io.Writer) error {
 			if len(c.Top) > 0 {
 				top = human.Line(cmp.Or(c.Top[0].Value, `""`))
 			}
-			kit.Row(w, name, number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), shortened(top))
+			kit.Row(w, name, number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), human.Cut(top, 30))
 		}
 	})
 }
@@ -307,12 +298,4 @@ func number(x *float64) string {
 		return "-"
 	}
 	return human.Number(*x)
-}
-
-// shortened is the beginning of a text that is one cell of many.
-func shortened(s string) string {
-	if r := []rune(s); len(r) > 30 {
-		return string(r[:29]) + "…"
-	}
-	return s
 }

@@ -2,6 +2,7 @@ package kit
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
@@ -17,8 +19,15 @@ import (
 // StateVariable names the state folder where --state does not.
 const StateVariable = "SLUICE_STATE"
 
-// Strict makes a command's complaints about the number of its arguments usage errors, in words of ours.
-func Strict(cmd *cobra.Command) {
+// AddStrict adds commands to another. What they complain of the number of their arguments are usage errors, in words of ours.
+func AddStrict(to *cobra.Command, commands ...*cobra.Command) {
+	for _, c := range commands {
+		strict(c)
+		to.AddCommand(c)
+	}
+}
+
+func strict(cmd *cobra.Command) {
 	check := cmd.Args
 	if check == nil {
 		return
@@ -31,6 +40,19 @@ func Strict(cmd *cobra.Command) {
 	}
 }
 
+// Group makes a command of others, which shows its help when it is given none of them.
+func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return UsageError(cmd, fmt.Sprintf("there is no command `%s %s`", cmd.Name(), args[0]))
+		}
+		return cmd.Help()
+	}
+	AddStrict(cmd, commands...)
+	return cmd
+}
+
 // AddState gives all commands the flag --state.
 func AddState(root *cobra.Command) {
 	dir := os.Getenv(StateVariable)
@@ -38,6 +60,14 @@ func AddState(root *cobra.Command) {
 		dir = state.Dir
 	}
 	root.PersistentFlags().String("state", dir, "state folder, also by $"+StateVariable)
+}
+
+// Arg is the argument at a place; empty for one that was left out.
+func Arg(args []string, place int) string {
+	if place < len(args) {
+		return args[place]
+	}
+	return ""
 }
 
 // StateDir is the state folder a command was given.
@@ -64,6 +94,14 @@ func AddFormat(cmd *cobra.Command, more ...string) *string {
 	}
 	Must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	return format
+}
+
+// Print writes what a command found: v where --format says json, else text.
+func Print(cmd *cobra.Command, format string, v any, text func(io.Writer) error) error {
+	if format == "json" {
+		return view.JSON(cmd.OutOrStdout(), v)
+	}
+	return text(cmd.OutOrStdout())
 }
 
 // Must panics on errors that only a programming mistake can cause.

@@ -38,3 +38,11 @@ func (l *Listener) Until(ctx context.Context) (_ context.Context, stop func()) {
 	}()
 	return ctx, func() { cancel(); <-done }
 }
+
+// Interruptible returns a context that ends when a signal asks this process to end, or when stop is called, after which signals are left
+// to others again.
+func Interruptible(ctx context.Context) (_ context.Context, stop func()) {
+	signals := Listen()
+	ctx, done := signals.Until(ctx)
+	return ctx, func() { done(); signals.Close() }
+}

@@ -85,15 +85,11 @@ func decide(cmd *cobra.Command, format string, args []string, d contract.Decide)
 		return kit.Invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
 	}
 	return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
-		return decideIn(ctx, cmd, s, run, format, args[1:], d)
+		return decideIn(ctx, cmd, s, run, format, kit.Arg(args, 1), d)
 	})
 }
 
-func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, format string, steps []string, d contract.Decide) error {
-	step := ""
-	if len(steps) > 0 {
-		step = steps[0]
-	}
+func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, format, step string, d contract.Decide) error {
 	at, err := s.FindWaiting(ctx, run, step)
 	if err != nil {
 		return err

@@ -25,9 +25,7 @@ func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *
 	if err != nil {
 		return err
 	}
-	signals := kit.Listen()
-	defer signals.Close()
-	ctx, stop := signals.Until(cmd.Context())
+	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	s, w, err := worker.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Follow: true}, worker.Options{})
 	if err != nil {
@@ -43,11 +41,7 @@ func findRun(cmd *cobra.Command, args []string) (record.Run, error) {
 	if err != nil {
 		return record.Run{}, err
 	}
-	name := ""
-	if len(args) > 0 {
-		name = args[0]
-	}
-	return control.FindRun(cmd.Context(), s, name)
+	return control.FindRun(cmd.Context(), s, kit.Arg(args, 0))
 }
 
 // findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,11 +46,7 @@ with --children; ` + "`sluice show`" + ` of the parent names it.`,
 			runs, _ = control.Apart(runs)
 		}
 		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), runs)
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, listed)
-		}
-		return view.ThemeOf(out).Runs(out, listed, time.Now())
+		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return view.ThemeOf(out).Runs(out, listed, time.Now()) })
 	}
 	return cmd
 }

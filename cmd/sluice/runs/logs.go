@@ -67,9 +67,7 @@ agents of a training say of themselves is in the state folder, under logs.`,
 		if err != nil {
 			return err
 		}
-		signals := kit.Listen()
-		defer signals.Close()
-		ctx, stop := signals.Until(cmd.Context())
+		ctx, stop := kit.Interruptible(cmd.Context())
 		defer stop()
 		return l.follow(ctx, s)
 	}

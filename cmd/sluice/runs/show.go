@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -105,11 +106,8 @@ func showStep(cmd *cobra.Command, format string, run record.Run, id string, doin
 		return err
 	}
 	v.Doing = doing[id]
-	out := cmd.OutOrStdout()
-	if format == "json" {
-		return view.JSON(out, view.NewStep(v, time.Now()))
-	}
-	return view.ThemeOf(out).Step(out, v, time.Now())
+	now := time.Now()
+	return kit.Print(cmd, format, view.NewStep(v, now), func(out io.Writer) error { return view.ThemeOf(out).Step(out, v, now) })
 }
 
 func viewOf(ctx context.Context, s *store.Store, run record.Run, id string, limit int) (view.StepView, error) {

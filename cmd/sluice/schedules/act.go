@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/schedule"
 	"github.com/sluiceml/sluice/control"
 )
@@ -96,15 +96,10 @@ func eachTrigger(cmd *cobra.Command, names []string, format, what string, act fu
 
 // tell says what was done: a line for people, or a JSON object.
 func tell(cmd *cobra.Command, format string, d done) error {
-	if format == "json" {
-		return view.JSON(cmd.OutOrStdout(), d)
-	}
-	line := d.Trigger + ": " + d.Done
-	if d.Run != "" {
-		line += " " + d.Run
-	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
-	return err
+	return kit.Print(cmd, format, d, func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, strings.TrimSpace(d.Trigger+": "+d.Done+" "+d.Run))
+		return err
+	})
 }
 
 func newScheduleTrigger() *cobra.Command {

@@ -2,6 +2,7 @@ package schedules
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -35,11 +36,7 @@ func newScheduleList() *cobra.Command {
 				return err
 			}
 		}
-		out := cmd.OutOrStdout()
-		if *format == "json" {
-			return view.JSON(out, triggers)
-		}
-		return view.ThemeOf(out).Triggers(out, triggers, time.Now())
+		return kit.Print(cmd, *format, triggers, func(out io.Writer) error { return view.ThemeOf(out).Triggers(out, triggers, time.Now()) })
 	}
 	return cmd
 }
@@ -60,11 +57,7 @@ func newScheduleShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if *format == "json" {
-				return view.JSON(out, trigger)
-			}
-			return view.ThemeOf(out).Trigger(out, trigger)
+			return kit.Print(cmd, *format, trigger, func(out io.Writer) error { return view.ThemeOf(out).Trigger(out, trigger) })
 		})
 	}
 	return cmd

@@ -3,7 +3,6 @@ package schedules
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 
 // NewSchedule makes `sluice schedule`.
 func NewSchedule() *cobra.Command {
-	cmd := &cobra.Command{
+	return kit.Group(&cobra.Command{
 		Use:   "schedule",
 		Short: "Let pipelines be started by their triggers",
 		Long: `A pipeline's triggers start runs of it by the clock, for new data, for a measured number or after another pipeline. They do nothing
@@ -28,29 +27,14 @@ Triggers are kept on the server, and fire while one is up: with ` + "`sluice up`
 		Example: `  sluice schedule apply pipeline.yaml -e environments/prod.yaml
   sluice schedule list
   sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return kit.UsageError(cmd, fmt.Sprintf("there is no command `schedule %s`", args[0]))
-			}
-			return cmd.Help()
-		},
-	}
-	for _, c := range []*cobra.Command{
+	},
 		newScheduleApply(), newScheduleList(), newScheduleShow(), newSchedulePause(), newScheduleResume(),
-		newScheduleTrigger(), newScheduleBackfill(), newScheduleDelete(),
-	} {
-		kit.Strict(c)
-		cmd.AddCommand(c)
-	}
-	return cmd
+		newScheduleTrigger(), newScheduleBackfill(), newScheduleDelete())
 }
 
 // withServer acts in a session that does not work itself: what is due waits for a Sluice that is up.
 func withServer(cmd *cobra.Command, act func(*control.Session) error) (err error) {
-	signals := kit.Listen()
-	defer signals.Close()
-	ctx, stop := signals.Until(cmd.Context())
+	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	s, err := control.Open(ctx, control.Options{StateDir: kit.StateDir(cmd)})
 	if err != nil {

@@ -19,19 +19,12 @@ import (
 
 // NewCodec makes `sluice codec`.
 func NewCodec() *cobra.Command {
-	cmd := &cobra.Command{
+	return kit.Group(&cobra.Command{
 		Use:   "codec",
 		Short: "Keys and decoding of what Temporal keeps",
 		Long: `With $SLUICE_CODEC_KEYS naming a key file, Temporal gets the inputs, results, errors and summaries of workflows encrypted only. Each
 process of Sluice needs the file: workers, agents and this command line.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	key, serve := newCodecKey(), newCodecServe()
-	kit.Strict(key)
-	kit.Strict(serve)
-	cmd.AddCommand(key, serve)
-	return cmd
+	}, newCodecKey(), newCodecServe())
 }
 
 func newCodecKey() *cobra.Command {
@@ -101,9 +94,7 @@ func codecHandler(cmd *cobra.Command) (http.Handler, error) {
 
 // serveCodec serves until a signal comes.
 func serveCodec(cmd *cobra.Command, handler http.Handler, port int) error {
-	signals := kit.Listen()
-	defer signals.Close()
-	ctx, stop := signals.Until(cmd.Context())
+	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {

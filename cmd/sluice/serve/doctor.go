@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,22 +49,11 @@ needed is missing; what only some pipelines need is a note.`,
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		findings := examine(cmd.Context(), kit.StateDir(cmd))
-		out := cmd.OutOrStdout()
-		var err error
-		if *format == "json" {
-			err = view.JSON(out, findings)
-		} else {
-			err = view.ThemeOf(out).Health(out, findings)
+		err := kit.Print(cmd, *format, findings, func(out io.Writer) error { return view.ThemeOf(out).Health(out, findings) })
+		if err == nil && slices.ContainsFunc(findings, func(f view.Finding) bool { return f.State == view.Missing }) {
+			err = kit.ExitWith(kit.ExitInfrastructure)
 		}
-		if err != nil {
-			return err
-		}
-		for _, f := range findings {
-			if f.State == view.Missing {
-				return kit.ExitWith(kit.ExitInfrastructure)
-			}
-		}
-		return nil
+		return err
 	}
 	return cmd
 }

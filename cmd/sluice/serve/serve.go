@@ -37,9 +37,7 @@ served before are served.`,
 		if err != nil {
 			return err
 		}
-		signals := kit.Listen()
-		defer signals.Close()
-		ctx, stop := signals.Until(cmd.Context())
+		ctx, stop := kit.Interruptible(cmd.Context())
 		defer stop()
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 		g := worker.NewGateways(s, kit.StateDir(cmd), log)

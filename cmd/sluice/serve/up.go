@@ -130,10 +130,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 			return err
 		})
 	}
-	for _, c := range []*cobra.Command{newWorkerVersions(), newWorkerSetCurrent()} {
-		kit.Strict(c)
-		cmd.AddCommand(c)
-	}
+	kit.AddStrict(cmd, newWorkerVersions(), newWorkerSetCurrent())
 	return cmd
 }
 
@@ -151,9 +148,7 @@ func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) str
 
 // stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails.
 func stay(cmd *cobra.Command, at control.Options, o worker.Options, ready func(*control.Session, *worker.Worker) error) (err error) {
-	signals := kit.Listen()
-	defer signals.Close()
-	ctx, stop := signals.Until(cmd.Context())
+	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	s, w, err := worker.Open(ctx, at, o)
 	if err != nil {

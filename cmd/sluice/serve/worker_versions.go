@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -50,16 +50,13 @@ minutes, and later than the count of open runs says.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if *format == "json" {
-				return view.JSON(out, builds)
-			}
-			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(table, "build\tstatus\topen runs\tfirst seen") //nolint:errcheck // Flush tells
-			for _, b := range builds {
-				fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", b.BuildID, b.Status, b.OpenRuns, b.FirstSeen.Local().Format(time.DateTime)) //nolint:errcheck // the same
-			}
-			return table.Flush()
+			return kit.Print(cmd, *format, builds, func(out io.Writer) error {
+				return kit.Table(out, "build\tstatus\topen runs\tfirst seen", func(w io.Writer) {
+					for _, b := range builds {
+						kit.Row(w, b.BuildID, string(b.Status), strconv.FormatInt(b.OpenRuns, 10), b.FirstSeen.Local().Format(time.DateTime))
+					}
+				})
+			})
 		})
 	}
 	return cmd
@@ -107,9 +104,7 @@ func withCluster(cmd *cobra.Command, act func(context.Context, *connect.Connecti
 	if !connect.ClusterNamed() {
 		return kit.UsageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE. What `sluice up` runs is not versioned")
 	}
-	signals := kit.Listen()
-	defer signals.Close()
-	ctx, stop := signals.Until(cmd.Context())
+	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	c, err := connect.Dial(ctx, connect.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

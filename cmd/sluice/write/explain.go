@@ -2,6 +2,7 @@ package write
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -33,12 +34,9 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		out := cmd.OutOrStdout()
 		if len(args) == 0 {
-			if *format == "json" {
-				return view.JSON(out, document.Codes())
-			}
-			return view.ThemeOf(out).Codes(out, document.Codes())
+			all := document.Codes()
+			return kit.Print(cmd, *format, all, func(out io.Writer) error { return view.ThemeOf(out).Codes(out, all) })
 		}
 		code, near, ok := document.Explain(args[0])
 		if !ok {
@@ -48,10 +46,7 @@ The code is what stands in brackets, as in error[ungated]. Without a code all ar
 			}
 			return kit.Invalidf("%s", message)
 		}
-		if *format == "json" {
-			return view.JSON(out, code)
-		}
-		return view.ThemeOf(out).Code(out, code)
+		return kit.Print(cmd, *format, code, func(out io.Writer) error { return view.ThemeOf(out).Code(out, code) })
 	}
 	return cmd
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -74,10 +73,7 @@ be had. A file may be given several times; all windows count alike.`,
 			return err
 		}
 		c := policy.Compare(job, traces)
-		if *format == "json" {
-			return view.JSON(cmd.OutOrStdout(), c)
-		}
-		return showComparison(cmd.OutOrStdout(), c)
+		return kit.Print(cmd, *format, c, func(out io.Writer) error { return showComparison(out, c) })
 	}
 	return cmd
 }
