@@ -36,6 +36,14 @@ type Label struct {
 	Values []string
 }
 
+func counter(name, help string, labels ...Label) Metric {
+	return Metric{Name: name, Type: Counter, Labels: labels, Help: help}
+}
+
+func gauge(name, help string, labels ...Label) Metric {
+	return Metric{Name: name, Type: Gauge, Labels: labels, Help: help}
+}
+
 // LabelNames are the names of its labels, in order.
 func (m Metric) LabelNames() []string {
 	names := make([]string, len(m.Labels))
