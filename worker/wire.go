@@ -22,7 +22,6 @@ import (
 	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/workflows"
@@ -165,17 +164,13 @@ func kept(pools map[string]training.Pool, key string, open func() (training.Pool
 
 // localPool opens a pool of processes on this machine.
 func (w *Worker) localPool(name string, spec spec.Pool, python string, gangs *local.Gangs) training.Pool {
+	config := w.agentConfig(spec)
+	config.GPUHelper, config.LogDir, config.PythonEnv, config.Shared = helper.Path(), filepath.Join(w.session.Dir, "logs"), python, true
 	return local.New(local.Options{
 		Dir: filepath.Join(w.session.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
 		AgentPath: AgentPath(), Gangs: gangs, Faults: filepath.Join(w.session.Dir, "gpu-faults.jsonl"),
-		Agent: agent.Config{
-			GPUHelper: helper.Path(),
-			Address:   w.session.Info.TemporalAddress, Namespace: w.session.Info.Namespace, Store: w.session.Store.URL(),
-			LogDir: filepath.Join(w.session.Dir, "logs"), PythonEnv: python, CodecKeys: w.session.Codec.KeyFile(),
-			Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen, Shared: true,
-		},
-		Token: w.session.MintAgentToken,
+		Agent: config, Token: w.session.MintAgentToken,
 	})
 }
 

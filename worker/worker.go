@@ -120,7 +120,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 			OnFatalError:      w.fail,
 			// The engine's local activities are many and short; each waits for the disk.
 			MaxConcurrentLocalActivityExecutionSize: 200,
-			Interceptors:                            append([]interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}, &departures{}, &refusals{}}, o.interceptors...),
+			Interceptors:                            append([]interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}, &ends{}}, o.interceptors...),
 		}))
 	}
 	if err := w.register(); err != nil {
