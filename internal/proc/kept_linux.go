@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/sluiceml/sluice/internal/proc/internal/keeper"
 )
@@ -20,22 +19,11 @@ func Kept() bool {
 		if words := bytes.Split(args, []byte{0}); len(words) > 1 && string(words[1]) == keeper.Arg {
 			return true
 		}
-		if pid, err = parent(pid); err != nil {
+		parent, _, ok := keeper.ReadStat(pid)
+		if !ok {
 			return false
 		}
+		pid = parent
 	}
 	return false
-}
-
-// parent is the parent of a process, from /proc/PID/stat (proc(5)): the second field after the name, which stands in parentheses and may hold any.
-func parent(pid int) (int, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("/proc/%d/stat has no parent", pid)
-	}
-	return strconv.Atoi(string(fields[1]))
 }

@@ -102,7 +102,7 @@ func TestReadStatOfAwkwardNames(t *testing.T) {
 		}
 		_ = cmd.Wait()
 	}()
-	parent, dead, ok := readStat(cmd.Process.Pid)
+	parent, dead, ok := ReadStat(cmd.Process.Pid)
 	if parent != os.Getpid() || dead || !ok {
 		t.Errorf("got %d, %v, %v, want %d, false, true", parent, dead, ok, os.Getpid())
 	}

@@ -42,7 +42,7 @@ func descendants() []int {
 		if err != nil {
 			continue
 		}
-		parent, dead, ok := readStat(pid)
+		parent, dead, ok := ReadStat(pid)
 		if !ok {
 			continue
 		}
@@ -60,9 +60,9 @@ func descendants() []int {
 	return found
 }
 
-// readStat returns a process's parent and whether it has ended, from "pid (name) state ppid ..."; see proc_pid_stat(5). The name
+// ReadStat returns a process's parent and whether it has ended, from "pid (name) state ppid ..."; see proc_pid_stat(5). The name
 // may hold anything, also brackets, so what counts begins after the last one.
-func readStat(pid int) (parent int, dead, ok bool) {
+func ReadStat(pid int) (parent int, dead, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false, false
